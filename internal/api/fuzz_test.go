@@ -52,7 +52,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 	if err != nil {
 		t.Fatal(err)
 	}
-	renderer, err := message.New(templates.FS, nil)
+	renderer, err := message.New(templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -31,7 +30,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
-	"sendcode/templates"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -152,13 +150,6 @@ func (a *App) secrets() error {
 }
 
 func (a *App) ring() (*keyring.Ring, error) { return keyring.Parse(a.cfg.SecretKeys.Reveal()) }
-
-func (a *App) renderer() (*message.Renderer, error) {
-	if a.cfg.Templates == "" {
-		return message.New(templates.FS, nil)
-	}
-	return message.New(templates.FS, os.DirFS(a.cfg.Templates))
-}
 
 // ReadAgain has Serve read the configuration again while it runs.
 func (a *App) ReadAgain(again Reload) { a.again = again }

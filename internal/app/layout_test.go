@@ -18,7 +18,7 @@ import (
 
 // A mail of any of our templates is filled in, and has, to the byte, what building it would have given.
 func TestMailsAreTheSameFromTheirForm(t *testing.T) {
-	renderer, err := message.New(templates.FS, nil)
+	renderer, err := message.New(templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestMailsAreTheSameFromTheirForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sender.Close()
-	for _, locale := range renderer.Locales() {
+	for _, locale := range renderer.Locales("") {
 		for _, notify := range []message.Notify{message.Private, message.Glance} {
 			for _, code := range []string{"000000", "739154", "BCDFGHJK"} {
 				id := uuid.Must(uuid.NewV7())

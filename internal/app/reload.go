@@ -97,7 +97,7 @@ func readFile(name string) ([]byte, error) {
 // reload brings into force what can change while the service runs. With a mistake in it, nothing changes. The first
 // look at the file mostly finds what was read at the start, and then says nothing.
 func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error), first bool) {
-	renewed, fixed, err := r.load(read)
+	renewed, own, fixed, err := r.load(read)
 	if err != nil {
 		r.metrics.Reloaded(metrics.Rejected)
 		r.complain(err)
@@ -109,7 +109,7 @@ func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error)
 	changed := r.now.Differs(renewed)
 	switch {
 	case len(changed) > 0:
-		r.apply(ctx, renewed)
+		r.apply(ctx, renewed, own)
 		r.metrics.Reloaded(metrics.Applied)
 		r.logger.Info("the configuration was read again and is in force", "changed", changed)
 	case !first || len(fixed) > 0:
@@ -119,13 +119,14 @@ func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error)
 }
 
 // load reads and checks the configuration as at the start.
-func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, fixed []string, err error) {
+func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own ownTemplates, fixed []string, err error) {
 	next, err := config.Load(r.again.Environ, read)
 	if err != nil {
-		return config.Config{}, nil, err
+		return config.Config{}, own, nil, err
 	}
 	renewed = r.now.Renewed(next)
-	return renewed, r.given.Fixed(next), r.checkTexts(renewed)
+	own, err = r.templatesOf(renewed)
+	return renewed, own, r.given.Fixed(next), err
 }
 
 // complain logs every mistake by itself.
@@ -142,7 +143,7 @@ func (r *reloader) complain(err error) {
 }
 
 // apply puts a checked configuration in force. Requests under way end by the one that they began with.
-func (r *reloader) apply(ctx context.Context, renewed config.Config) {
+func (r *reloader) apply(ctx context.Context, renewed config.Config, own ownTemplates) {
 	before := r.now
 	r.now = renewed
 	for _, w := range renewed.Warnings {
@@ -150,6 +151,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 			r.logger.Warn(w)
 		}
 	}
+	r.use(own)
 	wider := r.policy.Change(policies(renewed))
 	r.hooks.Change(receivers(renewed))
 	r.limits.Change(limitSet(renewed))

@@ -43,9 +43,11 @@ func (a *App) newServices(m *metrics.Metrics) (services, error) {
 	if a.mails, err = a.renderer(); err != nil {
 		return services{}, err
 	}
-	if err := a.checkTexts(a.cfg); err != nil {
+	own, err := a.templatesOf(a.cfg)
+	if err != nil {
 		return services{}, err
 	}
+	a.use(own)
 	keys := vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: ring}
 	ids := &store.IDs{}
 	s := services{policy: policy.NewInForce(policies(a.cfg), time.Now)}

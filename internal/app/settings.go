@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net/mail"
 	"slices"
 
 	"sendcode/internal/api"
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/limits"
@@ -47,7 +49,7 @@ func purposes(cfg config.Config) map[string]policy.Purpose {
 // policies are what may change while the service runs.
 func policies(cfg config.Config) policy.Set {
 	return policy.Set{
-		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Subscriptions: subscriptions(cfg),
+		Purposes: purposes(cfg), Apps: apps(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Subscriptions: subscriptions(cfg),
 		Checks: policy.Checks{
 			Network: rule("network", quota.IP, cfg.Checks.Network), WideNetwork: rule("wide_network", quota.Network, cfg.Checks.WideNetwork),
 			App: rule("app", quota.App, cfg.Checks.App),
@@ -103,6 +105,16 @@ func testRecipients(cfg config.Config) map[recipient.Hash]policy.TestRecipient {
 	return out
 }
 
+// apps are how apps show themselves.
+func apps(cfg config.Config) map[string]policy.App {
+	out := map[string]policy.App{}
+	called := titles(cfg)
+	for _, a := range cfg.Apps {
+		out[a.Name] = policy.App{Title: called[a.Name], Sender: a.MailFrom, Brand: brand.Brand(a.Brand)}
+	}
+	return out
+}
+
 // titles is what messages call each app. The app default is called what the sender is called: people do not know an app of
 // the name "default".
 func titles(cfg config.Config) map[string]string {
@@ -110,7 +122,7 @@ func titles(cfg config.Config) map[string]string {
 	for _, a := range cfg.Apps {
 		out[a.Name] = a.Title
 		if a.Title == "" && a.Name == config.DefaultApp {
-			out[a.Name] = senderName(cfg.MailFrom)
+			out[a.Name] = senderName(cmp.Or(a.MailFrom, cfg.MailFrom))
 		}
 	}
 	return out

@@ -1,9 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"sendcode/internal/spending"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/templates"
 )
 
 // openCarriers is the carriers configured or, beside the dev mailbox, that. With neither there are no text messages.
@@ -106,33 +106,21 @@ func (a *App) carrierMoved(h failover.Health) {
 	a.logger.Warn("a carrier is set aside", "carrier", h.Server, "because", h.Why)
 }
 
-func (a *App) textRenderer() (*message.Texts, error) {
-	limits := message.TextLimits{
-		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: func(text string) int { return sms.Measure(text).Segments },
-	}
-	if a.cfg.Templates == "" {
-		return message.NewTexts(templates.FS, nil, limits)
-	}
-	return message.NewTexts(templates.FS, os.DirFS(a.cfg.Templates), limits)
-}
-
 // checkTexts finds at start what would fail, or cost more than it may, at every send.
-func (a *App) checkTexts(cfg config.Config) error {
+func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
 	if err := checkTitles(cfg); err != nil || a.texts == nil {
 		return err
-	}
-	var names []string
-	for name, title := range titles(cfg) {
-		if title == "" {
-			title = name
-		}
-		names = append(names, title)
 	}
 	longest := verification.LongCode // a code may become as long under attack
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
 	}
-	if err := a.texts.Fit(names, longest); err != nil {
+	var errs []error
+	called := titles(cfg)
+	for _, app := range cfg.Apps {
+		errs = append(errs, cmp.Or(own[app.Name], a.texts).Fit(cmp.Or(called[app.Name], app.Name), longest))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("text messages:\n%w", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
@@ -29,7 +30,8 @@ var checks = map[string]func(text string) string{
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
 	"country":    checkCountry, "price_of": checkPriceOf, "prefix": checkPrefix, "sender": checkSender, "page_host": checkPageHost,
-	"public_url":      checkPublicURL,
+	"public_url":             checkPublicURL,
+	"sender_address_or_none": orNone(checkMailFrom), "accent": orNone(brand.CheckAccent), "logo": orNone(checkLogo), "home": orNone(checkHome),
 	"country_or_none": orNone(checkCountry), "sender_or_none": orNone(checkSender),
 	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
@@ -126,6 +128,27 @@ func checkReturnURL(text string) string {
 	}
 	clean := path.Clean("/" + u.Path)
 	return when(u.RawPath != "" || u.Path != "" && u.Path != clean && u.Path != clean+"/", "must have a plain path, without . and .. and escapes")
+}
+
+// checkHome wants a plain link: it stands in mails and on the page.
+func checkHome(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
+		u.Scheme != "https" && !address.LoopbackHost(u.Hostname()) {
+		return "must be a URL such as https://shop.example/, with https"
+	}
+	return ""
+}
+
+// logoPath has nothing that ends a source in a content security policy, and no escapes, with which it compares other bytes.
+var logoPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+func checkLogo(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || checkHome(text) != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") || !logoPath.MatchString(u.EscapedPath()) {
+		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
+	}
+	return ""
 }
 
 func checkScope(text string) string {

@@ -183,6 +183,12 @@ type App struct {
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// What mails call the app, up to 64 characters and nothing that looks like a link. Without it, its name.
 	Title string `yaml:"title" check:"title"`
+	// The sender of its mails, `Name <address>`. Without it, the service's. Message-IDs keep the service's domain.
+	MailFrom string `yaml:"mail_from" check:"sender_address_or_none"`
+	// A directory whose files replace those of `templates` for this app, one by one. Read at the start, and with each change of this file.
+	Templates string `yaml:"templates"`
+	// How it shows itself on the page and in its mails.
+	Brand Brand `yaml:"brand"`
 	// Where its pages come from, exactly as browsers send it: `https://shop.example`. No patterns. A public key works from these
 	// pages and our own, and only they can read the answers (CORS).
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
@@ -193,6 +199,17 @@ type App struct {
 	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
 	// Where the app is told of what happened.
 	Webhook Webhook `yaml:"webhook"`
+}
+
+// Brand is how an app shows itself.
+type Brand struct {
+	// The https URL of an image that the page shows, without a query. The page of this app, and no other, may load it (`img-src` of its
+	// Content-Security-Policy). Mails hold no picture.
+	Logo string `yaml:"logo,omitempty" check:"logo"`
+	// A colour in quotes, `"#1f5fd1"`, of buttons, links and the code. In light and in dark it is darkened or lightened until it can be read.
+	Accent string `yaml:"accent,omitempty" check:"accent"`
+	// The https URL that the app's name leads to.
+	Home string `yaml:"home,omitempty" check:"home"`
 }
 
 // Key is one API key of an app; only its hash is kept.

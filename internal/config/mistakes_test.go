@@ -152,6 +152,16 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"config":        {"config: x", "c.yaml:1: config: there is no such key"},
 		"address":       {"addr: x", "c.yaml:1: addr: must be host:port, as in 127.0.0.1:8080"},
 
+		"app's sender":  {app("mail_from: Shop"), "c.yaml:2: apps[0].mail_from: must be one sender such as Shop <no-reply@shop.example>"},
+		"accent":        {app("brand: {accent: red}"), "c.yaml:2: apps[0].brand.accent: must be a colour such as \"#1f5fd1\", in quotes"},
+		"home":          {app("brand: {home: 'http://shop.example'}"), "c.yaml:2: apps[0].brand.home: must be a URL such as https://shop.example/, with https"},
+		"home script":   {app("brand: {home: 'javascript:alert(1)'}"), "c.yaml:2: apps[0].brand.home: must be a URL such as https://shop.example/, with https"},
+		"logo":          {app("brand: {logo: 'http://shop.example/l.svg'}"), "c.yaml:2: apps[0].brand.logo: must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"},
+		"logo's source": {app("brand: {logo: 'https://shop.example/l.svg; script-src *'}"), "c.yaml:2: apps[0].brand.logo: must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"},
+		"logo's comma":  {app("brand: {logo: 'https://shop.example/a,b.svg'}"), "c.yaml:2: apps[0].brand.logo: must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"},
+		"logo's query":  {app("brand: {logo: 'https://shop.example/l.svg?v=1'}"), "c.yaml:2: apps[0].brand.logo: must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"},
+		"logo's host":   {app("brand: {logo: 'https://*.example/l.svg'}"), "c.yaml:2: apps[0].brand.logo: must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"},
+
 		"policies":       {"policies: [a]", "c.yaml:1: policies: must be key: value pairs"},
 		"policy":         {"policies: {p: {}}", "c.yaml:1: policies.p: must be a list"},
 		"policy null":    {"policies: {p: }", "c.yaml:1: policies.p: must be a list"},

@@ -84,7 +84,7 @@ policies:
 purposes:
   gift: {policy: gift, ttl: 45s, code: {length: 8, alphabet: unambiguous}, notify: glance}
 apps:
-  - {name: shop, title: The Shop, origins: ["https://shop.example"], keys: [{id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}, {id: k2, kind: secret, scopes: [check, read], sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5}]}
+  - {name: shop, title: The Shop, mail_from: Shop <codes@shop.example>, templates: ./shop, brand: {accent: "#D1381F", home: "https://shop.example/", logo: "https://shop.example/logo.svg"}, origins: ["https://shop.example"], keys: [{id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}, {id: k2, kind: secret, scopes: [check, read], sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5}]}
 trusted_proxies: [10.0.0.0/8, "::1"]
 folding: [{domain: gmail.com, plus_tags: true, dots: true}, {domain: Bücher.example, plus_tags: true}]
 webhooks: {allow: [10.1.0.0/16, "fd00::/8", 127.0.0.1]}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/mail"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sendcode/internal/config/address"
@@ -62,8 +63,21 @@ func checkMailFrom(value string) string {
 var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
 
 // MailDomain is the domain of MailFrom, the right-hand side of Message-IDs.
-func (c Config) MailDomain() string {
-	sender, err := mail.ParseAddress(c.MailFrom)
+func (c Config) MailDomain() string { return domainOf(c.MailFrom) }
+
+// MailDomains are the domains that mails come from, each once: the service's, then those of apps.
+func (c Config) MailDomains() []string {
+	all := []string{c.MailDomain()}
+	for _, a := range c.Apps {
+		if domain := domainOf(a.MailFrom); a.MailFrom != "" && !slices.Contains(all, domain) {
+			all = append(all, domain)
+		}
+	}
+	return all
+}
+
+func domainOf(from string) string {
+	sender, err := mail.ParseAddress(from)
 	if err != nil {
 		return "localhost"
 	}

@@ -64,6 +64,8 @@ const soon = 14 * 24 * time.Hour
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
 	for _, a := range c.Apps {
 		public := slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey })
+		add(c.SMTPURL != "" && a.MailFrom != "" && domainOf(a.MailFrom) == "localhost",
+			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
 		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
 		for _, k := range a.Keys {
 			add(!k.Expires.IsZero() && !now.Before(k.Expires), "The key %s of the app %s has expired.", k.ID, a.Name)

@@ -23,6 +23,7 @@ func TestWarnings(t *testing.T) {
 		"generated ring":       {[]string{"SENDCODE_REDIS_URL=redis://h", "SENDCODE_DATABASE_URL=postgres://h/d", "SENDCODE_INDEX_KEY=" + goodIndex}, "", []string{"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set"}},
 		"console off":          {without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), "", []string{"Neither SENDCODE_ADMIN_PASSWORD"}},
 		"sender":               {without(reachable, "SENDCODE_MAIL_FROM"), "", []string{"SENDCODE_MAIL_FROM is an address at localhost"}},
+		"app's sender":         {reachable, "apps: [{name: a, mail_from: a@localhost}, {name: b, mail_from: b@b.example}]", []string{"mail_from of the app a is an address at localhost"}},
 		"plain mail":           {with(reachable, "SENDCODE_SMTP_URL=smtps://h,smtp://h?tls=opportunistic"), "", []string{"SENDCODE_SMTP_URL allows mail without TLS"}},
 		"no TLS":               {with(reachable, "SENDCODE_SMTP_URL=smtp://h?tls=none"), "", []string{"SENDCODE_SMTP_URL allows mail without TLS"}},
 		"local relay":          {with(reachable, "SENDCODE_SMTP_URL=smtp://127.0.0.1:25"), "", nil},

@@ -45,10 +45,10 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
 	logger := r.Logger()
-	renderer, err := message.New(templates.FS, nil)
+	renderer, err := message.New(templates.FS)
 	r.Must(err)
 	r.codes = verificationtest.New(verificationtest.Settings{
-		Set: policy.Set{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]policy.Purpose{
+		Set: policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
 		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},

@@ -12,6 +12,7 @@ var edges = map[string]string{
 	"quota/quotahttp":           "quota",
 	"quota/echoquota":           "quota quota/quotahttp",
 	"internal/recipient":        "",
+	"internal/brand":            "",
 	"internal/code":             "",
 	"internal/keyring":          "",
 	"internal/bulkhead":         "",
@@ -43,7 +44,7 @@ var edges = map[string]string{
 	"internal/store/sqlite":   "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
 	"internal/webhook":        "internal/store",
 	"internal/vault":          "internal/code internal/keyring internal/recipient internal/store",
-	"internal/policy":         "quota internal/store/gate internal/recipient internal/code internal/message internal/vault internal/store",
+	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/vault internal/store",
 	"internal/gates":          "quota internal/policy internal/store",
 	"internal/refusals":       "quota internal/recipient internal/store",
 	"internal/outbox": "quota internal/policy internal/vault internal/message internal/delivery internal/sms " +
@@ -83,12 +84,12 @@ var edges = map[string]string{
 	// Settings, and the only place where parts are put together.
 	"internal/config/address":  "quota internal/delivery/smtp internal/config/document",
 	"internal/config/document": "",
-	"internal/config": "internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
+	"internal/config": "internal/brand internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/app/readiness internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+	"internal/app": "internal/app/readiness internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page internal/widget " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +

@@ -20,11 +20,11 @@ type template interface {
 // set is everything that one purpose needs in one locale. A part is nil when it did not compile.
 type set [partCount]template
 
-// New reads, parses and tries all templates. Both trees have a directory mail; a file of override, which may be nil,
-// replaces the built-in file of the same path. The error lists every fault of every file, with the line where there
+// New reads, parses and tries all templates. Each tree has a directory mail; a file of an override replaces the file of the same path
+// in the trees before it. The error lists every fault of every file, with the line where there
 // is one.
-func New(builtin, override fs.FS) (*Renderer, error) {
-	files, errs := loadSources(builtin, override)
+func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
+	files, errs := loadSources(builtin, overrides)
 	r := &Renderer{sets: map[setKey]set{}}
 	for _, k := range files.keys() {
 		s, faults := compile(files, k)

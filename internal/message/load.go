@@ -38,21 +38,21 @@ type setKey struct{ purpose, locale string }
 // sources are the files by path, the override's before the built-in ones.
 type sources map[string]string
 
-// loadSources reads every template of both trees. It reports files that no purpose, locale or part would ever
+// loadSources reads every template of all trees. It reports files that no purpose, locale or part would ever
 // use: a misspelt name must not silently leave the built-in text in place.
-func loadSources(builtin, override fs.FS) (sources, []error) {
+func loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	files, errs := readTree(builtin)
-	if override == nil {
-		return files, errs
-	}
-	own, ownErrs := readTree(override)
-	if _, err := fs.Stat(override, root); errors.Is(err, fs.ErrNotExist) {
-		if _, err := fs.Stat(override, textsRoot); err == nil { // it replaces text messages alone
-			own, ownErrs = nil, nil
+	for _, override := range overrides {
+		own, ownErrs := readTree(override)
+		if _, err := fs.Stat(override, root); errors.Is(err, fs.ErrNotExist) {
+			if _, err := fs.Stat(override, textsRoot); err == nil { // it replaces text messages alone
+				own, ownErrs = nil, nil
+			}
 		}
+		maps.Copy(files, own)
+		errs = append(errs, ownErrs...)
 	}
-	maps.Copy(files, own)
-	return files, append(errs, ownErrs...)
+	return files, errs
 }
 
 func readTree(tree fs.FS) (sources, []error) {

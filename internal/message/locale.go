@@ -91,8 +91,9 @@ func Canonical(text string) (string, bool) {
 }
 
 // Prefer is the tag of an Accept-Language list by which the templates choose, or the first one; empty where the list cannot be read.
-// Rendered with this tag alone, a message has the language that it has with the list.
-func (r *Renderer) Prefer(list string) string {
+// Rendered with this tag alone, a message of the app has the language that it has with the list.
+func (r *Renderer) Prefer(app, list string) string {
+	r = r.of(app, r)
 	if list == "" || len(list) > maxLocale {
 		return ""
 	}

@@ -11,8 +11,10 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/language"
@@ -39,15 +41,19 @@ func ParseNotify(s string) (Notify, error) {
 
 // Data is what a template may print.
 type Data struct {
-	App     string // name of the app; not empty, see CheckName
-	Code    string // 4 to 16 ASCII letters and digits
-	Minutes int    // validity that is truly left, rounded down, at least 1
-	Purpose string // what the code is for, in words for the reader; may be empty; see CheckName
-	Support string // short reference for support; may be empty; see CheckName
+	App        string // name of the app; not empty, see CheckName
+	Home       string // its address; may be empty
+	Accent     string // its colour on light, #rrggbb; empty: ours
+	DarkAccent string // and on dark
+	Code       string // 4 to 16 ASCII letters and digits
+	Minutes    int    // validity that is truly left, rounded down, at least 1
+	Purpose    string // what the code is for, in words for the reader; may be empty; see CheckName
+	Support    string // short reference for support; may be empty; see CheckName
 }
 
 // Request asks for one message.
 type Request struct {
+	App     string // whose templates, where it has some of its own
 	Locale  string // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
 	Purpose string // chooses the templates; a purpose without any has those of "default"
 	Notify  Notify // empty means Private
@@ -64,6 +70,7 @@ type Message struct {
 
 // Renderer makes messages from templates that New has tried. It is safe for concurrent use.
 type Renderer struct {
+	own[Renderer]
 	locales []string // English first, the others sorted
 	matcher language.Matcher
 	sets    map[setKey]set
@@ -71,8 +78,8 @@ type Renderer struct {
 	chosen  choices
 }
 
-// Locales lists the languages that mails can have as BCP 47 tags, English first.
-func (r *Renderer) Locales() []string { return append([]string(nil), r.locales...) }
+// Locales lists the languages that mails of an app can have as BCP 47 tags, English first.
+func (r *Renderer) Locales(app string) []string { return slices.Clone(r.of(app, r).locales) }
 
 // Prepared is a message with what it shares with others of its kind.
 type Prepared struct {
@@ -90,6 +97,7 @@ func (r *Renderer) Render(req Request) (Message, error) {
 
 // Prepare is Render, and gives the form of the message.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
+	r = r.of(req.App, r)
 	if req.Notify == "" {
 		req.Notify = Private
 	}
@@ -143,11 +151,18 @@ type view struct {
 	Groups []string
 }
 
+// The colours of mails of apps without their own, as web/static/tokens.css has them.
+const (
+	accent     = "#1f5fd1"
+	darkAccent = "#8ab4ff"
+)
+
 func newView(d Data, glance bool, locale string) view {
 	groups := []string{d.Code}
 	if half := len(d.Code) / 2; half >= 3 && len(d.Code)%2 == 0 {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
+	d.Accent, d.DarkAccent = cmp.Or(d.Accent, accent), cmp.Or(d.DarkAccent, darkAccent)
 	return view{Data: d, Glance: glance, Language: locale, Groups: groups}
 }
 

@@ -29,8 +29,8 @@ func anyCode(length int) string {
 
 // What is filled into a mold is, to the byte, what the templates would have given, whatever the code and the order of callers.
 func TestMoldsGiveTheSameMails(t *testing.T) {
-	r := renderer(t, nil)
-	for _, locale := range r.Locales() {
+	r := renderer(t)
+	for _, locale := range r.Locales("") {
 		for _, notify := range []Notify{Private, Glance} {
 			for length := minCode; length <= maxCode; length++ {
 				for range 4 {
@@ -56,7 +56,7 @@ func TestMoldsGiveTheSameMails(t *testing.T) {
 
 // Two mails that differ in nothing but the characters of the code and the reference come from one mold.
 func TestOneMoldForAllReferences(t *testing.T) {
-	r := renderer(t, nil)
+	r := renderer(t)
 	for range 20 {
 		req := Request{Locale: "en", Data: shop()}
 		req.Data.Code, req.Data.Support = anyCode(6), "S-"+anyCode(4)+"-"+anyCode(4)
@@ -72,7 +72,7 @@ func TestOneMoldForAllReferences(t *testing.T) {
 
 // Two mails that differ in anything but the code's characters come from two molds.
 func TestMoldsAreNotMixedUp(t *testing.T) {
-	r := renderer(t, nil)
+	r := renderer(t)
 	base := Request{Locale: "en", Data: shop()}
 	changes := map[string]func(*Request){
 		"nothing": func(*Request) {}, "locale": func(q *Request) { q.Locale = "zh-CN" }, "notify": func(q *Request) { q.Notify = Glance },
@@ -123,7 +123,7 @@ func TestCodesThatCannotBeFilledIn(t *testing.T) {
 
 // What is kept is bounded, holds no code, and can be used by many at once.
 func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
-	r := renderer(t, nil)
+	r := renderer(t)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -157,7 +157,7 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 }
 
 func BenchmarkRender(b *testing.B) {
-	r, err := New(builtin(), nil)
+	r, err := New(builtin())
 	if err != nil {
 		b.Fatal(err)
 	}

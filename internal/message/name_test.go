@@ -60,7 +60,7 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestRenderRefuses(t *testing.T) {
-	r := renderer(t, nil)
+	r := renderer(t)
 	for name, c := range map[string]struct {
 		change func(*Request)
 		want   string

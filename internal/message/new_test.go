@@ -46,7 +46,7 @@ func TestTidy(t *testing.T) {
 }
 
 func TestOverrideReplacesOneFileOnly(t *testing.T) {
-	plain := renderer(t, nil)
+	plain := renderer(t)
 	own := renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
 		"mail/layout.html":            readBuiltin(t, "mail/layout.html", "\n", "\r\n"),
@@ -55,7 +55,7 @@ func TestOverrideReplacesOneFileOnly(t *testing.T) {
 		"mail/.git/config":            "x",
 		"sms/whatever.txt":            "{{",
 	}))
-	for _, locale := range plain.Locales() {
+	for _, locale := range plain.Locales("") {
 		req := Request{Locale: locale, Data: shop()}
 		want := render(t, plain, req)
 		if locale == "en" {
@@ -89,7 +89,7 @@ func TestOverrideOfTheLayoutReachesEveryMail(t *testing.T) {
 	r := renderer(t, files(map[string]string{
 		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}{{define "code"}}<p>{{.Code}}</p>{{end}}`,
 	}))
-	for _, locale := range r.Locales() {
+	for _, locale := range r.Locales("") {
 		if m := render(t, r, Request{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
 			t.Errorf("%s: %s", locale, m.HTML)
 		}
@@ -104,7 +104,7 @@ func TestOverrideCanAddALanguage(t *testing.T) {
 		"mail/default/fr/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
 	}
 	r := renderer(t, files(french))
-	if got := strings.Join(r.Locales(), " "); got != "en fr zh-Hans" {
+	if got := strings.Join(r.Locales(""), " "); got != "en fr zh-Hans" {
 		t.Errorf("locales %q", got)
 	}
 	if m := render(t, r, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" || m.Subject != "Votre code pour Shop & Söhne" {
@@ -221,11 +221,11 @@ func TestNewReportsAllFaultsTogether(t *testing.T) {
 }
 
 func TestNewWantsEnglish(t *testing.T) {
-	_, err := New(files(map[string]string{"mail/layout.html": ""}), nil)
+	_, err := New(files(map[string]string{"mail/layout.html": ""}))
 	if err == nil || !strings.Contains(err.Error(), "mail/default/en: missing") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := New(files(nil), nil); err == nil {
+	if _, err := New(files(nil)); err == nil {
 		t.Error("an empty tree is accepted")
 	}
 }
@@ -248,7 +248,7 @@ func TestErrorOfRenderHasNoCode(t *testing.T) {
 }
 
 func TestRenderIsSafeForConcurrentUse(t *testing.T) {
-	r := renderer(t, nil)
+	r := renderer(t)
 	want := render(t, r, Request{Locale: "zh", Data: shop()})
 	var group sync.WaitGroup
 	for range 8 {

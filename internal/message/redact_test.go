@@ -10,7 +10,7 @@ import (
 
 func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 	req := Request{Notify: Glance, Data: shop()}
-	m := render(t, renderer(t, nil), req)
+	m := render(t, renderer(t), req)
 	var out bytes.Buffer
 	for _, v := range []any{req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

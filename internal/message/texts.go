@@ -38,16 +38,17 @@ type Text struct {
 
 // Texts makes text messages from templates that NewTexts has tried. It is safe for concurrent use.
 type Texts struct {
+	own[Texts]
 	limits  TextLimits
 	chooser *Renderer // of locales only
 	sets    map[setKey]*texttemplate.Template
 }
 
-// NewTexts reads and parses all templates of text messages; trees and errors are as with New, and a tree of override need
+// NewTexts reads and parses all templates of text messages; trees and errors are as with New, and an override need
 // not have any. Fit tries their length.
-func NewTexts(builtin, override fs.FS, limits TextLimits) (*Texts, error) {
+func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, error) {
 	files, errs := readTexts(builtin)
-	if override != nil {
+	for _, override := range overrides {
 		own, ownErrs := readTexts(override)
 		maps.Copy(files, own)
 		errs = append(errs, ownErrs...)
@@ -150,38 +151,35 @@ func hasOriginLine(text string) bool {
 	return strings.HasPrefix(lines[len(lines)-1], "@")
 }
 
-// Fit tries every template with each title, the longest code and the longest life, and lists those that take more segments
-// than they may.
-func (t *Texts) Fit(titles []string, codeLength int) error {
+// Fit tries every template with a title, the longest code and the longest life, and lists those that take more segments than they may.
+func (t *Texts) Fit(title string, codeLength int) error {
 	var errs []error
 	for key := range t.sets {
-		for _, title := range titles {
-			data := Data{App: title, Code: strings.Repeat("7", codeLength), Minutes: 10}
-			text, err := t.render(key, data)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			if text.Segments > t.limits.Segments {
-				errs = append(errs, fmt.Errorf("%s/%s/%s/%s takes %d segments for the app that is called %q, and may take %d: shorten it or the "+
-					"title, or raise sms: segments",
-					textsRoot, key.purpose, key.locale, textFile, text.Segments, title, t.limits.Segments))
-			}
+		text, err := t.render(key, Data{App: title, Code: strings.Repeat("7", codeLength), Minutes: 10})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if text.Segments > t.limits.Segments {
+			errs = append(errs, fmt.Errorf("%s/%s/%s/%s takes %d segments for the app that is called %q, and may take %d: shorten it or the "+
+				"title, or raise sms: segments",
+				textsRoot, key.purpose, key.locale, textFile, text.Segments, title, t.limits.Segments))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
-// Locales lists the languages that texts can have as BCP 47 tags, English first.
-func (t *Texts) Locales() []string { return slices.Clone(t.chooser.locales) }
+// Locales lists the languages that texts of an app can have as BCP 47 tags, English first.
+func (t *Texts) Locales(app string) []string { return slices.Clone(t.of(app, t).chooser.locales) }
 
 // Prefer is as with mails; see [Renderer.Prefer].
-func (t *Texts) Prefer(list string) string { return t.chooser.Prefer(list) }
+func (t *Texts) Prefer(app, list string) string { return t.of(app, t).chooser.Prefer("", list) }
 
 // Render makes the message. An error holds neither the code nor any text of the request. Notify has no meaning here: a
 // text message is read where it arrives.
 func (t *Texts) Render(req Request) (Text, error) {
+	t = t.of(req.App, t)
 	req.Notify = Glance
 	if err := checkRequest(req); err != nil {
 		return Text{}, err

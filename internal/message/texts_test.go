@@ -17,7 +17,7 @@ func texts(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
 	if limits.Measure == nil {
 		limits.Measure, limits.Segments = one, 1
 	}
-	r, err := NewTexts(templates.FS, override, limits)
+	r, err := NewTexts(limits, templates.FS, override)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,19 +64,19 @@ func TestOriginLine(t *testing.T) {
 
 func TestTextsThatDoNotFit(t *testing.T) {
 	r := texts(t, nil, TextLimits{})
-	if err := r.Fit([]string{"Shop"}, 10); err != nil {
+	if err := r.Fit("Shop", 10); err != nil {
 		t.Error(err)
 	}
-	err := r.Fit([]string{"Shop", strings.Repeat("Wide Shop ", 9)}, 10)
+	err := r.Fit(strings.Repeat("Wide Shop ", 9), 10)
 	if err == nil || strings.Contains(err.Error(), `"Shop"`) || !strings.Contains(err.Error(), "sms/default/en/text.txt takes 2 segments") {
 		t.Errorf("%v", err)
 	}
 	long := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}}" + strings.Repeat(".", 151))}}
 	r = texts(t, long, TextLimits{})
-	if r.Fit([]string{"A"}, 9) != nil || r.Fit([]string{"A"}, 10) == nil {
+	if r.Fit("A", 9) != nil || r.Fit("A", 10) == nil {
 		t.Error("160 do not fit, or 161 do")
 	}
-	if texts(t, long, TextLimits{Measure: one, Segments: 1, Origin: "a.example"}).Fit([]string{"A"}, 6) == nil {
+	if texts(t, long, TextLimits{Measure: one, Segments: 1, Origin: "a.example"}).Fit("A", 6) == nil {
 		t.Error("the last line is not counted")
 	}
 }
@@ -108,9 +108,9 @@ func TestTextsOfOnesOwn(t *testing.T) {
 		"encoding":   {"sms/default/en/text.txt", "\xff", "UTF-8"},
 		"no English": {"", "", ""},
 	} {
-		_, err := NewTexts(templates.FS, fstest.MapFS{c.path: {Data: []byte(c.content)}}, TextLimits{Measure: one, Segments: 1})
+		_, err := NewTexts(TextLimits{Measure: one, Segments: 1}, templates.FS, fstest.MapFS{c.path: {Data: []byte(c.content)}})
 		if c.path == "" {
-			_, err = NewTexts(fstest.MapFS{}, nil, TextLimits{Measure: one, Segments: 1})
+			_, err = NewTexts(TextLimits{Measure: one, Segments: 1}, fstest.MapFS{})
 			c.want = "sms/default/en/text.txt: missing"
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -18,7 +18,8 @@ const sampleCode = "739154"
 // keep its code back with the shortest words in front of it.
 var samples = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
-	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK"},
+	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK",
+		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
 }
 
 // try renders every sample and says what a reader would not forgive.

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -48,13 +49,14 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
-		Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // a purpose that is gone leaves the code private
-		Data: message.Data{App: set.Title(v.App), Code: digits, Minutes: message.Minutes(left)},
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // a purpose that is gone leaves the code private
+		Data: set.Message(v.App),
 	}
+	request.Data.Code, request.Data.Minutes = digits, message.Minutes(left)
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left)
 	}
-	return o.composeMail(w, to, request)
+	return o.composeMail(w, to, request, cmp.Or(set.Apps[v.App].Sender, o.MailFrom))
 }
 
 // recipientOf opens what is sealed only where the work does not carry it.
@@ -69,7 +71,7 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 	return to, o.Vault.AddressHash(to), nil
 }
 
-func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request) (composed, *unsendable) {
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (composed, *unsendable) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Renderer.Prepare(request)
 	if err != nil {
@@ -77,7 +79,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
-		ID: id + "@" + o.Domain, From: o.MailFrom, To: to.Address(), Subject: m.Subject, Text: m.Text, HTML: m.HTML,
+		ID: id + "@" + o.Domain, From: from, To: to.Address(), Subject: m.Subject, Text: m.Text, HTML: m.HTML,
 		Language: m.Language, Date: w.Send.LoggedAt, Fill: m.Fill,
 	}
 	if m.Form != nil {

@@ -83,7 +83,7 @@ type Observer interface {
 
 // Config are the outbox's settings.
 type Config struct {
-	MailFrom string            // Name <addr>
+	MailFrom string            // Name <addr>, of apps that have none of their own
 	Domain   string            // right-hand side of Message-IDs
 	Marks    []string          // headers that each mail carries with its send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease

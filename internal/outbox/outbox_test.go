@@ -253,7 +253,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 			r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: rig.RingOf(r.T, "k2:"+rig.NewKey)})
 		}},
 		{"template", func(r *rig.Rig) {
-			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Titles: map[string]string{"shop": "https://shop.example"}})
+			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
 		}},
 	} {
 		parts.Bubble(t, func(t *testing.T) {

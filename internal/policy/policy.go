@@ -6,9 +6,11 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
@@ -33,15 +35,15 @@ const DefaultPurpose = "default"
 // Set is one snapshot. A request, or an attempt to deliver, takes it once and goes to its end by it. It must not be written to.
 type Set struct {
 	Purposes    map[string]Purpose
-	Titles      map[string]string // what each app is called in messages; the app's name where it has none
-	Blocks      Blocks            // recipients that get no codes
-	Checks      Checks            // bounds of failed checks; zero: DefaultChecks
-	Breaker     quota.Rule        // bounds all sends together; zero: nothing does
-	Spellings   quota.Rule        // bounds what browsers ask for, for all spellings of one mailbox together; zero: nothing does
-	Pauses      []Pause           // what sends nothing at the moment
-	SuppressFor time.Duration     // how long a bounce or a complaint suppresses its recipient; 0: not at all
-	Numbers     Numbers           // phone numbers that are sent to
-	Retention   time.Duration     // of rows in the log; 0: for ever
+	Apps        map[string]App
+	Blocks      Blocks        // recipients that get no codes
+	Checks      Checks        // bounds of failed checks; zero: DefaultChecks
+	Breaker     quota.Rule    // bounds all sends together; zero: nothing does
+	Spellings   quota.Rule    // bounds what browsers ask for, for all spellings of one mailbox together; zero: nothing does
+	Pauses      []Pause       // what sends nothing at the moment
+	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
+	Numbers     Numbers       // phone numbers that are sent to
+	Retention   time.Duration // of rows in the log; 0: for ever
 	// TestRecipients have codes that are known; by the hash of their very address.
 	TestRecipients map[recipient.Hash]TestRecipient
 	// Subscriptions are the events that each app receives; see Events.
@@ -59,17 +61,24 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 	return p, ok
 }
 
-// Title is what an app is called in messages.
-func (s Set) Title(app string) string {
-	if title := s.Titles[app]; title != "" {
-		return title
+// App is how an app shows itself.
+type App struct {
+	Title  string // what messages call it; empty: its name
+	Sender string // of its mails, Name <addr>; empty: the service's
+	Brand  brand.Brand
+}
+
+// Message is what messages say of an app.
+func (s Set) Message(app string) message.Data {
+	a := s.Apps[app]
+	return message.Data{
+		App: cmp.Or(a.Title, app), Home: a.Brand.Home, Accent: a.Brand.Light().Accent, DarkAccent: a.Brand.Dark().Accent,
 	}
-	return app
 }
 
 // HasApp reports whether there is an app of that name.
 func (s Set) HasApp(name string) bool {
-	_, known := s.Titles[name]
+	_, known := s.Apps[name]
 	return known
 }
 

@@ -57,7 +57,7 @@ const (
 
 // texts are parsed once for all worlds.
 var texts = sync.OnceValue(func() *message.Texts {
-	t, err := message.NewTexts(templates.FS, nil, message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }})
+	t, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }}, templates.FS)
 	if err != nil {
 		panic(err)
 	}
@@ -65,7 +65,7 @@ var texts = sync.OnceValue(func() *message.Texts {
 })
 
 var mails = sync.OnceValue(func() *message.Renderer {
-	r, err := message.New(templates.FS, nil)
+	r, err := message.New(templates.FS)
 	if err != nil {
 		panic(err)
 	}
@@ -101,7 +101,7 @@ func policySet(p Plan, number int) policy.Set {
 	checks := policy.DefaultChecks()
 	checks.App.Limit = 15
 	return policy.Set{
-		Purposes: map[string]policy.Purpose{"default": shared, "login": login}, Titles: map[string]string{app: "Shop"},
+		Purposes: map[string]policy.Purpose{"default": shared, "login": login}, Apps: map[string]policy.App{app: {Title: "Shop"}},
 		Checks: checks, Numbers: policy.Numbers{Everywhere: true},
 		Subscriptions: map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}},
 	}

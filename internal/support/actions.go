@@ -63,7 +63,7 @@ func (d *Desk) apps(p Person) []string {
 		return []string{p.App}
 	}
 	var all []string
-	for name := range d.Policy.Get().Titles {
+	for name := range d.Policy.Get().Apps {
 		all = append(all, name)
 	}
 	return all

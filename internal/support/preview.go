@@ -33,7 +33,7 @@ const (
 // Previewable are the apps and purposes that there are templates for, in order.
 func (d *Desk) Previewable() (apps, purposes []string) {
 	set := d.Policy.Get()
-	return slices.Sorted(maps.Keys(set.Titles)), slices.Sorted(maps.Keys(set.Purposes))
+	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
 // Samples are the messages of a purpose for an app, mails before text messages, each in every language that it can have.
@@ -49,9 +49,9 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 		return nil, invalid("app", "unknown", "There is no such app.")
 	}
 	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
-	request := message.Request{Purpose: p.Name, Notify: p.Notify, Data: message.Data{
-		App: set.Title(app), Code: digits[:min(max(p.CodeLength, 0), len(digits))], Minutes: message.Minutes(p.TTL), Support: sampleReference,
-	}}
+	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Data: set.Message(app)}
+	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))], message.Minutes(p.TTL)
+	request.Data.Support = sampleReference
 	all, err := d.sampleMails(request)
 	if err == nil && d.Texts != nil {
 		request.Data.Support = ""
@@ -67,7 +67,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 }
 
 func (d *Desk) sampleMails(request message.Request) (all []Sample, err error) {
-	for _, request.Locale = range d.Mails.Locales() {
+	for _, request.Locale = range d.Mails.Locales(request.App) {
 		m, err := d.Mails.Render(request)
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func (d *Desk) sampleMails(request message.Request) (all []Sample, err error) {
 }
 
 func (d *Desk) sampleTexts(request message.Request) (all []Sample, err error) {
-	for _, request.Locale = range d.Texts.Locales() {
+	for _, request.Locale = range d.Texts.Locales(request.App) {
 		m, err := d.Texts.Render(request)
 		if err != nil {
 			return nil, err

@@ -72,13 +72,13 @@ type Refusals interface {
 // Mails turns templates into mails. Implementation: message.Renderer.
 type Mails interface {
 	Render(message.Request) (message.Message, error)
-	Locales() []string
+	Locales(app string) []string
 }
 
 // Texts turns templates into text messages. Implementation: message.Texts.
 type Texts interface {
 	Render(message.Request) (message.Text, error)
-	Locales() []string
+	Locales(app string) []string
 }
 
 // Parts are what a Desk works with.

@@ -169,9 +169,9 @@ func (a *asked) readLocale() error {
 // preferred is the language of the client's list that there are templates for, as it is stored.
 func (s *Service) preferred(a asked) string {
 	if a.to.Channel() == recipient.SMS {
-		return s.Texts.Prefer(a.Languages)
+		return s.Texts.Prefer(a.App, a.Languages)
 	}
-	return s.Mails.Prefer(a.Languages)
+	return s.Mails.Prefer(a.App, a.Languages)
 }
 
 // purposeFor is the purpose of a name as a caller's requests go by it.

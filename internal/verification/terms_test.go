@@ -121,7 +121,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		a := r.Send(ask)
 		left := maps.Clone(r.Settings.Purposes)
 		delete(left, "login")
-		r.Svc.Change(policy.Set{Purposes: left, Titles: map[string]string{"shop": "Store"}})
+		r.Svc.Change(policy.Set{Purposes: left, Apps: map[string]policy.App{"shop": {Title: "Store"}}})
 		rig.Waited(10 * time.Second)
 		mails := r.Post.All()
 		if len(mails) != 2 || r.Get(a.View.ID).Send.Status != store.Sent {

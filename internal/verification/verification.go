@@ -65,7 +65,7 @@ type Outbox interface {
 
 // Languages chooses among those that there are templates for. Implementations: message.Renderer and message.Texts.
 type Languages interface {
-	Prefer(list string) string // the tag of an Accept-Language list by which the templates choose
+	Prefer(app, list string) string // the tag of an Accept-Language list by which the templates of the app choose
 }
 
 // Prover signs that a recipient was verified. Implementation: proof.Signer.

@@ -9,20 +9,24 @@ import (
 	"strings"
 )
 
-// dkim looks at the key that the mail server signs with (RFC 6376 section 3.6.1). Which one that is only its signatures
+// dkim looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). Which one that is only its signatures
 // tell, or the settings.
 func (d *doctor) dkim(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	sender, leave := d.mailsLeave()
-	if !leave {
-		return
-	}
-	if d.cfg.DKIMSelector == "" {
+	switch senders := d.senders(); {
+	case len(senders) == 0:
+	case d.cfg.DKIMSelector == "":
 		d.remark("DKIM", "not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature "+
 			"of a mail that arrived")
-		return
+	default:
+		for _, sender := range senders {
+			d.dkimOf(ctx, sender)
+		}
 	}
+}
+
+func (d *doctor) dkimOf(ctx context.Context, sender string) {
 	name := d.cfg.DKIMSelector + "._domainkey." + sender
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.known("DKIM", name, err) {

@@ -18,10 +18,12 @@ type resolver interface {
 	LookupAddr(ctx context.Context, address string) ([]string, error)
 }
 
-// mailsLeave says whether mails leave this machine in the name of a domain.
-func (d *doctor) mailsLeave() (domainOfSender string, leave bool) {
-	name := d.cfg.MailDomain()
-	return name, name != "localhost" && d.cfg.SMTPURL != ""
+// senders are the domains in whose name mails leave this machine; none: mails go nowhere yet.
+func (d *doctor) senders() []string {
+	if d.cfg.SMTPURL == "" {
+		return nil
+	}
+	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
 // known tells "there is none" from an answer that did not come, of which it makes a remark.
@@ -36,13 +38,15 @@ func (d *doctor) known(what, name string, err error) bool {
 
 // senderDomain looks for what big mailbox providers want of a sender.
 func (d *doctor) senderDomain(ctx context.Context) (string, error) {
-	name, leave := d.mailsLeave()
-	if !leave {
+	names := d.senders()
+	if len(names) == 0 {
 		return "not looked at: mails go nowhere yet", nil
 	}
-	d.wantRecord(ctx, name, "v=spf1", name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
-	d.wantRecord(ctx, "_dmarc."+name, "v=DMARC1", name+" has no DMARC record; from 5,000 mails a day big providers want one")
-	return name, nil
+	for _, name := range names {
+		d.wantRecord(ctx, name, "v=spf1", name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
+		d.wantRecord(ctx, "_dmarc."+name, "v=DMARC1", name+" has no DMARC record; from 5,000 mails a day big providers want one")
+	}
+	return strings.Join(names, ", "), nil
 }
 
 func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string) {
@@ -61,7 +65,7 @@ func (d *doctor) pointers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
-	if _, leave := d.mailsLeave(); !leave || err != nil {
+	if len(d.senders()) == 0 || err != nil {
 		return
 	}
 	var seen []string

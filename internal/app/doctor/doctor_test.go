@@ -137,6 +137,22 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	s.says(said, "✗ mail server: 127.0.0.1: tls", "certificate")
 }
 
+// Each domain that an app sends from is looked at.
+func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	d := newDoctor(config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1", Apps: []config.App{
+		{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"}, {Name: "here", MailFrom: "a@localhost"},
+	}}, &out)
+	d.resolver = dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}}
+	names, _ := d.senderDomain(t.Context())
+	d.dkim(t.Context())
+	if said := out.String(); names != "shop.example, news.example" || strings.Count(said, "s1._domainkey.") != 2 || strings.Contains(said, "sender domain: shop") ||
+		!strings.Contains(said, "news.example has no SPF record") || !strings.Contains(said, "news.example has no DMARC record") {
+		t.Errorf("%s:\n%s", names, said)
+	}
+}
+
 func TestDoctorOnMailInTheClear(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]smtp.Encryption{

@@ -127,7 +127,7 @@ func Seldom(change func(*Settings)) func(*Settings) {
 
 func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	t.Helper()
-	renderer, err := message.New(templates.FS, nil)
+	renderer, err := message.New(templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestSettings(t *testing.T) Settings {
 	return Settings{
 		Set: policy.Set{
 			Purposes: map[string]policy.Purpose{"default": purpose, "login": login},
-			Titles:   map[string]string{"shop": "Shop"},
+			Apps:     map[string]policy.App{"shop": {Title: "Shop"}},
 		},
 		Vault: vault.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring},
 	}

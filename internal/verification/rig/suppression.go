@@ -3,6 +3,7 @@ package rig
 import (
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
@@ -14,7 +15,7 @@ const Month = 30 * 24 * time.Hour
 func Barring(s *Settings) {
 	Hammered(s)
 	s.SuppressFor = Month
-	s.Titles["default"] = ""
+	s.Apps["default"] = policy.App{}
 }
 
 // fails asks, waits for the outcome, and checks that it is failed for this reason, its place given back.

@@ -9,7 +9,7 @@ import (
 
 // terms are the rig's with another policy for all purposes.
 func (r *Rig) Terms(p quota.Policy) policy.Set {
-	t := policy.Set{Purposes: maps.Clone(r.Settings.Purposes), Titles: r.Settings.Titles}
+	t := policy.Set{Purposes: maps.Clone(r.Settings.Purposes), Apps: r.Settings.Apps}
 	for name, purpose := range t.Purposes {
 		purpose.Policy = p
 		t.Purposes[name] = purpose

@@ -55,8 +55,7 @@ func (h *Handset) All() []sms.Message {
 
 func testTexts(t *testing.T) *message.Texts {
 	t.Helper()
-	texts, err := message.NewTexts(templates.FS, nil,
-		message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }})
+	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }}, templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}

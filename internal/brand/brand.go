@@ -1,0 +1,134 @@
+// Package brand is how an app shows itself on our page and in its mails: a logo, a home, and an accent from which colours are made that can
+// be read in light and in dark, whatever the accent is.
+package brand
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Brand is what an app chose; the zero value is none.
+type Brand struct {
+	Logo   string // https URL of an image
+	Accent string // #rrggbb
+	Home   string // https URL
+}
+
+// Tone are the colours of one scheme, #rrggbb.
+type Tone struct {
+	Accent string // of links, buttons and the code
+	On     string // of text on the accent
+	Wash   string // of a surface with a hint of it
+}
+
+// surface is what a scheme draws on; the tokens of web/static/tokens.css and templates/mail/layout.html have the same.
+type surface struct{ paper, card, on, towards colour }
+
+var (
+	lightSurface = surface{paper: mustColour("#f6f5f2"), card: mustColour("#ffffff"), on: mustColour("#ffffff"), towards: mustColour("#000000")}
+	darkSurface  = surface{paper: mustColour("#131417"), card: mustColour("#1b1d21"), on: mustColour("#131417"), towards: mustColour("#ffffff")}
+)
+
+// legible is the contrast of text that anybody can read (WCAG 2.2, criterion 1.4.3).
+const legible = 4.5
+
+// Light are the colours for a light page; empty without an accent.
+func (b Brand) Light() Tone { return b.on(lightSurface) }
+
+// Dark are the colours for a dark page; empty without an accent.
+func (b Brand) Dark() Tone { return b.on(darkSurface) }
+
+// on darkens or lightens the accent until it can be read on everything that the scheme draws it on.
+func (b Brand) on(s surface) Tone {
+	accent, err := parse(b.Accent)
+	if err != nil {
+		return Tone{}
+	}
+	const steps, washed = 50, 0.1
+	for step := range steps + 1 {
+		shade := accent.mix(s.towards, float64(step)/steps)
+		wash := s.card.mix(shade, washed)
+		if step == steps || contrast(shade, s.paper) >= legible && contrast(shade, s.card) >= legible && contrast(shade, wash) >= legible &&
+			contrast(s.on, shade) >= legible {
+			return Tone{Accent: shade.String(), On: s.on.String(), Wash: wash.String()}
+		}
+	}
+	return Tone{}
+}
+
+// Style is the style sheet that puts the page's tokens into the brand's colours; empty without an accent.
+func (b Brand) Style() string {
+	l, d := b.Light(), b.Dark()
+	if l == (Tone{}) {
+		return ""
+	}
+	return fmt.Sprintf(":root{--accent:light-dark(%s,%s);--on-accent:light-dark(%s,%s);--accent-wash:light-dark(%s,%s)}",
+		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
+}
+
+// StyleSource is what a content security policy calls that style sheet, and no other.
+func (b Brand) StyleSource() string {
+	sum := sha256.Sum256([]byte(b.Style()))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// CheckAccent says what is wrong with an accent; empty: nothing.
+func CheckAccent(text string) string {
+	if _, err := parse(text); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// colour in sRGB, each of red, green and blue from 0 to 1.
+type colour [3]float64
+
+func parse(text string) (c colour, err error) {
+	n, err := strconv.ParseUint(text[min(len(text), 1):], 16, 32)
+	if len(text) != 7 || text[0] != '#' || err != nil {
+		return c, fmt.Errorf("must be a colour such as \"#1f5fd1\", in quotes")
+	}
+	for i := range c {
+		c[i] = float64(n>>(16-8*i)&0xff) / 255
+	}
+	return c, nil
+}
+
+func mustColour(text string) colour {
+	c, err := parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (c colour) String() string {
+	at := func(i int) int { return int(math.Round(c[i] * 255)) }
+	return fmt.Sprintf("#%02x%02x%02x", at(0), at(1), at(2))
+}
+
+func (c colour) mix(other colour, share float64) colour {
+	for i := range c {
+		c[i] += (other[i] - c[i]) * share
+	}
+	return c
+}
+
+// luminance is relative luminance (WCAG 2.2).
+func (c colour) luminance() float64 {
+	linear := func(v float64) float64 {
+		if v <= 0.04045 {
+			return v / 12.92
+		}
+		return math.Pow((v+0.055)/1.055, 2.4)
+	}
+	return 0.2126*linear(c[0]) + 0.7152*linear(c[1]) + 0.0722*linear(c[2])
+}
+
+func contrast(a, b colour) float64 {
+	x, y := a.luminance(), b.luminance()
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
