@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/api"
 	"sendcode/internal/app/readiness"
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
@@ -187,8 +189,8 @@ func (a *App) registerPages(e *echo.Echo) error {
 		return err
 	}
 	a.page = page.New(page.Config{
-		App: a.cfg.Page.App, Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
-		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
+		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
+		Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
 	a.say(a.cfg)
 	a.page.Register(e)
@@ -197,28 +199,32 @@ func (a *App) registerPages(e *echo.Echo) error {
 
 // say has the page tell what is configured now.
 func (a *App) say(cfg config.Config) {
-	title := titles(cfg)[cfg.Page.App]
-	if title == "" {
-		title = cfg.Page.App
-	}
 	p := cfg.Purposes["default"]
 	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
-	a.page.Say(title, shape, subject(a.mails, p, title), returnURLs(cfg))
-}
-
-// returnURLs are those of the page's app.
-func returnURLs(cfg config.Config) []string {
-	app, _ := cfg.App(cfg.Page.App)
-	return app.ReturnURLs
+	called, first, others := titles(cfg), page.AppPage{}, []page.AppPage(nil)
+	for _, app := range cfg.Apps {
+		one := page.AppPage{
+			App: app.Name, Title: cmp.Or(called[app.Name], app.Name), Brand: brand.Brand(app.Brand), ReturnURLs: app.ReturnURLs,
+			Sender: senderAddress(cmp.Or(app.MailFrom, cfg.MailFrom)),
+		}
+		one.Subject = subject(a.mails, p, one.App, one.Title)
+		switch {
+		case app.Name == cfg.Page.App:
+			first = one
+		case cfg.Loopback() || len(app.ReturnURLs) > 0:
+			others = append(others, one)
+		}
+	}
+	a.page.Say(shape, append([]page.AppPage{first}, others...)...)
 }
 
 // subject is what a person looks for in the mailbox: the template's, where it holds no code.
-func subject(r *message.Renderer, p config.Purpose, title string) func(string) string {
+func subject(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
 	if p.Notify == config.Glance {
 		return nil
 	}
 	return func(lang string) string {
-		m, err := r.Render(message.Request{Locale: lang, Purpose: p.Name, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+		m, err := r.Render(message.Request{App: app, Locale: lang, Purpose: p.Name, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 		if err != nil {
 			return ""
 		}

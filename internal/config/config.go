@@ -243,7 +243,8 @@ const (
 
 // Page is the public page at /.
 type Page struct {
-	// Whose codes the page asks for; `""` turns it off. On loopback addresses `default`, else it has to be named.
+	// Whose codes the page asks for; `""` turns it off. On loopback addresses `default`, else it has to be named. `/?app=NAME` is the page
+	// of another app: of those that have `return_urls`, on loopback addresses of every app.
 	App string `yaml:"app"`
 	// What it offers, the first one first: `[email]`, `[sms]`, `[email, sms]`. Without it, all that there are. Text messages are
 	// there as soon as they go anywhere ([sms](sms.md)): say `[email]` if the page shall not offer them. What is `paused` is not

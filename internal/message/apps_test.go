@@ -20,10 +20,10 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		data                          Data
 	}{
 		{"shop", "", "en", "From Shop & Söhne", branded},
-		{"shop", "", "fr", "De Shop & Söhne", branded},
+		{"shop", "", "fr, en;q=0.5", "De Shop & Söhne", branded},
 		{"shop", "gift", "en", "A gift", branded},
 		{"other", "", "en", "All of Shop & Söhne", shop()},
-		{"other", "", "fr", "All of Shop & Söhne", shop()},
+		{"other", "", "fr, en;q=0.5", "All of Shop & Söhne", shop()},
 	} {
 		m := render(t, all, Request{App: c.app, Purpose: c.purpose, Locale: all.Prefer(c.app, c.locale), Data: c.data})
 		if m.Subject != c.subject {

@@ -82,10 +82,10 @@ func (u *Page) back(c echo.Context, s session) error {
 	if err := u.remember(c, s); err != nil {
 		return err
 	}
-	target := "/"
+	target := u.address("")
 	switch s.Note.Kind {
 	case badAddress, typo, landline, taken:
-		target = "/?view=change"
+		target = u.address(changing)
 	}
 	return c.Redirect(http.StatusSeeOther, target)
 }

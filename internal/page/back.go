@@ -23,11 +23,8 @@ const maxReturn = 1024
 // arrive is a visit that an app sent, with the address that the person is to return to. It is kept in the cookie, not in the page's own address.
 func (u *Page) arrive(c echo.Context) error {
 	to, ok := returnTo(u.ReturnURLs, c.QueryParam("return_url"))
-	if app := c.QueryParam("app"); !ok || app != "" && app != u.App {
-		return &server.Problem{
-			Kind: server.InvalidField, Detail: "The address to return to is not among return_urls of the app, or the app has no page here.",
-			Extra: map[string]any{"field": "return_url", "reason": "not_allowed"},
-		}
+	if !ok {
+		return errNoReturn()
 	}
 	s := u.remembered(c)
 	if a, err := u.Codes.Get(c.Request().Context(), u.caller(c), s.ID); err == nil && a.View.State == verification.Approved {
@@ -37,7 +34,14 @@ func (u *Page) arrive(c echo.Context) error {
 	if err := u.remember(c, s); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, "/")
+	return c.Redirect(http.StatusSeeOther, u.address(""))
+}
+
+func errNoReturn() error {
+	return &server.Problem{
+		Kind: server.InvalidField, Detail: "The address to return to is not among return_urls of the app, or the app has no page here.",
+		Extra: map[string]any{"field": "return_url", "reason": "not_allowed"},
+	}
 }
 
 // returnTo is an address that a person may be returned to, normalised: one of the origins and paths that are allowed, or below such a path. Its

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/brand"
+	"sendcode/internal/page"
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
 )
 
 var button = regexp.MustCompile(`<a class="button" href="([^"]*)"`)
@@ -55,6 +58,57 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 		t.Errorf("reloaded: %s", again)
 	}
 	shows(t, get(t, w, "?return_url=https://app.example"), "ask") // another visit is not the old approval
+}
+
+// An app that the address names has its own name, brand, cookie and return addresses, over every post and link, and nothing of the other's.
+func TestThePageOfAnAppThatIsNamed(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	w.Also(page.AppPage{
+		App: "news", Title: "The News", Sender: "codes@news.example", ReturnURLs: []string{"https://news.example"},
+		Brand: brand.Brand{Logo: "https://cdn.example/logo.svg", Accent: "#0b7a5c", Home: "https://news.example/"},
+	})
+	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "a•••@example.com")
+	first := get(t, w, "?app=news")
+	shows(t, first, "ask", "The News")
+	for _, part := range []string{`<a href="https://news.example/">`, `<img src="https://cdn.example/logo.svg" alt="">`, "--accent:light-dark(#0b7a5c,"} {
+		if !strings.Contains(first, part) {
+			t.Errorf("no %s in %s", part, first)
+		}
+		if strings.Contains(get(t, w, ""), part) {
+			t.Errorf("%s on the page of the other app", part)
+		}
+	}
+	csp := raw(t, w, http.MethodGet, "?app=news", nil, nil).Header.Get("Content-Security-Policy")
+	if !strings.Contains(csp, "img-src 'self' https://cdn.example/logo.svg;") || !regexp.MustCompile(`style-src 'self' 'sha256-[A-Za-z0-9+/]{43}=';`).MatchString(csp) {
+		t.Errorf("the policy is %s", csp)
+	}
+	if other := raw(t, w, http.MethodGet, "", nil, nil).Header.Get("Content-Security-Policy"); strings.Contains(other, "cdn.example") || strings.Contains(other, "sha256") {
+		t.Errorf("the policy of the other app is %s", other)
+	}
+	for _, wrong := range []string{"?app=nobody", "?app=News"} {
+		if answer := raw(t, w, http.MethodGet, wrong, nil, nil); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", wrong, answer.StatusCode)
+		}
+	}
+	_ = get(t, w, "?app=news&return_url=https://news.example/in")
+	if _, err := w.Get("?app=news&return_url=https://app.example"); err == nil || err.Error() != "status 422" {
+		t.Errorf("returned to the other app's address: %v", err)
+	}
+	const other = "bea@example.com"
+	sent := post(t, w, "?app=news", "send", "to", other)
+	shows(t, sent, "code", "b•••@example.com", "codes@news.example")
+	for _, link := range regexp.MustCompile(`(?:href|action)="(/[^"]*)"`).FindAllStringSubmatch(sent, -1) {
+		if !strings.HasPrefix(link[1], "/static/") && !strings.HasPrefix(link[1], "/?app=news") {
+			t.Errorf("%s leads to the other app", link[1])
+		}
+	}
+	approved := post(t, w, "?app=news", "check", "code", pagetest.Code)
+	if to, reference := leadsTo(t, approved); to != "https://news.example/in" || !strings.HasPrefix(reference, "news&") {
+		t.Errorf("%s with %s", to, reference)
+	}
+	shows(t, get(t, w, ""), "code", "a•••@example.com") // the other app's page is where it was
+	shows(t, get(t, w, "?app=shop"), "code", "a•••@example.com")
 }
 
 func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {

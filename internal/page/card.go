@@ -18,6 +18,7 @@ type card interface {
 // frame is what every card has.
 type frame struct {
 	T       *cardTexts
+	Page    *Page
 	Heading string
 	Say     string        // what a screen reader is told when the card comes
 	Poll    bool          // something is under way: ask again soon
@@ -32,6 +33,9 @@ type frame struct {
 }
 
 func (f *frame) head() *frame { return f }
+
+// Link is the address of a view of the page.
+func (f *frame) Link(v view) string { return f.Page.address(v) }
 
 // box is a message beside the card's own words.
 type box struct {

@@ -198,9 +198,9 @@ func TestTextMessagesNameThePagesHost(t *testing.T) {
 	} {
 		for _, origin := range []string{"shop.example", ""} {
 			var log bytes.Buffer
-			u := New(Config{App: "shop", Origin: origin, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			u := New(Config{AppPage: AppPage{App: "shop"}, Origin: origin, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for range 3 {
-				u.current().seenAt(host)
+				u.seenAt(host)
 			}
 			want := told
 			if origin == "" {

@@ -16,12 +16,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
@@ -43,26 +46,31 @@ type Sealer interface {
 	Open(label string, sealed, additional []byte) ([]byte, error)
 }
 
+// AppPage is what is of one app's page alone.
+type AppPage struct {
+	App        string // its name
+	Title      string // what people call it
+	Brand      brand.Brand
+	Sender     string                   // address that the mails come from, for people who look for them
+	Subject    func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
+	ReturnURLs []string                 // origins and paths that a person may be returned to once the code was right
+}
+
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
 type Config struct {
-	App     string // the app that the page speaks for
-	Title   string // what people call it
+	AppPage        // of visits that name no app
 	Purpose string // empty: the default purpose
 	// Channels are those that the page offers of what there is, the first one first; empty: all, mail first.
 	Channels []recipient.Channel
-	Country  string                   // that phone numbers are dialled in where the reader's browser names none that is served; empty: none
-	Origin   string                   // host that text messages say their code is for; empty: they say none
-	Code     code.Shape               // of the codes that are sent now; each verification tells its own
-	Sender   string                   // address that the mails come from, for people who look for them
-	Subject  func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
+	Country  string     // that phone numbers are dialled in where the reader's browser names none that is served; empty: none
+	Origin   string     // host that text messages say their code is for; empty: they say none
+	Code     code.Shape // of the codes that are sent now; each verification tells its own
 	Codes    Codes
 	Cookies  Sealer
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit
-	// ReturnURLs are the origins and paths that a person may be returned to once the code was right; References names the approval to
-	// the app there. nil: no one is returned.
-	ReturnURLs []string
+	// References names an approval to the app that a person is returned to; nil: no one is returned.
 	References References
 }
 
@@ -74,7 +82,8 @@ type Requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	said      *atomic.Pointer[Config]
+	named     bool // the app is in the page's address, since it is not the one of visits that name none
+	said      *atomic.Pointer[said]
 	templates *template.Template
 	once      *once
 	misnamed  *sync.Once           // told when the page is not where text messages say
@@ -86,35 +95,69 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, said: &atomic.Pointer[Config]{}, templates: parse("page/*.html"), once: newOnce(),
+	u := &Page{Config: c, said: &atomic.Pointer[said]{}, templates: parse("page/*.html"), once: newOnce(),
 		misnamed: &sync.Once{}}
 	u.countries = map[string][]country{}
 	for _, l := range catalogues() {
 		u.countries[l.mails.Lang] = countriesOf(&l.mails)
 	}
-	u.Say(c.Title, c.Code, c.Subject, c.ReturnURLs)
+	u.Say(c.Code, c.AppPage)
 	return u
 }
 
-// Say changes what the page tells from now on. Requests under way end as they began.
-func (u *Page) Say(title string, shape code.Shape, subject func(lang string) string, returnURLs []string) {
-	c := u.Config
-	c.Title, c.Code, c.Subject, c.ReturnURLs = title, shape, subject, returnURLs
-	u.said.Store(&c)
+// said is what the page tells now.
+type said struct {
+	code code.Shape
+	apps []AppPage
 }
 
-// current is the page for one request, which sees nothing change.
-func (u *Page) current() *Page {
-	now := *u
-	now.Config = *u.said.Load()
-	return &now
+// Say changes what the page tells from now on, and whom it speaks for: the first app on visits that name none. Requests under way end
+// as they began.
+func (u *Page) Say(shape code.Shape, apps ...AppPage) { u.said.Store(&said{shape, apps}) }
+
+// of is the page for one request, which sees nothing change.
+func (u *Page) of(c echo.Context) (*Page, error) {
+	now, name := *u, c.QueryParam("app")
+	said := u.said.Load()
+	i := slices.IndexFunc(said.apps, func(a AppPage) bool { return name == "" || a.App == name })
+	switch {
+	case i >= 0:
+		now.Code, now.AppPage, now.named = said.code, said.apps[i], i > 0
+		return &now, nil
+	case c.QueryParams().Has("return_url"):
+		return nil, errNoReturn()
+	}
+	return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
+}
+
+// Named is the app that the page's address names; empty: it names none.
+func (u *Page) Named() string {
+	if u.named {
+		return u.App
+	}
+	return ""
+}
+
+// address is that of a view of the page.
+func (u *Page) address(v view) string {
+	query := url.Values{}
+	if app := u.Named(); app != "" {
+		query.Set("app", app)
+	}
+	if v != "" {
+		query.Set("view", string(v))
+	}
+	if len(query) == 0 {
+		return "/"
+	}
+	return "/?" + query.Encode()
 }
 
 // Register adds the page to a server. RegisterStatic must be called on it too.
 func (u *Page) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
-	e.GET("/", func(c echo.Context) error { return u.current().admitted(c, (*Page).show) })
-	e.POST("/", func(c echo.Context) error { return u.current().admitted(c, (*Page).act) }, protected)
+	e.GET("/", u.answer((*Page).show))
+	e.POST("/", u.answer((*Page).act), protected)
 }
 
 // RegisterStatic adds what the pages and the console load: style sheets and scripts.
@@ -125,6 +168,17 @@ func RegisterStatic(e *echo.Echo) {
 func parse(pattern string) *template.Template {
 	t := template.New("").Funcs(template.FuncMap{"static": web.Path})
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
+}
+
+// answer answers a request as the page of the app that it names.
+func (u *Page) answer(f func(*Page, echo.Context) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		now, err := u.of(c)
+		if err != nil {
+			return err
+		}
+		return now.admitted(c, f)
+	}
 }
 
 func (u *Page) caller(c echo.Context) verification.Caller {

@@ -119,11 +119,16 @@ const (
 	cookieLabel      = "cookie"
 )
 
-func nameOf(c echo.Context) string {
+// nameOf is the cookie's name: a browser has one for each app, so that the page of one forgets nothing of another's.
+func (u *Page) nameOf(c echo.Context) string {
+	name := cookieName
 	if c.Scheme() == "https" {
-		return secureCookieName
+		name = secureCookieName
 	}
-	return cookieName
+	if app := u.Named(); app != "" {
+		name += "-" + app
+	}
+	return name
 }
 
 // remembered opens the cookie. One that is old, damaged or not ours is as good as none.
@@ -137,7 +142,7 @@ func (u *Page) remembered(c echo.Context) session {
 
 func (u *Page) open(c echo.Context) (session, error) {
 	var s session
-	cookie, err := c.Cookie(nameOf(c))
+	cookie, err := c.Cookie(u.nameOf(c))
 	if err != nil {
 		return s, err
 	}
@@ -161,7 +166,7 @@ func (u *Page) binding() []byte { return []byte("page\x00" + u.App) }
 // not an empty form that refuses them. A foreign site's post carries no Lax cookie either, and a GET changes nothing.
 func (u *Page) remember(c echo.Context, s session) error {
 	cookie := &http.Cookie{
-		Name: nameOf(c), Path: "/", MaxAge: -1,
+		Name: u.nameOf(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if s != (session{}) {

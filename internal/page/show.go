@@ -10,6 +10,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/brand"
+	"sendcode/internal/server"
 	"sendcode/quota"
 )
 
@@ -42,6 +44,12 @@ func (u *Page) draw(c echo.Context, l *look, k card) error {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language, Cookie, "+fragmentHeader)
 	h.Set("Content-Language", t.Lang)
+	if style := u.Brand.Style(); style != "" {
+		server.Allow(c, "style-src", u.Brand.StyleSource())
+	}
+	if u.Brand.Logo != "" {
+		server.Allow(c, "img-src", u.Brand.Logo)
+	}
 	h.Set("Cache-Control", "no-store") // also where no middleware says so: the card is one person's, and for now
 	status := http.StatusOK
 	switch {
@@ -57,6 +65,7 @@ func (u *Page) draw(c echo.Context, l *look, k card) error {
 
 // render draws the card into its frame and, unless a fragment is wanted, the frame into the page.
 func (u *Page) render(k card, fragment bool) ([]byte, error) {
+	k.head().Page = u
 	title := k.head().Heading
 	if u.Title != "" {
 		title += " · " + u.Title
@@ -77,7 +86,16 @@ func (u *Page) render(k card, fragment bool) ([]byte, error) {
 		*frame
 		Title string
 		Card  template.HTML
-	}{k.head(), title, template.HTML(framed)})
+		Style template.CSS
+	}{k.head(), title, template.HTML(framed), template.CSS(u.Brand.Style())})
+}
+
+// Header is what stands above the card; nil for the app of visits that name none, unless it has a brand.
+func (u *Page) Header() *AppPage {
+	if u.Brand == (brand.Brand{}) && !u.named {
+		return nil
+	}
+	return &u.AppPage
 }
 
 func (u *Page) execute(name string, data any) ([]byte, error) {

@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -48,9 +49,15 @@ func (v *Visitor) Client() *http.Client { return v.client }
 
 // Form is what a browser would post of a form that the page shows now, without what a person types.
 func (v *Visitor) Form(query, act string) (url.Values, error) {
+	_, values, err := v.form(query, act)
+	return values, err
+}
+
+// form is that of Form and the address that it is posted to.
+func (v *Visitor) form(query, act string) (action string, values url.Values, err error) {
 	body, err := v.Get(query)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	return hidden(body, act)
 }
@@ -67,14 +74,14 @@ func (v *Visitor) Get(query string) (string, error) {
 // Post fills in a form that the page shows now, as a browser without scripts would: only a form that is there can be
 // posted, with the hidden fields that it has.
 func (v *Visitor) Post(query, act string, fields ...string) (string, error) {
-	values, err := v.Form(query, act)
+	action, values, err := v.form(query, act)
 	if err != nil {
 		return "", err
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		values.Set(fields[i], fields[i+1])
 	}
-	r, err := http.NewRequest(http.MethodPost, v.URL, strings.NewReader(values.Encode()))
+	r, err := http.NewRequest(http.MethodPost, strings.TrimSuffix(v.URL, "/")+action, strings.NewReader(values.Encode()))
 	if err != nil {
 		return "", err
 	}
@@ -98,22 +105,22 @@ func (v *Visitor) do(r *http.Request) (string, error) {
 	return string(body), err
 }
 
-// hidden reads the hidden fields of the form for act.
-func hidden(page, act string) (url.Values, error) {
+// hidden reads the address and the hidden fields of the form for act.
+func hidden(page, act string) (action string, values url.Values, err error) {
 	for form := range strings.SplitSeq(page, "<form ") {
 		form, _, _ = strings.Cut(form, "</form>")
 		if !strings.Contains(form, `name="act" value="`+act+`"`) {
 			continue
 		}
-		values := url.Values{}
+		action, values = attribute(form, "action"), url.Values{}
 		for input := range strings.SplitSeq(form, "<input ") {
 			if strings.Contains(input, `type="hidden"`) {
 				values.Set(attribute(input, "name"), attribute(input, "value"))
 			}
 		}
-		return values, nil
+		return html.UnescapeString(action), values, nil
 	}
-	return nil, fmt.Errorf("the page shows no form for %q", act)
+	return "", nil, fmt.Errorf("the page shows no form for %q", act)
 }
 
 func attribute(tag, name string) string {

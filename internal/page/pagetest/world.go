@@ -76,9 +76,8 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	w.api.Limit(requests{&w.exhausted})
 	w.api.Register(e)
 	w.page = page.New(page.Config{
-		App: "shop", Title: "Shop", Code: ofDigits, Sender: "no-reply@shop.example",
-		Subject: subject, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
-		Requests: requests{&w.exhausted}, ReturnURLs: returnURLs, References: references{},
+		AppPage: theShop, Code: ofDigits, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		Requests: requests{&w.exhausted}, References: references{},
 	})
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
@@ -94,8 +93,14 @@ func timeless(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// returnURLs are where the page may return a person.
-var returnURLs = []string{"https://shop.example/welcome", "https://app.example"}
+// theShop may return a person to two places.
+var theShop = page.AppPage{
+	App: "shop", Title: "Shop", Sender: "no-reply@shop.example", Subject: subject,
+	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
+}
+
+// Also has the page speak for another app as well.
+func (w *World) Also(other page.AppPage) { w.page.Say(ofDigits, theShop, other) }
 
 // references name an approval by its ID, for tests to see.
 type references struct{}
@@ -114,7 +119,7 @@ func (w *World) SendLetters() {
 	w.Codes.mu.Lock()
 	w.Codes.shape = ofLetters
 	w.Codes.mu.Unlock()
-	w.page.Say("Shop", ofLetters, subject, returnURLs)
+	w.page.Say(ofLetters, theShop)
 }
 
 // SendLongCodes has the codes that are sent from now on made of eight digits, as while an app is over its bound on failed checks.
