@@ -21,6 +21,16 @@ func (s *Stack) Specification() routers.Router { s.Helper(); return s.Specificat
 // SpecificationOf is what replica i serves.
 func (s *Stack) SpecificationOf(i int) routers.Router {
 	s.Helper()
+	router, err := gorillamux.NewRouter(s.OpenAPI(i))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return router
+}
+
+// OpenAPI is the document that replica i serves.
+func (s *Stack) OpenAPI(i int) *openapi3.T {
+	s.Helper()
 	served := s.Do(i, http.MethodGet, "/openapi.yaml", "")
 	doc, err := openapi3.NewLoader().LoadFromData(served.Raw)
 	if err != nil {
@@ -29,11 +39,7 @@ func (s *Stack) SpecificationOf(i int) routers.Router {
 	if err := doc.Validate(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return router
+	return doc
 }
 
 // Conforms compares an answer with the specification.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,11 @@ func (s *Stack) Named(to string) (n int) {
 		}
 	}
 	return n
+}
+
+// Sent says whether the mail server was sent a command that begins so.
+func (s *Stack) Sent(command string) bool {
+	return slices.ContainsFunc(s.SMTP.Commands(), func(c string) bool { return strings.HasPrefix(c, command) })
 }
 
 // ByAdmin posts as an administrator.

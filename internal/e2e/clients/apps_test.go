@@ -1,0 +1,315 @@
+package clients
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"html"
+	"io"
+	"mime"
+	"mime/quotedprintable"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/routers"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/page/pagetest"
+)
+
+// tenant is an app of the service that two apps share, and what it has there.
+type tenant struct {
+	name, secret, public string
+	pending              apptest.Answer // of Ana
+	code, proof          string         // of Ana's verification; of Bea's
+	reference            string         // to an approval of the page
+	secrets              []string       // that no answer to another app may hold
+}
+
+func tenantOf(name string) *tenant {
+	long := strings.Repeat(name, 8)
+	return &tenant{name: name, secret: "sk_" + long, public: "pk_" + long}
+}
+
+// yaml is the app in the file.
+func (a *tenant) yaml(templates, accent string) string {
+	return fmt.Sprintf(`  - name: %[1]s
+    title: The %[1]s
+    mail_from: The %[1]s <codes@%[1]s.example>
+    templates: %[2]s
+    brand: {accent: "%[3]s", home: "https://%[1]s.example/home"}
+    origins: ["https://%[1]s.example"]
+    return_urls: ["https://%[1]s.example/signup"]
+    keys: [{id: b, kind: secret, sha256: %[4]x}, {id: w, kind: public, sha256: %[5]x}]
+`, a.name, templates, accent, sha256.Sum256([]byte(a.secret)), sha256.Sum256([]byte(a.public)))
+}
+
+// key is an Idempotency-Key, which another app may have had the same idea of.
+func (a *tenant) key() string { return `"the key of ` + a.name + ` and others"` }
+
+func (a *tenant) backEnd(r *http.Request) { apptest.Bearer(a.secret)(r) }
+
+func (a *tenant) browser(r *http.Request) {
+	apptest.Bearer(a.public)(r)
+	r.Header.Set("Origin", "https://"+a.name+".example")
+}
+
+// twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each user five events a month.
+func twoApps(s *apptest.Stack) (shop, news *tenant) {
+	s.Helper()
+	shop, news = tenantOf("shop"), tenantOf("news")
+	text := "trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
+		"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n"
+	for app, accent := range map[*tenant]string{shop: "#0b7a5c", news: "#8a1fb0"} {
+		file := filepath.Join(s.TempDir(), "mail", "default", "en", "subject.txt")
+		apptest.Must(s.T, os.MkdirAll(filepath.Dir(file), 0o700))
+		apptest.Must(s.T, os.WriteFile(file, []byte("{{.App}}: "+app.name+"'s own subject"), 0o600))
+		text += app.yaml(strings.TrimSuffix(file, "/mail/default/en/subject.txt"), accent)
+	}
+	s.Env["SENDCODE_CONFIG"] = filepath.Join(s.TempDir(), "sendcode.yaml")
+	s.Write(text)
+	return shop, news
+}
+
+// Two apps on one service: their mails have their own sender, their own template and their own colours.
+func TestMailsOfTwoAppsDiffer(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	shop, news := twoApps(s)
+	s.Start(1)
+	colours := map[*tenant]string{shop: "color:#0b7a5c", news: "color:#8a1fb0"}
+	for app, other := range map[*tenant]*tenant{shop: news, news: shop} {
+		to := app.name + "@example.com"
+		s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), app.backEnd)
+		raw := s.AwaitMail(to, 1)[0].Text
+		m, err := mail.ReadMessage(strings.NewReader(raw))
+		apptest.Must(t, err)
+		subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
+		apptest.Must(t, err)
+		body, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+		apptest.Must(t, err)
+		from, want := m.Header.Get("From"), fmt.Sprintf(`"The %s" <codes@%[1]s.example>`, app.name)
+		if from != want || !s.Sent("MAIL FROM:<codes@"+app.name+".example>") || subject != "The "+app.name+": "+app.name+"'s own subject" {
+			t.Errorf("%s: from %s, subject %q", app.name, from, subject)
+		}
+		text := string(body)
+		if !strings.Contains(text, colours[app]) || !strings.Contains(text, `href="https://`+app.name+`.example/home"`) ||
+			strings.Contains(text, colours[other]) || strings.Contains(raw, other.name) {
+			t.Errorf("%s: %s", app.name, text)
+		}
+	}
+}
+
+// settle gives an app all that another one could want: a code that waits, an approval, a reference, limits and keys that are used up.
+func (a *tenant) settle(s *apptest.Stack) {
+	s.Helper()
+	at := func(person string) string { return person + "." + a.name + "@example.com" }
+	send := func(person string, change ...func(*http.Request)) apptest.Answer {
+		sent := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name), append(change, a.backEnd)...)
+		if sent.StatusCode != http.StatusAccepted {
+			s.Fatalf("%s: %d %s", person, sent.StatusCode, sent.Raw)
+		}
+		return sent
+	}
+	a.pending = send("ana")
+	a.code = s.CodeIn(s.AwaitMail(at("ana"), 1)[0])
+	send("cleo", apptest.WithKey(a.key()))
+	approved := send("bea")
+	a.proof = proofIn(s, s.Do(0, http.MethodPost, "/v1/verifications/"+approved.ID+"/check", fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0])), a.backEnd))
+	for range 5 {
+		s.Do(0, http.MethodPost, "/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
+	}
+	a.reference = signUp(s, a, at("dora"))
+	a.secrets = []string{a.pending.ID, a.pending.Send.ID, approved.ID, approved.Send.ID, a.code, a.proof, a.reference, "order-of-" + a.name, at("ana"), at("bea"), at("dora")}
+}
+
+// signUp goes through the app's page and is returned with a reference.
+func signUp(s *apptest.Stack, a *tenant, to string) (reference string) {
+	s.Helper()
+	v := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	page := func(body string, err error) string { s.Helper(); apptest.Must(s.T, err); return body }
+	page(v.Get("?app=" + a.name + "&return_url=" + url.QueryEscape("https://"+a.name+".example/signup?state=1")))
+	page(v.Post("?app="+a.name, "send", "to", to))
+	approved := page(v.Post("?app="+a.name, "check", "code", s.CodeIn(s.AwaitMail(to, 1)[0])))
+	link := regexp.MustCompile(`href="(https://[^"]+reference=[^"]+)"`).FindStringSubmatch(approved)
+	if link == nil {
+		s.Fatalf("no way back: %s", approved)
+	}
+	back, err := url.Parse(html.UnescapeString(link[1]))
+	apptest.Must(s.T, err)
+	return back.Query().Get("reference")
+}
+
+// attempt is a request with what belongs to another app.
+type attempt struct {
+	path, body, key string // path: where the operation has none of its own
+	backEnd         int    // the status that the other app's secret key gets
+	browser         int    // and its public key
+	left            int    // of the first rule, at least: what the owner spent does not count
+}
+
+// attempts are those with every operation of the specification, by its id. Nothing of owner may come of one.
+func attempts(owner *tenant) map[string][]attempt {
+	verification := "/v1/verifications/" + owner.pending.ID
+	person := func(name string) string {
+		return fmt.Sprintf(`"channel":"email","to":"%s.%s@example.com"`, name, owner.name)
+	}
+	month := `{"keys":{"user":"` + owner.name + `"}}`
+	admin := func(path, body string) []attempt {
+		browser := 401
+		if body != "" { // it comes from another site
+			browser = 403
+		}
+		return []attempt{{path: path, body: body, backEnd: 401, browser: browser}}
+	}
+	send := "/v1/admin/sends/" + owner.pending.Send.ID
+	const reason = `{"reason":"ours"}`
+	return map[string][]attempt{
+		"send": {
+			{body: `{"verification_id":"` + owner.pending.ID + `"}`, backEnd: 404, browser: 404},
+			{body: `{` + person("cleo") + `}`, backEnd: 202, browser: 429},                  // the browser comes second
+			{body: `{` + person("eve") + `}`, key: owner.key(), backEnd: 202, browser: 429}, // neither replayed nor refused
+		},
+		"get":         {{path: verification, backEnd: 404, browser: 404}},
+		"check":       {{path: verification + "/check", body: `{"code":"` + owner.code + `"}`, backEnd: 404, browser: 404}},
+		"cancel":      {{path: verification + "/cancel", backEnd: 404, browser: 404}},
+		"checkNamed":  {{body: `{` + person("ana") + `,"code":"` + owner.code + `"}`, backEnd: 404, browser: 403}},
+		"redeemProof": {{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403}, {body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403}},
+		"quota":       {{body: `{` + person("ana") + `}`, backEnd: 200, browser: 403, left: 1}},
+		"takeLimit":   {{path: "/v1/limits/month/take", body: month, backEnd: 200, browser: 403, left: 3}},
+		"peekLimit":   {{path: "/v1/limits/month/peek", body: month, backEnd: 200, browser: 403, left: 3}},
+		"recordLimit": {{path: "/v1/limits/month/record", body: month, backEnd: 200, browser: 403, left: 3}},
+
+		// The same for everybody, or not there.
+		"proofKeys":             {{backEnd: 200, browser: 200}},
+		"channels":              {{backEnd: 200, browser: 200}},
+		"widget":                {{backEnd: 200, browser: 200}},
+		"providerEvents":        {{path: "/v1/events/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
+		"carrierReceipt":        {{path: "/v1/receipts/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
+		"carrierReceiptByQuery": {{path: "/v1/receipts/" + owner.name, backEnd: 404, browser: 404}},
+
+		// The log is for administrators alone.
+		"adminSends":        admin("/v1/admin/sends?app="+owner.name, ""),
+		"adminSend":         admin(send, ""),
+		"adminStats":        admin("/v1/admin/stats?app="+owner.name, ""),
+		"export":            admin("/v1/admin/sends.csv?app="+owner.name, ""),
+		"tail":              admin("", ""),
+		"events":            admin("", ""),
+		"adminSearch":       admin("", `{`+person("ana")+`}`),
+		"adminSuppressions": admin("", ""),
+		"adminSuppress":     admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminLift":         admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminPrefixes":     admin("", ""),
+		"adminLiftPrefix":   admin("", `{"id":"`+owner.pending.Send.ID+`","reason":"ours"}`),
+		"adminActs":         admin("", ""),
+		"adminQuotaReset":   admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminErase":        admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminCancel":       admin(send+"/cancel", reason),
+		"adminResend":       admin(send+"/resend", reason),
+		"adminReveal":       admin(send+"/reveal", reason),
+	}
+}
+
+// Neither app reaches anything of the other's, by any route of the specification: a route that has no attempt here fails the test. And
+// afterwards all that the other app has is as it was.
+func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
+	t.Parallel()
+	apptest.OnEach(t, func(s *apptest.Stack) {
+		shop, news := twoApps(s)
+		s.Start(1)
+		shop.settle(s)
+		news.settle(s)
+		w := &walk{Stack: s, router: s.Specification()}
+		for owner, other := range map[*tenant]*tenant{shop: news, news: shop} {
+			all := attempts(owner)
+			for path, item := range s.OpenAPI(0).Paths.Map() {
+				for method, operation := range item.Operations() {
+					if len(all[operation.OperationID]) == 0 {
+						s.Errorf("%s %s (%s): no attempt with what belongs to another app", method, path, operation.OperationID)
+					}
+					for _, a := range all[operation.OperationID] {
+						a.path = cmp.Or(a.path, path)
+						w.try(owner, method, a, a.backEnd, other.backEnd)
+						w.try(owner, method, a, a.browser, other.browser)
+					}
+				}
+			}
+		}
+		for _, owner := range []*tenant{shop, news} {
+			owner.has(s)
+		}
+	})
+}
+
+// walk tries the routes of the specification.
+type walk struct {
+	*apptest.Stack
+	router routers.Router
+	asked  int
+}
+
+// try makes an attempt with another app's key, from a network of its own: wrong tokens bar theirs.
+func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(*http.Request)) {
+	w.Helper()
+	w.asked++
+	change := []func(*http.Request){as, func(r *http.Request) { r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.0.%d.1", w.asked)) }}
+	if a.key != "" {
+		change = append(change, apptest.WithKey(a.key))
+	}
+	got := w.Do(0, method, a.path, a.body, change...)
+	what := method + " " + a.path + " of " + owner.name
+	if got.StatusCode != status {
+		w.Errorf("%s: %d, want %d: %s", what, got.StatusCode, status, got.Raw)
+	}
+	if rules := got.Quota.Rules; len(rules) > 0 && rules[0].Remaining < a.left || got.Header.Get("Idempotent-Replayed") != "" {
+		w.Errorf("%s: what was done there counts for the other app: %s", what, got.Raw)
+	}
+	for _, secret := range owner.secrets {
+		if strings.Contains(string(got.Raw), secret) || strings.Contains(fmt.Sprint(got.Header), secret) {
+			w.Errorf("%s tells the other app %q: %s", what, secret, got.Raw)
+		}
+	}
+	if err := apptest.Conforms(w.router, method, a.path, got); err != nil {
+		w.Errorf("%s: %v", what, err)
+	}
+}
+
+// has says that an app has what it had.
+func (a *tenant) has(s *apptest.Stack) {
+	s.Helper()
+	do := func(path, body string, change ...func(*http.Request)) apptest.Answer {
+		s.Helper()
+		return s.Do(0, http.MethodPost, path, body, append(change, a.backEnd)...)
+	}
+	check := "/v1/verifications/" + a.pending.ID + "/check"
+	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, apptest.Wrong(a.code))); wrong.AttemptsRemaining == nil || *wrong.AttemptsRemaining != 4 {
+		s.Errorf("%s: attempts of its code were used: %s", a.name, wrong.Raw)
+	}
+	if right := do(check, fmt.Sprintf(`{"code":%q}`, a.code)); !right.Valid {
+		s.Errorf("%s: its code: %s", a.name, right.Raw)
+	}
+	if spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+a.name+`"}}`); spent.Quota.Allowed || spent.Quota.Rules[0].Remaining != 0 {
+		s.Errorf("%s: its limit: %s", a.name, spent.Raw)
+	}
+	if again := do("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"cleo.%s@example.com","reference":"order-of-%[1]s"}`, a.name), apptest.WithKey(a.key())); again.Header.Get("Idempotent-Replayed") != "true" {
+		s.Errorf("%s: its Idempotency-Key: %d %s", a.name, again.StatusCode, again.Raw)
+	}
+	for what, c := range map[string]struct{ field, value, person string }{"proof": {"proof", a.proof, "bea"}, "reference": {"reference", a.reference, "dora"}} {
+		body := fmt.Sprintf(`{%q:%q}`, c.field, c.value)
+		if forged := do("/v1/proofs/redeem", fmt.Sprintf(`{%q:%q}`, c.field, c.value[:len(c.value)-2])); forged.StatusCode != http.StatusUnprocessableEntity || forged.To != "" {
+			s.Errorf("%s: a forged %s: %d %s", a.name, what, forged.StatusCode, forged.Raw)
+		}
+		if first := do("/v1/proofs/redeem", body); first.StatusCode != http.StatusOK || first.To != c.person+"."+a.name+"@example.com" {
+			s.Errorf("%s: its %s: %d %s", a.name, what, first.StatusCode, first.Raw)
+		}
+		if second := do("/v1/proofs/redeem", body); second.StatusCode != http.StatusConflict || second.To != "" {
+			s.Errorf("%s: its %s, twice: %d %s", a.name, what, second.StatusCode, second.Raw)
+		}
+	}
+}
