@@ -52,7 +52,9 @@ func (q StatsQuery) Checked() (StatsQuery, error) {
 }
 
 // Stretch is the beginning of the stretch of time that an instant is in.
-func (q StatsQuery) Stretch(at time.Time) time.Time { return at.UTC().Add(q.Offset).Truncate(q.Each).Add(-q.Offset) }
+func (q StatsQuery) Stretch(at time.Time) time.Time {
+	return at.UTC().Add(q.Offset).Truncate(q.Each).Add(-q.Offset)
+}
 
 // InOrder is the order of tallies.
 func InOrder(a, b Tally) int {

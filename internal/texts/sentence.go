@@ -80,7 +80,9 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 func (s Sentence) String() string { return s.write(Clock.String) }
 
 // Local is the sentence with its times in the zone that they have, which is not named.
-func (s Sentence) Local() string { return s.write(func(c Clock) string { return c.Date() + " " + c.Hour() }) }
+func (s Sentence) Local() string {
+	return s.write(func(c Clock) string { return c.Date() + " " + c.Hour() })
+}
 
 func (s Sentence) write(at func(Clock) string) string {
 	var b strings.Builder
