@@ -22,6 +22,7 @@ import (
 	"sendcode/internal/console/live"
 	"sendcode/internal/console/policies"
 	"sendcode/internal/console/records"
+	"sendcode/internal/console/rows"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -38,6 +39,7 @@ type Log interface {
 	Referenced(ctx context.Context, support string) ([]store.Send, error)
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	rows.Codes
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -13,6 +12,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -25,7 +25,7 @@ type sendView struct {
 	layout.Page
 	Verdict explain.Verdict
 	State   explain.Label
-	Send    rowView
+	Send    rows.Row
 	Code    string // state of the verification, in words; empty without one
 	Person  string // address of everything of this recipient; empty: they were forgotten
 	Facts   store.Send
@@ -61,8 +61,8 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		return err
 	}
 	v := sendView{
-		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, State: labelOf(s.Send, w),
-		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
+		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, State: rows.State(s.Send, w),
+		Send: rows.Of(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
 		Quota:  quota,
 		Person: explain.RecipientAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
@@ -103,20 +103,8 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quota
 		return quotaView{Reason: w.Get("quota.away")}
 	}
 	v := quotaView{As: w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))}
-	for _, rule := range d.Public().Rules {
-		v.Rows = append(v.Rows, pipsOf(rule, w))
-	}
+	v.Rows = rows.Pips(d, w)
 	return v
-}
-
-func pipsOf(s quota.State, w texts.Words) web.Pips {
-	p := web.PipsOf(s)
-	p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
-	if p.Blocked {
-		p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
-	}
-	p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
-	return p
 }
 
 // facts reads what the verdict on a row goes by.

@@ -98,12 +98,12 @@ func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (stor
 // exported says by what rows were filtered: "from=… status=failed app".
 func exported(given url.Values) string {
 	var parts []string
-	for _, name := range []string{"from", "to", "last", "status", "channel", "country"} {
+	for _, name := range []string{"from", "to", "last", "status", "outcome", "channel", "country"} {
 		if value := given.Get(name); value != "" {
 			parts = append(parts, name+"="+value)
 		}
 	}
-	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "support", "recipient"} {
+	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "network", "support", "recipient"} {
 		if given.Has(name) {
 			parts = append(parts, name)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	assets "sendcode/web/admin"
@@ -245,11 +246,11 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statuses {
-		if texts.For("").Get("status."+string(s)) == "" || signs[s] == "" {
+		if texts.For("").Get("status."+string(s)) == "" || rows.Signs[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
-	v := viewOf(store.Send{Status: "delivered", Reason: "new_word"}, texts.For(""))
+	v := rows.Of(store.Send{Status: "delivered", Reason: "new_word"}, texts.For(""))
 	if v.State.Word != "delivered" || v.Why != "new_word" {
 		t.Errorf("words of a later version are lost: %+v", v)
 	}

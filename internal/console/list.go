@@ -1,12 +1,9 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -15,6 +12,7 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
+	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 )
@@ -27,7 +25,8 @@ type listView struct {
 	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
 	Aside   []texts.Sentence // mail servers and carriers that get nothing now
 	Person  *personView      // when the list is one recipient's
-	Rows    []rowView
+	Rows    []rows.Row
+	Count   string           // of the rows
 	Older   string           // address; empty: this is the end
 	Newer   string           // address of the page before; empty: this is the first
 	Newest  string           // address of the first page; empty: this is it
@@ -49,15 +48,6 @@ type personView struct {
 	All    string // address of the list without this filter
 	Quota  quotaView
 	Newest string // page of the row that the verdict is on; empty: the verdict is on nobody's rows
-}
-
-type rowView struct {
-	Link                      string
-	At                        texts.Clock
-	To, Purpose, App, Channel string
-	State                     explain.Label
-	Why                       string
-	Through, Took             string
 }
 
 func (a *Console) listPage(c echo.Context) error {
@@ -93,8 +83,12 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
 			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
 	}
-	for _, row := range found.rows {
-		v.Rows = append(v.Rows, viewOf(row, w))
+	if v.Rows, err = rows.Page(c.Request().Context(), a.Log, a.Codes, found.rows, w); err != nil {
+		return err
+	}
+	v.Count = w.Plural("list.count", len(found.rows))
+	if found.next != "" {
+		v.Count = w.Plural("list.count.more", len(found.rows))
 	}
 	if len(found.rows) == 0 {
 		if v.Nothing = w.Get(nothing(q)); nothing(q) == noRecipient {
@@ -173,66 +167,4 @@ func nothing(q query) string {
 // address is the list's with one parameter changed, or left out where the value is empty.
 func address(given url.Values, name, value string) string {
 	return listing.Address("/admin", given, name, value)
-}
-
-func viewOf(s store.Send, w texts.Words) rowView {
-	return rowView{
-		Link: explain.SendAddress(s.ID), At: w.Exactly(s.LoggedAt), To: toOf(s, w), Purpose: s.Purpose, App: s.App,
-		Channel: w.Or("channel", string(s.Channel)), State: labelOf(s, w), Why: why(s, w),
-		Through: cmp.Or(s.Provider, "–"), Took: w.Took(s.Took),
-	}
-}
-
-// toOf is the recipient as a row shows it, or how many there are in a row of several.
-func toOf(s store.Send, w texts.Words) string {
-	if s.Recipients > 0 {
-		return w.Plural("list.recipients", s.Recipients)
-	}
-	return s.To
-}
-
-// signs stand beside the words, so that a list can be read at speed without its colours.
-var signs = map[store.Status]string{
-	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖", store.Unknown: "?",
-	store.Queued: "…", store.Sending: "→",
-}
-
-func labelOf(s store.Send, w texts.Words) explain.Label {
-	return explain.Label{Sign: signs[s.Status], Word: w.Or("status", string(s.Status)), Tone: explain.ToneOf(s.Status)}
-}
-
-// why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
-func why(s store.Send, w texts.Words) string {
-	var parts []string
-	add := func(p string) {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	if s.Status == store.Refused {
-		add(s.BlockedBy)
-		add(w.Get("why.wait", "wait", w.Wait(s.RetryAfter)))
-		if s.Count > 1 {
-			add("×" + strconv.Itoa(s.Count))
-		}
-		return strings.Join(parts, " · ")
-	}
-	add(s.ProviderCode)
-	add(w.Or("reason", s.Reason))
-	switch {
-	case s.Status == store.Queued && s.Attempt > 0:
-		add(w.Get("why.again"))
-	case s.Status == store.Failed && !s.Counts:
-		add(w.Get("why.given_back"))
-	}
-	if s.Forgiven {
-		add(w.Get("why.forgiven"))
-	}
-	if s.InDoubt {
-		add(w.Get("why.doubt"))
-	}
-	if s.Afterwards != "" {
-		add(w.Or("afterwards", string(s.Afterwards)))
-	}
-	return cmp.Or(strings.Join(parts, " · "), "–")
 }

@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/listing"
+	"sendcode/internal/console/rows"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -357,7 +358,7 @@ func TestRowsOfSeveralRecipients(t *testing.T) {
 
 // The sign of a refusal is one that text fonts have: U+23F8 was a missing glyph where no symbol font is.
 func TestSignsNeedNoSymbolFont(t *testing.T) {
-	for status, sign := range signs {
+	for status, sign := range rows.Signs {
 		for _, r := range sign {
 			if r >= 0x2300 && r < 0x2700 || r >= 0xfe00 {
 				t.Errorf("%s has the sign U+%04X", status, r)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -33,6 +35,12 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	for name, at := range map[string]time.Time{"from": q.filter.From, "to": q.filter.To} {
 		if q.given.Has(name) {
 			q.given.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	if f := q.filter; f.Outcome != "" || f.Network != "" { // no index has them: a time bounds how many rows are looked at
+		if !q.given.Has("from") && !q.given.Has("last") && f.Recipient == nil && f.Reference+f.Support == "" {
+			q.given.Set("last", "24h")
+			q.filter.From = now.Add(-listing.Spans["24h"])
 		}
 	}
 	return q, q.checkRange()
@@ -70,6 +78,8 @@ var parameters = listing.Parameters[store.Filter]{
 	"carrier":    listing.Word(func(f *store.Filter) *string { return &f.Provider }),
 	"country":    setCountry,
 	"domain":     setDomain,
+	"network":    setNetwork,
+	"outcome":    setOutcome,
 	"support":    setSupport,
 	"from":       listing.Instant(func(f *store.Filter) *time.Time { return &f.From }),
 	"to":         listing.Instant(func(f *store.Filter) *time.Time { return &f.To }),
@@ -84,6 +94,31 @@ func setStatus(f *store.Filter, value string, _ time.Time) string {
 	if !slices.Contains(statuses, f.Status) {
 		return "A status is queued, sending, sent, delivered, undelivered, failed, unknown or refused."
 	}
+	return ""
+}
+
+// outcomes are what can have become of a send's code.
+var outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled}
+
+func setOutcome(f *store.Filter, value string, _ time.Time) string {
+	f.Outcome = store.CodeState(value)
+	if !slices.Contains(outcomes, f.Outcome) {
+		return "An outcome is entered, waiting, expired, locked or canceled."
+	}
+	return ""
+}
+
+// setNetwork reads a network as rows have it, or an address in it.
+func setNetwork(f *store.Filter, value string, _ time.Time) string {
+	network, err := netip.ParsePrefix(value)
+	if address, err := netip.ParseAddr(value); err == nil {
+		f.Network = policy.Network(address)
+		return ""
+	}
+	if err != nil {
+		return "A network is written as 203.0.113.0/24, or as an address in it."
+	}
+	f.Network = network.Masked().String()
 	return ""
 }
 
@@ -134,6 +169,8 @@ func setLast(f *store.Filter, value string, now time.Time) string {
 type filterView struct {
 	Recipient             string
 	Last, Status, Channel []layout.Option
+	Outcome               []layout.Option
+	Network               string
 	Purpose, App          string
 	BlockedBy, Reference  string
 	Carrier, Country      string
@@ -147,7 +184,7 @@ func filterOf(q query, w texts.Words) filterView {
 	get := q.given.Get
 	v := filterView{
 		Recipient: get("recipient"), Purpose: get("purpose"), App: get("app"), BlockedBy: get("blocked_by"),
-		Reference: get("reference"), Carrier: q.filter.Provider, Country: q.filter.Country, Domain: q.filter.Domain, Support: get("support"),
+		Reference: get("reference"), Carrier: q.filter.Provider, Country: q.filter.Country, Domain: q.filter.Domain, Support: get("support"), Network: q.filter.Network,
 		Last:    layout.Options(w, "filter.last", "filter.last", get("last"), "1h", "24h", "7d", "30d"),
 		Channel: layout.Options(w, "filter.channel", "channel", get("channel"), string(recipient.Email), string(recipient.SMS)),
 	}
@@ -156,6 +193,11 @@ func filterOf(q query, w texts.Words) filterView {
 		names = append(names, string(s))
 	}
 	v.Status = layout.Options(w, "filter.status", "status", get("status"), names...)
+	names = nil
+	for _, o := range outcomes {
+		names = append(names, string(o))
+	}
+	v.Outcome = layout.Options(w, "filter.outcome", "outcome.code", get("outcome"), names...)
 	// A field of type datetime-local takes nothing but this form, whatever the address has.
 	const field = "2006-01-02T15:04:05"
 	if get("from") != "" {
@@ -164,7 +206,7 @@ func filterOf(q query, w texts.Words) filterView {
 	if get("to") != "" {
 		v.To = q.filter.To.In(w.Zone()).Format(field)
 	}
-	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.Carrier+v.Country+v.Domain+v.From+v.To != ""
-	v.Any = v.More || v.Recipient+v.Support+get("last")+get("status")+get("channel") != ""
+	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.Carrier+v.Country+v.Domain+v.Network+v.From+v.To != ""
+	v.Any = v.More || v.Recipient+v.Support+get("last")+get("status")+get("outcome")+get("channel") != ""
 	return v
 }

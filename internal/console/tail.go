@@ -11,11 +11,12 @@ import (
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
+	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 )
 
-// onlyOfLists are parameters that a stream has no use for: it begins now and has no end.
-var onlyOfLists = []string{"from", "to", "last", "cursor", "limit"}
+// onlyOfLists are parameters that a stream has no use for: it begins now and has no end, and of what is not a row's own it hears nothing.
+var onlyOfLists = []string{"from", "to", "last", "cursor", "limit", "outcome", "network"}
 
 // parseTail reads the filters of a stream and the place that it goes on from.
 func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
@@ -52,7 +53,7 @@ func (a *Console) tailJSON(c echo.Context) error {
 func (a *Console) tailRows(c echo.Context) error {
 	w := layout.Words(c)
 	return a.stream(c, "row", func(s store.Send) (string, error) {
-		return a.layout.Draw("tail", "row", tailRow{s.ID.String(), viewOf(s, w)})
+		return a.layout.Draw("tail", "row", tailRow{s.ID.String(), rows.Of(s, w)})
 	})
 }
 
@@ -74,7 +75,7 @@ type tailView struct {
 
 type tailRow struct {
 	ID string
-	rowView
+	rows.Row
 }
 
 func (a *Console) tailPage(c echo.Context) error {
@@ -94,7 +95,7 @@ func (a *Console) tailPage(c echo.Context) error {
 		if i == 0 {
 			stream.Set("newer", listing.WriteCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
 		}
-		v.Rows = append(v.Rows, tailRow{row.ID.String(), viewOf(row, w)})
+		v.Rows = append(v.Rows, tailRow{row.ID.String(), rows.Of(row, w)})
 	}
 	v.Stream = "/admin/tail/rows?" + stream.Encode()
 	return a.layout.Show(c, http.StatusOK, "tail", v)

@@ -131,6 +131,9 @@ func (f Filter) Checked() (Filter, error) {
 	if f.Limit < 1 || f.Limit > MaxPage {
 		return f, Bad("a page has 1 to %d rows", MaxPage)
 	}
+	if !slices.Contains([]CodeState{"", CodeEntered, CodeWaiting, CodeExpired, CodeLocked, CodeCanceled}, f.Outcome) {
+		return f, Bad("there is no outcome %q", f.Outcome)
+	}
 	f.From, f.To = Micro(f.From), Micro(f.To)
 	if f.Before != nil && f.After != nil {
 		return f, Bad("a page is before a mark or after one")
@@ -187,15 +190,15 @@ func refusal(r Send) Send {
 
 // Matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
 func (f Filter) Matchable() bool {
-	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain) &&
+	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain, f.Network) &&
 		(f.Support == "" || IsSupportReference(f.Support))
 }
 
 // Comma joins the names of rules, which have none.
 const Comma = ","
 
-// CheckIDs says what is wrong with the IDs of a call of SendsByID.
-func CheckIDs(ids []uuid.UUID) error {
+// CheckIDs says what is wrong with the IDs of a call of SendsByID or CodesOf.
+func CheckIDs[ID any](ids []ID) error {
 	if len(ids) > maxTaken {
 		return Bad("up to %d rows are read by their IDs", maxTaken)
 	}

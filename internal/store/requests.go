@@ -135,11 +135,25 @@ type Filter struct {
 	Country   string    // of a phone number
 	Domain    string    // of a mail address, as To shows it
 	Support   string    // a support reference
+	Outcome   CodeState // of a send's code
+	Network   string    // of the client
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Mark     // rows older than this one (keyset paging, AUDIT-5)
 	After     *Mark     // or those newer than it, the nearest to it; told newest first like all others
 	Limit     int       // 1 to 200
 }
+
+// CodeState is what can have become of a code, as lists tell it.
+type CodeState string
+
+// The states of codes, of which each has one at a time.
+const (
+	CodeEntered  CodeState = "entered"
+	CodeWaiting  CodeState = "waiting" // for it to be entered
+	CodeExpired  CodeState = "expired"
+	CodeLocked   CodeState = "locked" // after too many wrong tries
+	CodeCanceled CodeState = "canceled"
+)
 
 // Mark is a place in the log, newest first.
 type Mark struct {

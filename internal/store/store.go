@@ -112,6 +112,8 @@ type Search interface {
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
 	// SendsByID reads up to 1,000 rows, in no order. Those that there are not are left out.
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error)
+	// CodesOf reads up to 1,000 verifications by their IDs, in no order, and the log's clock. Those that there are not are left out.
+	CodesOf(ctx context.Context, ids []string) ([]Verification, time.Time, error)
 	// Latest reads the newest row of each of up to 5,000 recipients, of those within so long, newest first.
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
 	// Story reads one row with what belongs to it.

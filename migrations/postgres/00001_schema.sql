@@ -30,6 +30,7 @@
 --   status sent                                          sends_logged or sends_kind: most rows are
 --   status delivered                                     minutes, as for providers
 --   blocked by a rule                                    sends_blocked_by
+--   outcome of the code, network of the client           sends_logged within the time that is asked for, and each code by its key
 --   support reference, one row, rows by ID               the key
 --   latest of many recipients                            sends_recipient and sends_refused_recipient, a look for each
 --   sends and refusals of one verification               the same two, by the verification's recipient and time

@@ -32,6 +32,30 @@ document.addEventListener("sendcode:drawn", (event) => { // a row that came late
   for (const element of event.target.querySelectorAll("time")) shorten(element, today());
 });
 
+// What is waited for counts down: data-left has the milliseconds, and data-said, where there is one, the sentence around them.
+const [seconds, minutes, hours] = document.documentElement.dataset.units.split(" ");
+const waits = [...document.querySelectorAll("[data-left]")];
+
+function lasting(s) {
+  const of = (n, unit, rest, smaller) => `${n} ${unit}${rest > 0 ? ` ${rest} ${smaller}` : ""}`;
+  if (s < 60) return of(s, seconds, 0);
+  if (s < 3600) return of(Math.floor(s / 60), minutes, s % 60, seconds);
+  const all = Math.ceil(s / 60);
+  return of(Math.floor(all / 60), hours, all % 60, minutes);
+}
+
+function tick() {
+  for (const wait of waits) {
+    const left = Math.ceil((Number(wait.dataset.left) - performance.now()) / 1000);
+    wait.textContent = left > 0 ? (wait.dataset.said ?? "{wait}").replace("{wait}", lasting(left)) : wait.dataset.over;
+  }
+}
+
+if (waits.length > 0) {
+  tick();
+  setInterval(tick, 1000);
+}
+
 // The menu's last entry closes like any menu.
 const menu = document.querySelector("details.menu");
 document.addEventListener("click", (event) => { if (menu?.open && !menu.contains(event.target)) menu.open = false; });

@@ -12,7 +12,7 @@ type Tone string
 
 const (
 	Good  Tone = "good"
-	warn  Tone = "warn"
+	Warn  Tone = "warn"
 	Bad   Tone = "bad"
 	Still Tone = "still" // under way
 )
@@ -32,8 +32,17 @@ func ToneOf(s store.Status) Tone {
 	case store.Queued, store.Sending:
 		return Still
 	}
-	return warn
+	return Warn
 }
+
+// codeStates are the states of codes in the words of lists.
+var codeStates = map[verification.State]store.CodeState{
+	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled, verification.MaxAttemptsReached: store.CodeLocked,
+	verification.Expired: store.CodeExpired, verification.Pending: store.CodeWaiting,
+}
+
+// CodeOf is what became of a code, by the log's clock.
+func CodeOf(v store.Verification, now time.Time) store.CodeState { return codeStates[StateOf(v, now)] }
 
 // StateOf is where a verification stands, by the log's clock.
 func StateOf(v store.Verification, now time.Time) verification.State {

@@ -74,11 +74,11 @@ func (t teller) entries() []Entry {
 		if policy.Unserved(t.row) {
 			key = texts.PluralKey("line.unserved", t.row.Count)
 		}
-		return []Entry{t.dated(t.row.LoggedAt, warn, key)}
+		return []Entry{t.dated(t.row.LoggedAt, Warn, key)}
 	}
 	all := []Entry{t.dated(t.asked(), Still, t.askedAs()), t.dated(t.row.LoggedAt, Still, "line.admitted")}
 	if t.row.InDoubt {
-		all = append(all, t.undated(t.row.LoggedAt, warn, "line.doubt"))
+		all = append(all, t.undated(t.row.LoggedAt, Warn, "line.doubt"))
 	}
 	return append(all, t.outcome())
 }
@@ -106,7 +106,7 @@ func (t teller) outcome() Entry {
 	switch t.row.Status {
 	case store.Queued:
 		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
-			return t.undated(t.row.LoggedAt, warn, "line.postponed")
+			return t.undated(t.row.LoggedAt, Warn, "line.postponed")
 		}
 		return t.undated(t.row.LoggedAt, Still, "line.queued")
 	case store.Sending:
@@ -114,9 +114,9 @@ func (t teller) outcome() Entry {
 	case store.Sent, store.Delivered:
 		return t.dated(t.row.FinishedAt, Good, "line.sent")
 	case store.Undelivered:
-		return t.dated(t.row.FinishedAt, warn, "line.sent")
+		return t.dated(t.row.FinishedAt, Warn, "line.sent")
 	case store.Unknown:
-		return t.dated(t.row.FinishedAt, warn, "line.unknown")
+		return t.dated(t.row.FinishedAt, Warn, "line.unknown")
 	}
 	if t.row.Reason == store.ReasonSuppressed || t.row.Reason == store.ReasonPaused {
 		return t.dated(t.row.FinishedAt, Bad, "line.untried")
@@ -164,11 +164,11 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	case verification.Approved:
 		return []Entry{line(v.ApprovedAt, Good, "line.approved")}
 	case verification.Canceled:
-		return []Entry{line(v.CanceledAt, warn, "line.canceled")}
+		return []Entry{line(v.CanceledAt, Warn, "line.canceled")}
 	case verification.MaxAttemptsReached:
 		return []Entry{{Tone: Bad, What: w.Tell("line.spent", tries...), order: before(now, v.ExpiresAt)}}
 	case verification.Expired:
-		return []Entry{line(v.ExpiresAt, warn, "line.expired")}
+		return []Entry{line(v.ExpiresAt, Warn, "line.expired")}
 	}
 	var all []Entry
 	if v.Attempts > 0 {

@@ -20,7 +20,7 @@ type toldTone struct {
 
 // toldTones are the events, the worst first.
 var toldTones = []toldTone{
-	{store.ProviderComplained, Bad, store.Complaint, "unwanted"}, {store.ProviderOptedOut, warn, store.OptOut, "unwanted"},
+	{store.ProviderComplained, Bad, store.Complaint, "unwanted"}, {store.ProviderOptedOut, Warn, store.OptOut, "unwanted"},
 	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 

@@ -11,13 +11,13 @@ func Unserved(reason string, w texts.Words) *Verdict {
 	if reason == "" || what == nil {
 		return nil
 	}
-	return &Verdict{Tone: warn, What: what, Next: w.Tell("norows.next." + reason),
+	return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + reason),
 		Answer: Answer{W: w, Text: w.Tell("answer.norows.unserved")}}
 }
 
 // Unknown is the verdict on a recipient without rows; near are requests for recipients that are spelled almost the same.
 func Unknown(near []store.Send, w texts.Words) *Verdict {
-	v := &Verdict{Tone: warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: Answer{W: w, Text: w.Tell("answer.norows")}}
+	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: Answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
 		if row.To != store.Erased {
 			v.Near = append(v.Near, onwardTo(w, "near.asked", row))

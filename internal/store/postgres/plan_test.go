@@ -103,6 +103,8 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 		storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 		_, err = f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})
 		storetest.OK(t, err)
+		_, _, err = f.CodesOf(t.Context(), []string{begun.Verification.ID})
+		storetest.OK(t, err)
 		_, err = f.Latest(t.Context(), []recipient.Hash{begun.Send.Recipient}, time.Hour)
 		storetest.OK(t, err)
 		_, err = f.Story(t.Context(), begun.Send.ID)
@@ -114,7 +116,8 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 			{After: mark}, {App: "shop"}, {App: "unknown", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
 			{App: "shop", Purpose: "login"}, {Status: store.Queued}, {Status: store.Sending}, {Status: store.Failed}, {Status: store.Unknown, Before: mark}, {Status: store.Refused}, {Status: store.Sent}, {Status: store.Delivered}, {Status: store.Undelivered},
 			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
-			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}} {
+			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}, {Outcome: store.CodeWaiting, From: time.Now().Add(-time.Hour)}, {Outcome: store.CodeLocked, From: time.Now().Add(-time.Hour), Before: mark},
+			{Network: "203.0.113.0/24", From: time.Now().Add(-time.Hour)}} {
 			filter.Limit = 10
 			_, err = f.Sends(t.Context(), filter)
 			storetest.OK(t, err)

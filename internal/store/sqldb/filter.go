@@ -49,6 +49,17 @@ func (c *Conditions) Where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
+// outcomes says what a code's columns are for each outcome.
+var outcomes = map[store.CodeState]string{
+	store.CodeEntered:  "v.approved_at IS NOT NULL",
+	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",
+	store.CodeLocked:   open + " AND v.attempts >= v.max_attempts",
+	store.CodeExpired:  open + " AND v.attempts < v.max_attempts AND v.expires_at <= @now",
+	store.CodeWaiting:  open + " AND v.attempts < v.max_attempts AND v.expires_at > @now",
+}
+
+const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"
+
 // SendFilter is a Filter in SQL.
 type SendFilter struct{ store.Filter }
 
@@ -73,6 +84,12 @@ func (f SendFilter) ConditionsAfter(args []any) Conditions {
 	}
 	if f.Domain != "" {
 		c.Add("s.domain = ? AND s.domain <> ''", f.Domain)
+	}
+	if f.Network != "" {
+		c.Add("s.ip = ?", f.Network)
+	}
+	if f.Outcome != "" {
+		c.Add("s.number > 0 AND EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
 	}
 	switch f.Status {
 	case "":

@@ -71,6 +71,16 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
+// CodesOf implements Search.
+func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
+	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 || !store.Storable(ids...) {
+		return nil, now, err
+	}
+	all, err = readAll(ctx, db, withNow(&now, VerificationFields), `SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id IN (@ids)`,
+		Args{"ids": ids})
+	return all, now, err
+}
+
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // Latest implements Search.

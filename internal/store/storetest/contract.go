@@ -80,6 +80,7 @@ var contract = []struct {
 	{"refused/many at once", manyRefusals},
 	{"read/verification", readVerification},
 	{"read/filters", filters},
+	{"read/outcomes of codes, networks", outcomes},
 	{"read/pages with inserts in between", pages},
 	{"read/story", story},
 	{"read/support reference", referenced},

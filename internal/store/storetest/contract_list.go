@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -91,6 +93,58 @@ func filters(t *testing.T, f *Fixture) {
 		_, err := f.Sends(t.Context(), store.Filter{Limit: limit})
 		Is(t, err, store.ErrBadRequest)
 	}
+}
+
+// outcomes: a send is found by what became of its code, which is one thing at a time, and by the client's network.
+func outcomes(t *testing.T, f *Fixture) {
+	codes := map[store.CodeState]store.Begun{}
+	begin := func(state store.CodeState, n int, ttl time.Duration) store.Begun {
+		codes[state] = f.Admit(t, f.Intent(n, func(in *store.Intent) {
+			in.TTL, in.Verification.MaxAttempts, in.Send.IP = ttl, 1, fmt.Sprintf("192.0.2.%d/32", n)
+		}))
+		return codes[state]
+	}
+	try := func(b store.Begun) {
+		_, _, _, err := f.Attempt(t.Context(), b.Verification.ID)
+		OK(t, err)
+	}
+	for _, state := range []store.CodeState{store.CodeEntered, store.CodeCanceled} { // also where there was a try, and the time is over
+		b := begin(state, len(codes), 10*time.Minute)
+		try(b)
+	}
+	_, err := f.Approve(t.Context(), codes[store.CodeEntered].Verification.ID, store.NewEvent{})
+	OK(t, err)
+	_, err = f.Cancel(t.Context(), codes[store.CodeCanceled].Verification.ID)
+	OK(t, err)
+	try(begin(store.CodeLocked, 2, 10*time.Minute))
+	begin(store.CodeExpired, 3, 10*time.Minute)
+	f.Pass(10 * time.Minute) // exactly
+	begin(store.CodeWaiting, 4, 10*time.Minute)
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(0, func(s *store.Send) { s.VerificationID = codes[store.CodeEntered].Verification.ID })}))
+	var ids []string
+	for state, b := range codes {
+		for _, filter := range []store.Filter{{Outcome: state}, {Network: b.Send.IP}} {
+			filter.Limit = 10
+			rows, err := f.Sends(t.Context(), filter)
+			OK(t, err)
+			if len(rows) != 1 || rows[0].ID != b.Send.ID {
+				t.Errorf("%+v: %v", filter, rows)
+			}
+		}
+		ids = append(ids, b.Verification.ID)
+	}
+	_, err = f.Sends(t.Context(), store.Filter{Outcome: "lost", Limit: 1})
+	Is(t, err, store.ErrBadRequest)
+	got, now, err := f.CodesOf(t.Context(), append(ids, "unknown"))
+	OK(t, err)
+	Equal(t, "codes", len(got), len(codes))
+	for _, v := range got {
+		if want, _, at, err := f.Verification(t.Context(), v.ID); err != nil || !reflect.DeepEqual(v, want) || !now.Equal(at) {
+			t.Errorf("%+v at %s, want %+v at %s: %v", v, now, want, at, err)
+		}
+	}
+	_, _, err = f.CodesOf(t.Context(), make([]string, 1001))
+	Is(t, err, store.ErrBadRequest)
 }
 
 // pages: rows that come in between, also of the instant that a page ended in, are neither repeated nor do they make a gap.

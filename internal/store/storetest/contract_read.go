@@ -304,6 +304,7 @@ func closedAndCanceled(t *testing.T, f *Fixture) {
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
 		"Latest":          func() error { _, err := f.Latest(t.Context(), []recipient.Hash{{1}}, time.Hour); return err },
 		"SendsByID":       func() error { _, err := f.SendsByID(t.Context(), []uuid.UUID{{1}}); return err },
+		"CodesOf":         func() error { _, _, err := f.CodesOf(t.Context(), []string{"a"}); return err },
 		"AppEvents":       func() error { _, err := f.AppEvents(t.Context(), store.AppEventFilter{Limit: 1}); return err },
 		"Ping":            func() error { return f.Ping(t.Context()) },
 	} {
