@@ -80,13 +80,24 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if len(paused) > 0 {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
-	v.Sends, v.Became = statistics.SendsChart(s.Stretches, w), statistics.SendsTable(s.Stretches, w)
-	v.Measures, v.Measured = statistics.MeasuresCharts(s.Stretches, w), statistics.MeasuresTable(s.Stretches, w)
+	d := statistics.Drawing{Stretches: s.Stretches, Each: time.Duration(s.Each) * time.Second, W: w, Rows: rowsOfTime(given)}
+	v.Sends, v.Became = d.Sends(), d.SendsTable()
+	v.Measures, v.Measured = d.Measures(), d.MeasuresTable()
 	v.Domains = domainsOf(s.Domains, given)
 	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
 		return err
 	}
 	return a.layout.Show(c, http.StatusOK, "overview", v)
+}
+
+// rowsOfTime leads to the rows of a part of the time.
+func rowsOfTime(given url.Values) func(from, to time.Time) string {
+	return func(from, to time.Time) string {
+		part := maps.Clone(given)
+		part.Del("last")
+		part.Set("from", from.UTC().Format(time.RFC3339))
+		return address(part, "to", to.UTC().Format(time.RFC3339))
+	}
 }
 
 func figures(s statistics.Statistics, given url.Values, w texts.Words) []figureView {
@@ -153,7 +164,7 @@ func (a *Console) extent(ctx context.Context, w texts.Words) (*extentView, error
 	}
 	v := extentView{Lines: []string{w.Get("extent.empty")}}
 	if !e.Oldest.IsZero() {
-		v.Lines = []string{w.Get("extent.oldest", "day", e.Oldest.Format(time.DateOnly))}
+		v.Lines = []string{w.Get("extent.oldest", "day", w.Clock(e.Oldest).Date())}
 	}
 	switch {
 	case e.Age == 0:

@@ -1,8 +1,10 @@
 package statistics
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"sendcode/internal/texts"
@@ -10,17 +12,21 @@ import (
 
 // Chart is one drawing over all stretches of a time, with what its colours stand for.
 type Chart struct {
-	Title string
-	Alt   string
-	Top   string // says what a bar as high as the chart stands for
-	Bars  []barView
-	Keys  []keyView
+	Title     string
+	Alt       string
+	Top, Half string // what the grid's two lines stand for
+	Bars      []barView
+	Keys      []keyView
 }
 
-// barView is one stretch of time in units of the drawing.
+// barView is one stretch of time in units of the drawing. It leads to the rows that it counts.
 type barView struct {
 	X, Wide string
 	Parts   []partView
+	Title   string // its time and its numbers
+	Link    string
+	Mark    string // on the axis below it; empty: it has none
+	Minor   bool   // the mark is left out where there is little room
 }
 
 type partView struct{ Class, Y, Height string }
@@ -37,6 +43,7 @@ type Table struct {
 
 type numbersRow struct {
 	At    texts.Clock
+	Link  string
 	Cells []cellView
 }
 
@@ -55,66 +62,135 @@ type amount struct {
 	n     float64
 }
 
-// drawn stacks each stretch's amounts, the highest bar as high as the chart, which is at least 1.
-func drawn(stretches []Interval, of func(Interval) []amount) (bars []barView, highest float64) {
-	highest = 1
-	for _, s := range stretches {
-		sum := 0.0
-		for _, a := range of(s) {
-			sum += a.n
-		}
-		highest = max(highest, sum)
+// Drawing is what all charts of a page have in common.
+type Drawing struct {
+	Stretches []Interval
+	Each      time.Duration
+	W         texts.Words
+	Rows      func(from, to time.Time) string // address of the rows of a time
+}
+
+// bars stack each stretch's amounts; the highest is at most as high as the chart, which stands for top.
+func (d Drawing) bars(of func(Interval) []amount, said func(Interval) string) (bars []barView, top float64) {
+	highest := 1.0
+	for _, s := range d.Stretches {
+		highest = max(highest, height(of(s)))
 	}
-	step := chartWidth / float64(max(1, len(stretches)))
+	top = round(highest)
+	step := chartWidth / float64(max(1, len(d.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
-	for i, s := range stretches {
-		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8)}, chartHeight
+	for i, s := range d.Stretches {
+		at, _ := time.Parse(time.RFC3339, s.At)
+		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(at, at.Add(d.Each))}, chartHeight
+		bar.Mark, bar.Minor = d.mark(i, at)
+		bar.Title = d.W.Get("overview.bar", "time", d.span(at), "numbers", said(s))
 		for _, a := range of(s) {
 			if a.n > 0 {
-				height := chartHeight * a.n / highest
-				y -= height
-				bar.Parts = append(bar.Parts, partView{a.class, unit(y), unit(height)})
+				high := chartHeight * a.n / top
+				y -= high
+				bar.Parts = append(bar.Parts, partView{a.class, unit(y), unit(high)})
 			}
 		}
 		bars = append(bars, bar)
 	}
-	return bars, highest
+	return bars, top
 }
 
-// SendsChart shows what became of the sends.
-func SendsChart(stretches []Interval, w texts.Words) Chart {
-	bars, most := drawn(stretches, func(s Interval) []amount {
+func height(all []amount) (sum float64) {
+	for _, a := range all {
+		sum += a.n
+	}
+	return sum
+}
+
+// round is the next number whose half can be read on a grid.
+func round(n float64) float64 {
+	for unit := 1.0; ; unit *= 10 {
+		for _, even := range []float64{2, 4, 6, 8, 10} {
+			if n <= even*unit {
+				return even * unit
+			}
+		}
+	}
+}
+
+// mark is what the axis says below a stretch: hours on the hour where there are few, else days.
+func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
+	local := at.In(d.W.Zone())
+	switch {
+	case d.Each >= 24*time.Hour && len(d.Stretches) <= 8:
+		return local.Format("01-02"), i%2 == 1
+	case d.Each >= 24*time.Hour && i%5 == 0:
+		return local.Format("01-02"), i%10 == 5
+	case d.Each < 24*time.Hour && len(d.Stretches) <= 30 && local.Hour()%6 == 0:
+		return local.Format("15:04"), local.Hour()%12 == 6
+	case d.Each < 24*time.Hour && local.Hour() == 0:
+		return local.Format("01-02"), false
+	}
+	return "", false
+}
+
+// span is a stretch in words: "14:00–15:00", or the day.
+func (d Drawing) span(at time.Time) string {
+	from := at.In(d.W.Zone())
+	if d.Each >= 24*time.Hour {
+		return from.Format(time.DateOnly)
+	}
+	return from.Format("01-02 15:04–") + from.Add(d.Each).Format("15:04")
+}
+
+// Sends shows what became of the sends.
+func (d Drawing) Sends() Chart {
+	w := d.W
+	bars, most := d.bars(func(s Interval) []amount {
 		return []amount{
 			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)},
 			{"warn", float64(s.Refused)},
 		}
+	}, func(s Interval) string {
+		return d.numbers("overview.sent", s.Sent, "overview.failed", s.Failed, "overview.unknown", s.Unknown, "overview.underway", s.UnderWay,
+			"overview.refused", s.Refused)
 	})
 	return Chart{
-		Alt: w.Get("overview.chart"), Top: w.Get("overview.unit.n", "n", strconv.Itoa(int(most))), Bars: bars, Keys: []keyView{
+		Alt: w.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)), Bars: bars, Keys: []keyView{
 			{"good", w.Get("overview.sent")}, {"bad", w.Get("overview.failed")}, {"warn", w.Get("overview.refused")},
 			{"unsure", w.Get("overview.unknown")}, {"still", w.Get("overview.underway")},
 		},
 	}
 }
 
-// MeasuresCharts show how many codes were approved, and how long sending took.
-func MeasuresCharts(stretches []Interval, w texts.Words) []Chart {
-	approved, _ := drawn(stretches, func(s Interval) []amount {
+// numbers names those that are not 0: pairs are a text's key and a number.
+func (d Drawing) numbers(pairs ...any) string {
+	var parts []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != 0 {
+			parts = append(parts, fmt.Sprint(d.W.Get(pairs[i].(string)), " ", pairs[i+1]))
+		}
+	}
+	return cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
+}
+
+// Measures show how many codes were approved, and how long sending took.
+func (d Drawing) Measures() []Chart {
+	w := d.W
+	approved, _ := d.bars(func(s Interval) []amount {
 		if s.Rate == nil {
 			return nil
 		}
-		return []amount{{"good", *s.Rate}}
-	})
-	times, longest := drawn(stretches, func(s Interval) []amount {
+		return []amount{{"good", 2 * *s.Rate}} // of a chart that is 2 high at least
+	}, func(s Interval) string { return RateOf(s.Rate) })
+	times, longest := d.bars(func(s Interval) []amount {
 		if s.P95MS == nil {
 			return nil
 		}
 		return []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
+	}, func(s Interval) string {
+		return w.Get("overview.half") + " " + TookOf(s.MedianMS, w) + w.Get("list.comma") + w.Get("overview.most") + " " + TookOf(s.P95MS, w)
 	})
-	top := func(text string) string { return w.Get("overview.unit.n", "n", text) }
+	took := func(ms float64) string { return w.Took(time.Duration(ms) * time.Millisecond) }
 	return []Chart{
-		{Title: w.Get("overview.rate"), Alt: w.Get("overview.chart.rate"), Top: top("100 %"), Bars: approved},
-		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: top(w.Took(time.Duration(longest) * time.Millisecond)),
+		{Title: w.Get("overview.rate"), Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
+		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2),
 			Bars: times, Keys: []keyView{
 				{"good", w.Get("overview.half")}, {"still", w.Get("overview.most")},
 			}},
@@ -122,29 +198,29 @@ func MeasuresCharts(stretches []Interval, w texts.Words) []Chart {
 }
 
 // SendsTable has the numbers of the first.
-func SendsTable(stretches []Interval, w texts.Words) Table {
-	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"},
+func (d Drawing) SendsTable() Table {
+	return d.table([]string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"},
 		func(s Interval) []string {
 			return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
 		})
 }
 
 // MeasuresTable has the numbers of the others.
-func MeasuresTable(stretches []Interval, w texts.Words) Table {
-	return numbers(stretches, w, []string{"overview.rate", "overview.half", "overview.most"}, func(s Interval) []string {
-		return []string{RateOf(s.Rate), TookOf(s.MedianMS, w), TookOf(s.P95MS, w)}
+func (d Drawing) MeasuresTable() Table {
+	return d.table([]string{"overview.rate", "overview.half", "overview.most"}, func(s Interval) []string {
+		return []string{RateOf(s.Rate), TookOf(s.MedianMS, d.W), TookOf(s.P95MS, d.W)}
 	})
 }
 
-// numbers has a column for each of the words' keys.
-func numbers(stretches []Interval, w texts.Words, keys []string, of func(Interval) []string) Table {
-	v := Table{Open: w.Get("overview.numbers"), Time: w.Get("overview.time")}
+// table has a column for each of the words' keys.
+func (d Drawing) table(keys []string, of func(Interval) []string) Table {
+	v := Table{Open: d.W.Get("overview.numbers"), Time: d.W.Get("overview.time")}
 	for _, key := range keys {
-		v.Heads = append(v.Heads, w.Get(key))
+		v.Heads = append(v.Heads, d.W.Get(key))
 	}
-	for _, s := range stretches {
+	for _, s := range d.Stretches {
 		at, _ := time.Parse(time.RFC3339, s.At)
-		row := numbersRow{At: w.Clock(at)}
+		row := numbersRow{At: d.W.Clock(at), Link: d.Rows(at, at.Add(d.Each))}
 		for i, text := range of(s) {
 			row.Cells = append(row.Cells, cellView{v.Heads[i], text})
 		}
