@@ -34,6 +34,7 @@ type Log interface {
 	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
+	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
 	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	Referenced(ctx context.Context, support string) ([]store.Send, error)

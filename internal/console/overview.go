@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/console/statistics"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -32,7 +33,22 @@ type overviewView struct {
 	Failures []countView // by reason
 	Prefixes string      // how many rest now; empty: none
 	Domains  []domainView
+	By       []byView
+	Codes    []conversionView
 	Log      *extentView
+}
+
+// byView is something that codes can be told apart by.
+type byView struct {
+	Name, Link string
+	Chosen     bool
+}
+
+// conversionView is how many codes of one kind were entered; its bar shows the part in hundredths.
+type conversionView struct {
+	store.ApprovalTally
+	Rate, Part string
+	Link       string
 }
 
 type figureView struct {
@@ -56,11 +72,19 @@ type domainView struct {
 }
 
 func (a *Console) overviewPage(c echo.Context) error {
-	s, given, err := a.stats(c, layout.Words(c).Zone())
+	w, ctx := layout.Words(c), c.Request().Context()
+	asked, err := listing.Values(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	w := layout.Words(c)
+	by := store.Dimension(asked.Get("by"))
+	if asked.Del("by"); by != "" && !slices.Contains(dimensions, by) {
+		return layout.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
+	}
+	s, given, err := a.stats(ctx, asked.Encode(), w.Zone())
+	if err != nil {
+		return err
+	}
 	if !given.Has("from") && !given.Has("last") {
 		given.Set("last", "24h")
 	}
@@ -83,6 +107,14 @@ func (a *Console) overviewPage(c echo.Context) error {
 	d := statistics.Drawing{Stretches: s.Stretches, Each: time.Duration(s.Each) * time.Second, W: w, Rows: rowsOfTime(given)}
 	v.Sends, v.Became = d.Sends(), d.SendsTable()
 	v.Measures, v.Measured = d.Measures(), d.MeasuresTable()
+	for _, d := range dimensions {
+		v.By = append(v.By, byView{w.Get("filter." + string(d)), listing.Address("/admin/overview", given, "by", string(d)) + "#codes-title", d == by})
+	}
+	if by != "" {
+		if v.Codes, err = a.conversions(ctx, given, by); err != nil {
+			return err
+		}
+	}
 	v.Domains = domainsOf(s.Domains, given)
 	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
 		return err
@@ -98,6 +130,11 @@ func rowsOfTime(given url.Values) func(from, to time.Time) string {
 		part.Set("from", from.UTC().Format(time.RFC3339))
 		return address(part, "to", to.UTC().Format(time.RFC3339))
 	}
+}
+
+// Chosen says that codes are told apart.
+func (v overviewView) Chosen() bool {
+	return slices.ContainsFunc(v.By, func(b byView) bool { return b.Chosen })
 }
 
 func figures(s statistics.Statistics, given url.Values, w texts.Words) []figureView {

@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -22,7 +24,7 @@ const (
 )
 
 func (a *Console) statsJSON(c echo.Context) error {
-	s, _, err := a.stats(c, time.UTC)
+	s, _, err := a.stats(c.Request().Context(), c.Request().URL.RawQuery, time.UTC)
 	if err != nil {
 		return err
 	}
@@ -30,8 +32,8 @@ func (a *Console) statsJSON(c echo.Context) error {
 }
 
 // stats are those that a request's address asks for, and what it says. Days are those of the zone.
-func (a *Console) stats(c echo.Context, zone *time.Location) (s statistics.Statistics, given url.Values, err error) {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), zone)
+func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics, given url.Values, err error) {
+	q, err := parseQuery(raw, a.Now(), zone)
 	if err != nil {
 		return s, nil, err
 	}
@@ -39,7 +41,7 @@ func (a *Console) stats(c echo.Context, zone *time.Location) (s statistics.Stati
 	if err != nil {
 		return s, nil, err
 	}
-	s, err = a.statsOf(c.Request().Context(), asked)
+	s, err = a.statsOf(ctx, asked)
 	return s, q.given, err
 }
 
@@ -87,4 +89,35 @@ func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.S
 		return statistics.Statistics{}, err
 	}
 	return statistics.Of(q, now, before, domains), nil
+}
+
+// conversionTime is of how much of the time, at its end, codes are told apart: that reads all of its rows.
+const conversionTime = 24 * time.Hour
+
+// dimensions are what codes can be told apart by, in the order in which a page offers them, each of which is a filter of the list.
+var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
+
+// conversions are how many codes of the given time were entered, by a dimension.
+func (a *Console) conversions(ctx context.Context, given url.Values, by store.Dimension) ([]conversionView, error) {
+	q, err := parseQuery(given.Encode(), a.Now(), time.UTC)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := a.statsQuery(q, time.UTC)
+	if err != nil {
+		return nil, err
+	}
+	if asked.To.Sub(asked.From) > conversionTime {
+		asked.From = asked.To.Add(-conversionTime)
+	}
+	list, err := a.Log.ApprovalsBy(ctx, asked, by)
+	var all []conversionView
+	for _, x := range list {
+		rate := float64(x.Approved) / float64(x.Opened)
+		part := maps.Clone(given)
+		part.Set(string(by), x.Value)
+		all = append(all, conversionView{ApprovalTally: x, Rate: statistics.RateOf(&rate), Part: strconv.FormatFloat(100*rate, 'f', 1, 64),
+			Link: rowsOfTime(part)(asked.From, asked.To)})
+	}
+	return all, err
 }

@@ -106,6 +106,24 @@ type DomainTally struct {
 	Rejected int // of those that failed: refused for good by a mail server
 }
 
+// Dimension is what codes are told apart by.
+type Dimension string
+
+// The dimensions.
+const (
+	ByPurpose Dimension = "purpose"
+	ByApp     Dimension = "app"
+	ByCountry Dimension = "country" // of the number
+	ByCarrier Dimension = "carrier" // or mail server
+	ByDomain  Dimension = "domain"  // of the mail address
+)
+
+// ApprovalTally says how many of the codes of one kind were entered.
+type ApprovalTally struct {
+	Value            string // in the dimension
+	Opened, Approved int    // as in Measures
+}
+
 // Postgres keeps, of each hour that is over, what Stats and Domains count in it: a month of a busy service is more rows than
 // anybody waits for. SQLite, which has few, counts anew each time.
 

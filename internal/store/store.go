@@ -192,6 +192,9 @@ type Statistics interface {
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
 	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
+	// ApprovalsBy are how many codes were entered by a dimension, at most 20, those with the most codes first. It reads all rows of the
+	// time: ask for a day at most.
+	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
 }
 
 // Health tells whether the store can be written.

@@ -80,6 +80,22 @@ func statistics(t *testing.T, f *Fixture) {
 	day, err = f.Stats(t.Context(), east)
 	OK(t, err)
 	Equal(t, "the days of the tallies", []time.Time{day.Tallies[0].At, day.Tallies[len(day.Tallies)-1].At}, []time.Time{next.Add(-24 * time.Hour), next})
+	for by, want := range map[store.Dimension][]store.ApprovalTally{
+		store.ByApp:     {{Value: "shop", Opened: 4, Approved: 1}, {Value: "desk", Opened: 1}},
+		store.ByPurpose: {{Value: "login", Opened: 5, Approved: 1}}, store.ByDomain: {{Value: "example.com", Opened: 5, Approved: 1}},
+		store.ByCountry: nil, store.ByCarrier: nil,
+	} {
+		q := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: time.Hour}
+		got, err := f.ApprovalsBy(t.Context(), q, by)
+		OK(t, err)
+		Equal(t, "codes by "+string(by), got, want)
+		q.App = "desk"
+		got, err = f.ApprovalsBy(t.Context(), q, by)
+		OK(t, err)
+		Equal(t, "of one app by "+string(by), len(got), min(1, len(want)))
+	}
+	_, err = f.ApprovalsBy(t.Context(), store.StatsQuery{From: begin, To: next, Each: time.Hour}, "status")
+	Is(t, err, store.ErrBadRequest)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(7,
 		func(in *store.Intent) { in.Send.To = "b•••@example.org" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(8,
@@ -105,6 +121,8 @@ func statistics(t *testing.T, f *Fixture) {
 		_, err := f.Stats(t.Context(), q)
 		Is(t, err, store.ErrBadRequest)
 		_, err = f.Domains(t.Context(), q)
+		Is(t, err, store.ErrBadRequest)
+		_, err = f.ApprovalsBy(t.Context(), q, store.ByApp)
 		Is(t, err, store.ErrBadRequest)
 	}
 }
