@@ -17,7 +17,7 @@ const maxLocale = 256
 // textsOf picks the catalogue of the language that the browser prefers. Readers of traditional Chinese are better
 // served by simplified Chinese than by English.
 func textsOf(r *http.Request) *cardTexts {
-	lang := texts.ForBase(r.Header.Get("Accept-Language"), texts.All()[0]).Lang()
+	lang := texts.ForPage(r.Header.Get("Accept-Language")).Lang()
 	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return c.mails.Lang == lang })
 	return &catalogues()[i].mails
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/text/language"
+
 	"sendcode/internal/recipient"
 	"sendcode/internal/texts"
 )
@@ -115,7 +117,7 @@ type cardTexts struct {
 	Approved, ApprovedLead, GoOn, GoOnApp, Continue, Another    string // {to}, {app}
 
 	// The widget alone
-	Misplaced, MisplacedLead string
+	Misplaced, MisplacedLead, Unconfirmed string
 
 	// Pips
 	ThisHour, Today, ThisWeek, ThisMonth string  // by the calendar
@@ -128,22 +130,21 @@ type cardTexts struct {
 	CarrierRule                          string
 
 	// Everywhere
-	Offline, Trouble                            string
-	Days, HoursMinutes, Hours, Minutes, Seconds string // {n}; {h} {m}; {h}; {m}; {s}: durations; page.js has them too
-	SupportReference                            string // {ref}
-	Stop                                        string // ends a heading that a sentence follows
-	Separator                                   string // between sentences
+	Offline, Trouble                      string
+	Days                                  plurals // {n}
+	HoursMinutes, Hours, Minutes, Seconds string  // {h} {m}; {h}; {m}; {s}: durations; page.js has them too
+	SupportReference                      string  // {ref}
+	Stop                                  string  // ends a heading that a sentence follows
+	Separator                             string  // between sentences
 }
 
-// plurals is a text about a number: of one thing, and of any other number {n} of things. Chinese has one form for both.
-type plurals struct{ One, Other string }
-
-func (p plurals) of(n int) string {
-	if n == 1 {
-		return fill(p.One, "n", "1")
-	}
-	return fill(p.Other, "n", strconv.Itoa(n))
+// plurals is a text about a number {n} of things, in each form that its language has.
+type plurals struct {
+	lang  language.Tag
+	forms map[string]string
 }
+
+func (p plurals) of(n int) string { return fill(p.forms[texts.Form(p.lang, n)], "n", strconv.Itoa(n)) }
 
 // fill puts values into a pattern: fill("{n} left", "n", "3").
 func fill(pattern string, pairs ...string) string {
@@ -177,19 +178,19 @@ type catalogue struct {
 
 // catalogues are the languages of the page, English first.
 var catalogues = sync.OnceValue(func() (all []*catalogue) {
-	for _, w := range texts.All() {
+	for _, w := range texts.Pages() {
 		page, phone := w.Section(texts.Page), w.Section(texts.Phone)
 		merged := maps.Clone(page)
 		maps.DeleteFunc(merged, func(key, _ string) bool { return strings.HasPrefix(key, "BadAddress.") }) // a number's reasons are its own
 		maps.Copy(merged, phone)
-		all = append(all, &catalogue{mails: decoded(page, true), otherwise: decoded(phone, false), phones: decoded(merged, true)})
+		all = append(all, &catalogue{mails: decoded(w.Tag(), page, true), otherwise: decoded(w.Tag(), phone, false), phones: decoded(w.Tag(), merged, true)})
 	}
 	return all
 })
 
 // decoded reads a section by the names of the fields. A key that no field has, or of a whole section a field that no key has, is a
 // broken build.
-func decoded(section map[string]string, whole bool) (c cardTexts) {
+func decoded(lang language.Tag, section map[string]string, whole bool) (c cardTexts) {
 	rest, v := maps.Clone(section), reflect.ValueOf(&c).Elem()
 	take := func(key string) string {
 		text, ok := rest[key]
@@ -199,23 +200,28 @@ func decoded(section map[string]string, whole bool) (c cardTexts) {
 		delete(rest, key)
 		return text
 	}
+	forms := func(name string) map[string]string { // and reasons, which are written alike
+		var all map[string]string
+		for key, text := range section {
+			if form, ok := strings.CutPrefix(key, name+"."); ok {
+				if all == nil {
+					all = map[string]string{}
+				}
+				all[form] = text
+				delete(rest, key)
+			}
+		}
+		return all
+	}
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		switch f := v.Field(i).Addr().Interface().(type) {
 		case *string:
 			*f = take(name)
 		case *plurals:
-			*f = plurals{take(name + ".one"), take(name + ".other")}
+			*f = plurals{lang, forms(name)}
 		case *map[string]string:
-			for key, text := range section {
-				if reason, ok := strings.CutPrefix(key, name+"."); ok {
-					if *f == nil {
-						*f = map[string]string{}
-					}
-					(*f)[reason] = text
-					delete(rest, key)
-				}
-			}
+			*f = forms(name)
 		}
 	}
 	if len(rest) > 0 {

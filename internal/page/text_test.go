@@ -27,9 +27,18 @@ func TestBothLanguagesHaveEveryText(t *testing.T) {
 
 // The languages as the tests name them.
 var (
-	english, englishOnPhones = &catalogues()[0].mails, &catalogues()[0].otherwise
-	chinese, chineseOnPhones = &catalogues()[1].mails, &catalogues()[1].otherwise
+	english, englishOnPhones = spoken("en")
+	chinese, chineseOnPhones = spoken("zh-Hans")
 )
+
+func spoken(lang string) (mails, onPhones *cardTexts) {
+	for _, c := range catalogues() {
+		if c.mails.Lang == lang {
+			return &c.mails, &c.otherwise
+		}
+	}
+	panic("no texts in " + lang)
+}
 
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 

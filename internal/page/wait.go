@@ -120,7 +120,7 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	case r.Days == 1:
 		return t.Today
 	case r.Days > 1:
-		return fill(t.Within, "d", fill(t.Days, "n", strconv.Itoa(r.Days)))
+		return fill(t.Within, "d", t.Days.of(r.Days))
 	}
 	switch r.Per {
 	case quota.Hour:
@@ -140,7 +140,7 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	case r.Name == "day" && r.Window == 24*time.Hour:
 		return t.PerDay
 	case r.Window >= 48*time.Hour && r.Window%(24*time.Hour) == 0:
-		return fill(t.Within, "d", fill(t.Days, "n", strconv.Itoa(int(r.Window/(24*time.Hour)))))
+		return fill(t.Within, "d", t.Days.of(int(r.Window/(24*time.Hour))))
 	}
 	return fill(t.Within, "d", t.lasting(r.Window))
 }

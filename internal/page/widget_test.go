@@ -32,12 +32,19 @@ const listening = `(() => {
 // embedded opens a site's page with the widget in it.
 func embedded(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup string) (*tab, *pagetest.Site) {
 	t.Helper()
-	s := w.Embed(markup)
+	b, s := embeddedBeside(t, browser, w, look, `<link rel="stylesheet" href="/site.css">`, markup, "")
+	b.do(chromedp.Navigate(s.URL))
+	return b, s
+}
+
+// embeddedBeside makes such a page, with what stands in its head and a style sheet of its own at /own.css, and does not go there yet.
+func embeddedBeside(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, head, markup, css string) (*tab, *pagetest.Site) {
+	t.Helper()
+	s := w.Embed(head, markup, css)
 	t.Cleanup(s.Close)
 	b := open(t, browser, w, look)
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening)
-	b.do(chromedp.Navigate(s.URL))
 	return b, s
 }
 

@@ -1,12 +1,15 @@
 // Package texts holds what people read on the page, in the widget, in the console and in its replies, one file per language:
-// en.json and its like. A file has sections of keys with texts. A text names what is filled in as "{name}"; one about {n} things has
-// a twin, ".one" and ".other". Mails and text messages are templates, which package templates embeds.
+// en.json and its like; another file makes one language more. A file has sections of keys with texts. A text names what is filled in
+// as "{name}"; one about {n} things has a form for each that its language has by CLDR: ".one" and ".other" in English, six in Arabic.
+// A file may lack the sections of the console: then it is a language of the page and the widget alone. Mails and text messages are
+// templates, which package templates embeds.
 package texts
 
 import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 
 	"sendcode/quota"
@@ -23,11 +27,11 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// tags are the languages, the first of which is for readers of none of them.
-var tags = []language.Tag{language.English, language.SimplifiedChinese}
-
-// sections are what each file has. Console and Replies are one catalogue.
+// sections are what a whole file has. Console and Replies are one catalogue.
 var sections = []string{Page, Phone, Console, Replies}
+
+// about is a section that says what is to be known of a file, such as that no native has read it. Nothing shows it.
+const about = "about"
 
 // The sections of a file.
 const (
@@ -45,20 +49,26 @@ type Words struct {
 	zone     *time.Location    // of the times that a page shows; nil: UTC
 }
 
-// All are the languages, English first. A file that is wrong is a broken build, which every test meets.
-var All = sync.OnceValue(func() []Words {
+// Pages are the languages of the page and the widget, English first: it is for readers of none of them. A file that is wrong is a broken
+// build, which every test meets.
+var Pages = sync.OnceValue(func() []Words {
+	names, err := fs.Glob(files, "*.json")
+	if err != nil {
+		panic(err)
+	}
 	var all []Words
-	for _, tag := range tags {
-		file, err := files.ReadFile(tag.String() + ".json")
+	for _, name := range names {
+		file, err := files.ReadFile(name)
 		if err != nil {
 			panic(err)
 		}
-		w, err := read(tag, file)
+		w, err := read(language.MustParse(strings.TrimSuffix(name, ".json")), file)
 		if err != nil {
 			panic(err)
 		}
 		all = append(all, w)
 	}
+	slices.SortStableFunc(all, func(a, b Words) int { return rank(a) - rank(b) })
 	for _, w := range all[1:] {
 		if err := agree(all[0], w); err != nil {
 			panic(err)
@@ -67,13 +77,30 @@ var All = sync.OnceValue(func() []Words {
 	return all
 })
 
+func rank(w Words) int {
+	if w.tag == language.English {
+		return 0
+	}
+	return 1
+}
+
+// All are the languages that everything is there in, English first.
+var All = sync.OnceValue(func() []Words {
+	return slices.DeleteFunc(slices.Clone(Pages()), func(w Words) bool { return w.sections[Console] == nil })
+})
+
 func read(tag language.Tag, file []byte) (Words, error) {
 	w := Words{tag: tag, texts: map[string]string{}}
 	if err := json.Unmarshal(file, &w.sections); err != nil {
 		return w, fmt.Errorf("texts in %s: %w", tag, err)
 	}
-	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, slices.Sorted(slices.Values(sections))) {
-		return w, fmt.Errorf("texts in %s: sections %v, want %v", tag, names, sections)
+	delete(w.sections, about)
+	wanted := sections
+	if w.sections[Console] == nil {
+		wanted = []string{Page, Phone}
+	}
+	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, slices.Sorted(slices.Values(wanted))) {
+		return w, fmt.Errorf("texts in %s: sections %v, want %v", tag, names, wanted)
 	}
 	for _, section := range []string{Console, Replies} {
 		for key, text := range w.sections[section] {
@@ -88,14 +115,28 @@ func read(tag language.Tag, file []byte) (Words, error) {
 
 var placeholder = regexp.MustCompile(`\{\w*\}`)
 
-// agree says whether two languages have the same keys, and the same placeholders in each text.
+// agree says whether two languages have the same texts, in all forms of the second one, and the same placeholders in each.
 func agree(a, b Words) error {
-	for _, section := range sections {
-		if x, y := slices.Sorted(maps.Keys(a.sections[section])), slices.Sorted(maps.Keys(b.sections[section])); !slices.Equal(x, y) {
+	for section, texts := range b.sections {
+		first, wanted := a.sections[section], map[string]string{} // by key, the text that it is to be like
+		for key, text := range first {
+			name, ok := strings.CutSuffix(key, ".one")
+			if !ok {
+				name, ok = strings.CutSuffix(key, ".other")
+			}
+			if many := first[name+".other"]; ok && many != "" && first[name+".one"] != "" {
+				for _, form := range forms(section, b.tag) {
+					wanted[name+"."+form] = many
+				}
+				continue
+			}
+			wanted[key] = text
+		}
+		if x, y := slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(texts)); !slices.Equal(x, y) {
 			return fmt.Errorf("texts of %s: keys of %s and %s differ: %v", section, a.tag, b.tag, difference(x, y))
 		}
-		for key, text := range a.sections[section] {
-			if x, y := placeholders(key, text), placeholders(key, b.sections[section][key]); !slices.Equal(x, y) {
+		for key, text := range wanted {
+			if x, y := placeholders(key, text), placeholders(key, texts[key]); !slices.Equal(x, y) {
 				return fmt.Errorf("texts of %s: %s has %v in %s, %v in %s", section, key, x, a.tag, y, b.tag)
 			}
 		}
@@ -103,9 +144,29 @@ func agree(a, b Words) error {
 	return nil
 }
 
-// placeholders are sorted. A text about one thing need not count it.
+// forms are those that a section has of a text about {n} things. The console counts one and others, whatever its language.
+func forms(section string, tag language.Tag) []string {
+	if section == Console || section == Replies {
+		return []string{"one", "other"}
+	}
+	var all []string
+	for n := range 200 { // no count on a page is larger
+		if form := Form(tag, n); !slices.Contains(all, form) {
+			all = append(all, form)
+		}
+	}
+	return all
+}
+
+// Form is the one that a language has for n things, by CLDR: "one", "few", "other" and so on.
+func Form(tag language.Tag, n int) string {
+	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many"}
+	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
+}
+
+// placeholders are sorted. A text about none, one or two things need not count them.
 func placeholders(key, text string) []string {
-	if strings.HasSuffix(key, ".one") {
+	if strings.HasSuffix(key, ".zero") || strings.HasSuffix(key, ".one") || strings.HasSuffix(key, ".two") {
 		text = strings.ReplaceAll(text, "{n}", "")
 	}
 	found := placeholder.FindAllString(text, -1)
@@ -122,9 +183,15 @@ func difference(a, b []string) (alone []string) {
 	return alone
 }
 
-var matcher = sync.OnceValue(func() language.Matcher { return language.NewMatcher(tags) })
+var matcher = sync.OnceValue(func() language.Matcher {
+	var tags []language.Tag
+	for _, w := range All() {
+		tags = append(tags, w.tag)
+	}
+	return language.NewMatcher(tags)
+})
 
-// For picks the language of an Accept-Language header, else English.
+// For picks the language of an Accept-Language header that everything is there in, else English.
 func For(header string) Words {
 	wanted, _, err := language.ParseAcceptLanguage(header)
 	if err != nil {
@@ -143,18 +210,23 @@ func In(tag string) (Words, bool) {
 	return All()[i], true
 }
 
-// ForBase picks by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;
+// ForBase picks of these by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;
 // otherwise is for a list of none of our languages.
-func ForBase(locales string, otherwise Words) Words {
+func ForBase(locales string, otherwise Words) Words { return forBase(All(), locales, otherwise) }
+
+// ForPage picks a language of the page in the same way, else English.
+func ForPage(locales string) Words { return forBase(Pages(), locales, Pages()[0]) }
+
+func forBase(all []Words, locales string, otherwise Words) Words {
 	wanted, _, err := language.ParseAcceptLanguage(locales)
 	if err != nil {
 		return otherwise
 	}
 	for _, tag := range wanted {
 		base, _ := tag.Base()
-		for i, ours := range tags {
-			if own, _ := ours.Base(); own == base {
-				return All()[i]
+		for _, w := range all {
+			if own, _ := w.tag.Base(); own == base {
+				return w
 			}
 		}
 	}
@@ -163,6 +235,9 @@ func ForBase(locales string, otherwise Words) Words {
 
 // Section has the texts of one section by key.
 func (w Words) Section(name string) map[string]string { return w.sections[name] }
+
+// Tag is the language.
+func (w Words) Tag() language.Tag { return w.tag }
 
 // Lang is the value of a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }

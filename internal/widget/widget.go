@@ -38,10 +38,10 @@ var files = sync.OnceValue(func() *served {
 	s := &served{entries: map[string]*compress.File{}, modules: map[string]*compress.File{}, files: map[string]*compress.File{}}
 	first, codes, phones := script("send-code"), script("code"), script("phones")
 	languages := map[string]string{}
-	for _, w := range texts.All() {
+	for _, w := range texts.Pages() {
 		languages[w.Lang()] = s.module("words", w, wordsOf(w, ""), "export const { lang, mails, phones } = SENDCODE;")
 	}
-	for _, w := range texts.All() {
+	for _, w := range texts.Pages() {
 		all := wordsOf(w, first)
 		all.Languages = languages
 		all.Code = s.module("code", w, wordsOf(w, codes), codes)
@@ -144,7 +144,7 @@ func entry(c echo.Context) error {
 		h.Set("Vary", "Accept-Language")
 		wanted = c.Request().Header.Get("Accept-Language")
 	}
-	lang := texts.ForBase(wanted, texts.All()[0]).Lang()
+	lang := texts.ForPage(wanted).Lang()
 	h.Set("Content-Language", lang)
 	return answer(c, files().entries[lang])
 }
@@ -156,6 +156,7 @@ func answer(c echo.Context, f *compress.File) error {
 	}
 	c.Response().Header().Set("Access-Control-Allow-Origin", "*")
 	c.Response().Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	c.Response().Header().Set("Timing-Allow-Origin", "*")
 	f.Serve(c.Response(), c.Request())
 	return nil
 }

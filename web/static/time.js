@@ -27,7 +27,7 @@ export class Moment {
   clock(ms, lang, round) {
     const exact = this.wall + Number(ms);
     const date = new Date(round === 'up' ? Math.ceil(exact / minute) * minute : exact);
-    const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle };
+    const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // as the counts beside it
     if (round === 'second') parts.second = '2-digit';
     if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
     return new Intl.DateTimeFormat(lang, parts).format(date);

@@ -24,7 +24,7 @@ export const polls = ({ view }) => view?.status === 'pending' && underway.has(vi
 // words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. cards are those of
 // code.js, phones is the module; what is not there yet is waited for.
 export function draw(words, state) {
-  const w = words?.[state.channel], name = words && (!state.channels.includes('sms') || state.phones) ? pick(state) : 'loading';
+  const w = words && (words[state.channel] ?? words.email), name = words && (!state.channels.includes('sms') || state.phones) ? pick(state) : 'loading';
   const drawn = { ask: () => ask(words, state), ...state.cards }[name], kind = drawn ? name : 'loading';
   const { say, rev, next, body } = (drawn ?? loading)(w, state);
   return h('section', {
@@ -59,7 +59,7 @@ const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 
 function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones }) {
   const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
-  const w = words[on], wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && w.TooManyChecks;
+  const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && w.TooManyChecks;
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
   const one = (c) => {
     const its = { value: typed(c), wrong: c === on && wrong, focus: c === on };

@@ -193,7 +193,7 @@ export class Flow {
   }
 
   #badAddress(reason, { channel, to, country }) {
-    const w = this.desk.words()[channel], known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
+    const words = this.desk.words(), w = words[channel] ?? words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
     const text = numbersAlone.includes(reason) && this.desk.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
     this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
   }

@@ -157,7 +157,7 @@ export class SendCode extends HTMLElement {
     if (!code || !this.isConnected) return undefined;
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
       element: this, home, inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
-      words: () => this.#words, locale: () => this.#locale, prove: (proof) => this.#prove(proof), show: () => this.#show(),
+      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
     return this.#flow;
   }

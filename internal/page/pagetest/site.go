@@ -21,7 +21,10 @@ type Site struct {
 }
 
 // NewSite starts a page; Close it. of says, for each visit, which policy it has and what stands in its head and body.
-func NewSite(of func() (policy, head, body string)) *Site {
+func NewSite(of func() (policy, head, body string)) *Site { return newSite("", of) }
+
+// newSite has a style sheet of its own too, at /own.css.
+func newSite(css string, of func() (policy, head, body string)) *Site {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		policy, head, body := of()
@@ -33,6 +36,10 @@ func NewSite(of func() (policy, head, body string)) *Site {
 	mux.HandleFunc("GET /site.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css")
 		_, _ = w.Write([]byte(siteStyle))
+	})
+	mux.HandleFunc("GET /own.css", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/css")
+		_, _ = w.Write([]byte(css))
 	})
 	s := httptest.NewServer(mux)
 	return &Site{URL: s.URL + "/", server: s}
@@ -49,15 +56,15 @@ func (s *Site) Close() { s.server.Close() }
 
 // StrictPolicy is a content security policy of a site that trusts only the service at base.
 func StrictPolicy(base string) string {
-	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src %[1]s; style-src 'self'; base-uri 'none'; form-action 'none'; "+
+	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'", base)
 }
 
-// Embed starts a site that holds the markup, and lets it use the world's service.
-func (w *World) Embed(markup string) *Site {
+// Embed starts a site that holds the markup, with a style sheet at /own.css that its head may name, and lets it use the world's service.
+func (w *World) Embed(head, markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
-	head := `<link rel="icon" href="` + base + `/static/icon.svg"><link rel="stylesheet" href="/site.css"><script type="module" src="` + base + `/widget.js"></script>`
-	s := NewSite(func() (string, string, string) { return StrictPolicy(base), head, markup })
+	head = `<link rel="icon" href="data:,">` + head + `<script type="module" src="` + base + `/widget.js"></script>`
+	s := newSite(css, func() (string, string, string) { return StrictPolicy(base), head, markup })
 	w.Allow(s.Origin())
 	return s
 }

@@ -74,7 +74,7 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 		w.Codes.Text("AT", "CN", "DE", "US")
 		attributes = `channels="sms email" country="DE"`
 	}
-	site := w.Embed(fmt.Sprintf(WidgetMarkup, lang, attributes))
+	site := w.Embed(`<link rel="stylesheet" href="/site.css">`, fmt.Sprintf(WidgetMarkup, lang, attributes), "")
 	if s.Barred {
 		w.Allow()
 	}

@@ -1,0 +1,206 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+)
+
+// with is the widget with more attributes.
+func with(attributes string) string { return strings.Replace(tag, "<send-code", "<send-code "+attributes, 1) }
+
+// aWidgetThatIsRequired keeps its form from being valid until there is a proof, and again once there is none.
+func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately, w.Codes.Proof = store.Sent, "a.b.c"
+	b, _ := embedded(t, browser, w, pagetest.Look{}, `<form>`+with(`name="proof" required`)+`</form>`)
+	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
+	valid := func(want bool, when string) {
+		t.Helper()
+		if got := eval[bool](b, form+`.checkValidity() && `+element+`.checkValidity() && `+element+`.validity.valid`); got != want {
+			t.Errorf("%s the form's validity is %v", when, got)
+		}
+	}
+	b.card("ask")
+	valid(false, "before anything is asked for")
+	eval[bool](b, form+`.reportValidity()`)
+	b.focused("to")
+	if got := eval[string](b, element+`.validationMessage`); got != "Confirm your address with a code." {
+		t.Errorf("it says %q", got)
+	}
+	b.asked(pagetest.Address)
+	b.card("code")
+	valid(false, "with a code on its way")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	valid(true, "with a proof")
+	if got := eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`); got != "a.b.c a.b.c" {
+		t.Errorf("its value and the form's: %q", got)
+	}
+	eval[bool](b, form+`.reset() ?? true`)
+	b.card("ask")
+	valid(false, "after the form was reset")
+	b.nothingKeptBut("")
+	eval[bool](b, element+`.removeAttribute('required') ?? true`)
+	valid(true, "where it is not required")
+}
+
+// aWidgetTellsItsPage of a wrong code, of one that is good no more, and of another recipient.
+func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = store.Sent
+	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
+	b.first(`addEventListener('DOMContentLoaded', () => { for (const name of ['changed', 'wrong', 'expired']) addEventListener(name, (e) => heard.push([name, e.detail])); })`)
+	b.do(chromedp.Reload())
+	b.card("ask")
+	eval[bool](b, `document.querySelector('send-code').focus() ?? true`)
+	b.focused("to")
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.paste("111111")
+	b.card("code", "That code is wrong")
+	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
+	b.click("[data-act=change]")
+	b.card("ask")
+	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.hears("changed", `"to":"b•••@example.com"`, `"channel":"email"`)
+	w.Advance(11 * time.Minute)
+	eval[bool](b, `jump(660_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.card("ended")
+	b.hears("expired", `"status":"expired"`)
+	if n := eval[int](b, `heard.filter(([name]) => name === 'expired').length`); n != 1 {
+		t.Errorf("it tells %d times that a code has expired", n)
+	}
+	eval[bool](b, `document.querySelector('send-code').reset() ?? true`)
+	b.card("ask")
+	b.nothingKeptBut("")
+}
+
+// aWidgetIsResetWhileItAsks: an answer to what was asked before the reset changes nothing.
+func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = store.Sent
+	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
+	letGo := w.Codes.Hold()
+	b.asked(pagetest.Address)
+	b.await("a request", func() bool { return len(w.Codes.Asks()) == 1 || eval[bool](b, `!!`+b.root+`.querySelector('.busy')`) })
+	eval[bool](b, `document.querySelector('send-code').reset() ?? true`)
+	letGo()
+	b.await("an answer", func() bool { return w.Codes.Sends() == 1 })
+	eval[bool](b, `setTimeout(() => { window.rested = true }, 600), true`)
+	b.until(`window.rested`)
+	b.card("ask")
+	b.nothingKeptBut("")
+}
+
+// aWidgetIsOneRequest until somebody comes to its field, and nothing around it moves: with the line of the documentation, which keeps its
+// height, before its script has come.
+func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
+	const most, tall = 10_000, 12
+	w := running(t)
+	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
+	head := `<link rel="stylesheet" href="/site.css"><link rel="stylesheet" href="/own.css">`
+	for _, width := range []int64{320, 1280} {
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, head, tag+`<p id="below">Terms of Shop</p>`, height)
+		b.first(`window.shifts = []; new PerformanceObserver((list) => shifts.push(...list.getEntries().map((e) => [e.value, ...e.sources.map((s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' '))].join(' ')))).observe({ type: 'layout-shift', buffered: true })`)
+		b.do(slow(400*time.Millisecond, 400_000/8))
+		b.do(chromedp.Navigate(s.URL))
+		b.card("ask", "Get a code")
+		took := eval[float64](b, `performance.now()`)
+		got := eval[struct {
+			Names []string
+			Bytes int
+			Shown float64
+		}](b, fmt.Sprintf(`(() => { const all = performance.getEntriesByType('resource').filter((e) => e.name.startsWith(%q));
+			return { Names: all.map((e) => new URL(e.name).pathname), Bytes: all.reduce((n, e) => n + e.encodedBodySize, 0), Shown: all.at(-1)?.responseEnd ?? 0 } })()`, w.URL))
+		t.Logf("%d px at 400 ms and 400 kb/s: %v, %d bytes, here after %.0f ms, seen after %.0f ms", width, got.Names, got.Bytes, got.Shown, took)
+		if len(got.Names) != 1 || got.Names[0] != "/widget.js" || got.Bytes > most || got.Bytes == 0 {
+			t.Errorf("at %d px it is %v, %d bytes", width, got.Names, got.Bytes)
+		}
+		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
+			t.Errorf("at %d px the page moves: %v", width, moved)
+		}
+		if spare := eval[float64](b, `(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`); spare < 0 || spare > tall {
+			t.Errorf("at %d px the kept height is %v px more than the card's", width, spare)
+		}
+	}
+}
+
+// slow has each request of a tab wait and share a narrow line, as a telephone's.
+func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond}},
+		})
+		return err
+	})
+}
+
+// oneAccentColoursAWidget: nothing stays in the colour that it has by itself, and text on and in the colour can be read, whichever it is.
+func oneAccentColoursAWidget(t *testing.T, browser context.Context) {
+	head := `<link rel="stylesheet" href="/site.css"><link rel="stylesheet" href="/own.css">`
+	for _, accent := range []string{"rebeccapurple", "#ffd500", "#0a7f2e", "#111"} {
+		w := running(t)
+		w.Codes.Immediately = store.Sent
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{Lang: "en", Still: true, Height: 900}, head, tag, `send-code { --accent: `+accent+` }`)
+		engine := b.axe()
+		b.do(chromedp.Navigate(s.URL))
+		b.card("ask")
+		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en", Still: true}
+		check := func(card string) {
+			t.Helper()
+			for _, look.Dark = range []bool{false, true} {
+				b.do(look.Apply())
+				b.accessible(engine, card+" in "+accent, look, "send-code")
+				if got := eval[[]string](b, fmt.Sprintf(bluish, b.root)); len(got) > 0 {
+					t.Errorf("%s in %s, dark %v: blue stays in %v", card, accent, look.Dark, got)
+				}
+			}
+		}
+		check("ask")
+		b.asked(pagetest.Address)
+		b.card("code")
+		check("code")
+	}
+}
+
+// bluish names elements with a colour of which most is blue.
+const bluish = `[...%s.querySelectorAll('*')].filter((e) => e.checkVisibility()).flatMap((e) => {
+  const s = getComputedStyle(e), c = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  return ['color', 'backgroundColor', 'borderTopColor', 'fill'].filter((p) => {
+    c.clearRect(0, 0, 1, 1); c.fillStyle = s[p]; c.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = c.getImageData(0, 0, 1, 1).data;
+    return a > 0 && b - Math.max(r, g) > 40 && b - r > 60 && g > r;
+  }).map((p) => e.tagName + '.' + e.className + ' ' + p);
+})`
+
+// aWidgetInNoLanguageOfOurs speaks English, and says so where programs look: lang, direction, and the developer's console.
+func aWidgetInNoLanguageOfOurs(t *testing.T, browser context.Context) {
+	for locale, want := range map[string][3]string{
+		"xx": {"en", "ltr", "Get a code"}, "es-MX": {"es", "ltr", "Pide un código"}, "ar": {"ar", "rtl", "احصل على رمز"}, "zh-TW": {"zh-Hans", "ltr", "获取验证码"},
+	} {
+		b, _ := embedded(t, browser, running(t), pagetest.Look{Lang: "en"}, with(`locale="`+locale+`"`))
+		b.tolerate = "there are no texts in"
+		b.card("ask", want[2])
+		if got := eval[[]string](b, `[`+b.root+`.querySelector('#frame').lang, getComputedStyle(`+b.root+`.querySelector('#card')).direction]`); got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("%s: %v", locale, got)
+		}
+		b.mu.Lock()
+		told := strings.Contains(strings.Join(b.console, "\n"), "there are no texts in "+locale)
+		b.mu.Unlock()
+		if told != (locale == "xx") {
+			t.Errorf("%s: the developer is told: %v", locale, told)
+		}
+	}
+}
