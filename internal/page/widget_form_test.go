@@ -16,7 +16,9 @@ import (
 )
 
 // with is the widget with more attributes.
-func with(attributes string) string { return strings.Replace(tag, "<send-code", "<send-code "+attributes, 1) }
+func with(attributes string) string {
+	return strings.Replace(tag, "<send-code", "<send-code "+attributes, 1)
+}
 
 // aWidgetThatIsRequired keeps its form from being valid until there is a proof, and again once there is none.
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
