@@ -111,7 +111,7 @@ func TestEveryLocaleHasEveryFile(t *testing.T) {
 			}
 		}
 	}
-	if got := renderer(t).Locales(""); !slices.Equal(got, []string{"en", "zh-Hans"}) {
+	if got := renderer(t).Locales(""); !slices.Equal(got, []string{"en", "ar", "es", "zh-Hans"}) {
 		t.Errorf("locales %v", got)
 	}
 }
@@ -121,6 +121,8 @@ func TestMailSaysWhatItMust(t *testing.T) {
 	words := map[string][]string{
 		"en":      {"Didn't request this? Ignore this email", "It works once"},
 		"zh-Hans": {"不是您本人操作", "只能使用一次"},
+		"es":      {"¿No lo has pedido? Ignora este correo", "Sirve una sola vez"},
+		"ar":      {"لم تطلب هذا؟ تجاهل هذه الرسالة", "يصلح مرة واحدة"},
 	}
 	everyMail(t, func(t *testing.T, m Message, req Request) {
 		shown := htmlText(m.HTML, false)
@@ -142,10 +144,12 @@ func TestMailSaysWhatItMust(t *testing.T) {
 }
 
 func validity(req Request) string {
-	if req.Locale == "zh-Hans" {
-		return map[int]string{1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "1440 分钟内有效"}[req.Data.Minutes]
-	}
-	return map[int]string{1: " 1 minute.", 10: " 10 minutes.", 1440: " 1440 minutes."}[req.Data.Minutes]
+	return map[string]map[int]string{
+		"en":      {1: " 1 minute.", 10: " 10 minutes.", 1440: " 1440 minutes."},
+		"zh-Hans": {1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "1440 分钟内有效"},
+		"es":      {1: " 1 minuto.", 10: " 10 minutos.", 1440: " 1440 minutos."},
+		"ar":      {1: " دقيقة واحدة.", 10: " 10 دقائق.", 1440: " 1440 دقيقة."},
+	}[req.Locale][req.Data.Minutes]
 }
 
 // MAIL-4, counted here in another way than New does it: the place of the code's first character.

@@ -104,7 +104,7 @@ func TestOverrideCanAddALanguage(t *testing.T) {
 		"mail/default/fr/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
 	}
 	r := renderer(t, files(french))
-	if got := strings.Join(r.Locales(""), " "); got != "en fr zh-Hans" {
+	if got := strings.Join(r.Locales(""), " "); got != "en ar es fr zh-Hans" {
 		t.Errorf("locales %q", got)
 	}
 	if m := render(t, r, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" || m.Subject != "Votre code pour Shop & Söhne" {

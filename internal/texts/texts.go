@@ -210,7 +210,7 @@ func In(tag string) (Words, bool) {
 	return All()[i], true
 }
 
-// ForBase picks of these by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;
+// ForBase picks by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;
 // otherwise is for a list of none of our languages.
 func ForBase(locales string, otherwise Words) Words { return forBase(All(), locales, otherwise) }
 
