@@ -1,0 +1,107 @@
+package clients
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/app/apptest"
+)
+
+const mostLines = 12 // of a back end
+
+// quickStarts are how each snippet of docs/quickstart.md is made a program that is called with `send <to>` or `check <id> <code>`.
+var quickStarts = map[string]struct {
+	program string // what has to be there
+	file    string
+	around  string // with {} where the snippet stands
+	run     []string
+}{
+	"sh": {"curl", "back.sh", "{}\n\"$@\"\n", []string{"sh", "back.sh"}},
+	"go": {"go", "main.go", `package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+)
+
+{}
+func main() {
+	path, body := "/v1/verifications", map[string]string{"channel": "email", "to": os.Args[2], "purpose": "login"}
+	if os.Args[1] == "check" {
+		path, body = "/v1/verifications/"+os.Args[2]+"/check", map[string]string{"code": os.Args[3]}
+	}
+	answer, err := ask(path, body)
+	if err != nil {
+		panic(err)
+	}
+	json.NewEncoder(os.Stdout).Encode(answer)
+}
+`, []string{"go", "run", "main.go"}},
+	"js":     {"node", "back.mjs", "{}\nconst [does, ...rest] = process.argv.slice(2);\nconsole.log(JSON.stringify(await { send, check }[does](...rest)));\n", []string{"node", "back.mjs"}},
+	"python": {"python3", "back.py", "{}\nimport sys\nprint(json.dumps({\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])))\n", []string{"python3", "back.py"}},
+}
+
+// The quick starts do what they say in as few lines as they say.
+func TestQuickStarts(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/quickstart.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
+	s.Write("purposes: {login: {notify: glance}}\n")
+	s.Start(1)
+	for language, q := range quickStarts {
+		snippet := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
+		if snippet == nil {
+			t.Fatalf("there is no quick start in %s", language)
+		}
+		if n := strings.Count(regexp.MustCompile(`\n+`).ReplaceAllString(string(snippet[1]), "\n"), "\n"); n > mostLines {
+			t.Errorf("the quick start in %s has %d lines", language, n)
+		}
+		t.Run(language, func(t *testing.T) {
+			if _, err := exec.LookPath(q.program); err != nil {
+				t.Skip(err)
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, q.file), []byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			call := func(arguments ...string) (answer struct {
+				ID, Status string
+				Valid      bool
+			}) {
+				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
+				c.Dir, c.Stderr = dir, os.Stderr
+				c.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")
+				out, err := c.Output()
+				if err == nil {
+					err = json.Unmarshal(out, &answer)
+				}
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				return answer
+			}
+			to := "ana." + language + "@example.com"
+			sent := call("send", to)
+			if sent.Status != "pending" || sent.ID == "" {
+				t.Fatalf("%+v", sent)
+			}
+			code := s.CodeIn(s.AwaitMail(to, 1)[0])
+			if got := call("check", sent.ID, apptest.Wrong(code)); got.Valid || got.Status != "pending" {
+				t.Errorf("a wrong code: %+v", got)
+			}
+			if got := call("check", sent.ID, code); !got.Valid || got.Status != "approved" {
+				t.Errorf("the code: %+v", got)
+			}
+		})
+	}
+}
