@@ -61,11 +61,15 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		import { draw } from './widget/draw.js';
 		import { cards } from './widget/code.js';
 		import * as numbers from './widget/phones.js';
-		window.widget = { draw, cards, phones: numbers };`})
+		import { put } from './static/time.js';
+		window.widget = { draw, cards, phones: numbers, put };`})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eval[int](b, "(() => { const SENDCODE = {};\n"+strings.ReplaceAll(string(script), "import.meta.url", "location.href")+"\nreturn 0 })()")
+	if got := eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
+		t.Errorf("a time that ends with a dot: %q", got)
+	}
 	eval[int](b, `((`+drawing+`)(`+string(cases)+`).then((r) => { window.cards = r; }, (e) => { window.cards = [0, [String(e)]]; }), 0)`)
 	b.until("window.cards")
 	got := eval[struct {

@@ -4,7 +4,11 @@
 export const second = 1000, minute = 60 * second;
 export const clockFrom = 10 * minute; // from here on the time of the day says more than a count of seconds
 
-export const put = (pattern, values) => pattern.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+// put fills a pattern in. A time that ends with a dot of its own, 7:34 p. m., ends a sentence too.
+export const put = (pattern, values) => pattern.replace(/\{(\w+)\}(\.?)/g, (whole, name, dot) => {
+  const value = values[name];
+  return value === undefined || value === null ? whole : String(value).endsWith('.') ? value : value + dot;
+});
 
 // hourCycle is that of the browser's region: 14:02 or 2:02 PM.
 const { hourCycle = 'h23' } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
