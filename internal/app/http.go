@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/app/readiness"
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
+	"sendcode/internal/compress"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
@@ -70,9 +71,8 @@ func (a *App) listen() error {
 			show(k.App, k.ID, k.LastUsed())
 		}
 	})
-	front.GET("/openapi.yaml", func(c echo.Context) error {
-		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
-	})
+	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
+		echo.WrapHandler(http.HandlerFunc(compress.NewFile("application/yaml", docs.OpenAPI).Serve)))
 	a.registerReceipts(front)
 	if err := a.registerProofKeys(front); err != nil {
 		return err

@@ -92,7 +92,7 @@ var edges = map[string]string{
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/app/readiness internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
-		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page internal/widget " +
+		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/feedback internal/jobs internal/limits internal/redemption internal/support",
 

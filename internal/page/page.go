@@ -156,7 +156,7 @@ func (u *Page) address(v view) string {
 // Register adds the page to a server. RegisterStatic must be called on it too.
 func (u *Page) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
-	e.GET("/", u.answer((*Page).show))
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.answer((*Page).show))
 	e.POST("/", u.answer((*Page).act), protected)
 }
 

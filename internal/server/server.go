@@ -54,7 +54,7 @@ func New(c Config) *echo.Echo {
 	e.Pre(requestID, (&strangers{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
 	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recovered(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
-	e.GET("/problems/:slug", problemPage)
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", problemPage)
 	return e
 }
 
