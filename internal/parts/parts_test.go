@@ -78,6 +78,8 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	for name, start := range map[string]func(testing.TB){
 		"redis-server": func(t testing.TB) { Redis(t) },
 		"chromium":     func(t testing.TB) { Chromium(t) },
+		"node":         func(t testing.TB) { Node(t) },
+		"python3":      func(t testing.TB) { Python(t) },
 	} {
 		t.Setenv("CI", "")
 		here := &recorder{TB: t}

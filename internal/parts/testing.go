@@ -109,6 +109,22 @@ func Chromium(t testing.TB) string {
 	return path
 }
 
+// Node returns the path of the program.
+func Node(t testing.TB) string {
+	t.Helper()
+	path, err := locate.Node().Find()
+	need(t, err)
+	return path
+}
+
+// Python returns the path of the program.
+func Python(t testing.TB) string {
+	t.Helper()
+	path, err := locate.Python().Find()
+	need(t, err)
+	return path
+}
+
 // FreePort returns a loopback port that is not listened on and that no other caller
 // is given until the test ends.
 func FreePort(t testing.TB) int {

@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, a browser, a C compiler, an SMS gateway.
+// Redis, Postgres, PgBouncer, a browser, a C compiler, an SMS gateway, Node, Python.
 //
 // internal/parts starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
@@ -40,7 +40,7 @@ func (m *Missing) Error() string {
 
 // All lists every part, in the order in which they are reported.
 func All() []Part {
-	return []Part{Redis(), Postgres(), PgBouncer(), Chromium(), Compiler(), Kannel()}
+	return []Part{Redis(), Postgres(), PgBouncer(), Chromium(), Compiler(), Kannel(), Node(), Python()}
 }
 
 // Redis is the server program.
@@ -88,6 +88,16 @@ func Compiler() Part {
 			return inPath("gcc", "clang", "cc")()
 		},
 	}
+}
+
+// Node runs the examples in JavaScript.
+func Node() Part {
+	return Part{Name: "node", Debian: []string{"nodejs"}, Homebrew: "node", find: inPath("node", "nodejs")}
+}
+
+// Python runs the examples in Python.
+func Python() Part {
+	return Part{Name: "python3", Debian: []string{"python3"}, Homebrew: "python", find: inPath("python3")}
 }
 
 func inPath(names ...string) func() (string, bool) {

@@ -1,0 +1,125 @@
+package clients
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/parts"
+)
+
+// maxSignUp is how long the back end of a sign-up may be, in lines.
+const maxSignUp = 12
+
+// The sign-ups of docs/sign-up.md have twelve lines, and run: a person comes, enters a code on our page, and is welcome by the proven
+// address; a reference that was used, is forged, or came to another browser welcomes nobody.
+func TestASignUpInTwelveLines(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/sign-up.md")
+	apptest.Must(t, err)
+	for language, c := range map[string]struct {
+		file string
+		run  func(testing.TB) string
+	}{"js": {"signup.mjs", parts.Node}, "python": {"signup.py", parts.Python}} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			program := c.run(t)
+			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+			if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > maxSignUp {
+				t.Fatalf("%d blocks, %d lines", len(blocks), strings.Count(blocks[0][1], "\n"))
+			}
+			file := filepath.Join(t.TempDir(), c.file)
+			apptest.Must(t, os.WriteFile(file, []byte(blocks[0][1]), 0o600))
+			signUpWith(t, program, file)
+		})
+	}
+}
+
+func signUpWith(t *testing.T, program, file string) {
+	t.Helper()
+	const key = "sk_ofthesignupabcdefghijABCDEFGHIJ"
+	shop := fmt.Sprintf("http://127.0.0.1:%d", parts.FreePort(t))
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
+	s.Write(fmt.Sprintf("apps: [{name: shop, return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n", shop+"/signup", sha256.Sum256([]byte(key))))
+	s.Start(1)
+	backEnd := exec.Command(program, file)
+	backEnd.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_KEY="+key, "SHOP_URL="+shop)
+	backEnd.Stderr = s.Printed
+	apptest.Must(t, backEnd.Start())
+	t.Cleanup(func() { _ = backEnd.Process.Kill(); _ = backEnd.Wait() })
+
+	person := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	get := func(v *pagetest.Visitor, url string) string {
+		answer, err := v.Client().Get(url)
+		if err != nil {
+			return ""
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		apptest.Must(t, err)
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", url, answer.StatusCode)
+		}
+		return string(body)
+	}
+	s.Await("the back end", func() bool { return strings.Contains(get(person, shop+"/signup"), `value="send"`) })
+	if _, err := person.Post("?app=shop", "send", "to", apptest.Ana); err != nil {
+		t.Fatal(err)
+	}
+	approved, err := person.Post("?app=shop", "check", "code", s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0]))
+	apptest.Must(t, err)
+	link := regexp.MustCompile(`href="(` + regexp.QuoteMeta(shop) + `/signup\?[^"]+)"`).FindStringSubmatch(approved)
+	if link == nil {
+		t.Fatalf("no way back: %s", approved)
+	}
+	back, err := url.Parse(html.UnescapeString(link[1]))
+	apptest.Must(t, err)
+	begunAgain := func(reference string) string { // by the same person
+		again, err := url.Parse(begun(t, person, shop))
+		apptest.Must(t, err)
+		again.RawQuery += "&reference=" + reference
+		return again.String()
+	}
+	welcomed := func(v *pagetest.Visitor, address string) string {
+		if body := get(v, address); strings.HasPrefix(body, "Welcome, ") {
+			return body
+		}
+		return ""
+	}
+	if got := welcomed(pagetest.NewVisitor(""), back.String()); got != "" {
+		t.Errorf("another browser: %s", got)
+	}
+	if got := welcomed(person, back.String()); got != "Welcome, "+apptest.Ana {
+		t.Errorf("the person: %q", got)
+	}
+	for what, reference := range map[string]string{"used": back.Query().Get("reference"), "forged": strings.Repeat("x", 60)} {
+		if got := welcomed(person, begunAgain(reference)); got != "" {
+			t.Errorf("a reference that was %s: %s", what, got)
+		}
+	}
+}
+
+// begun begins a sign-up, and gives the address that it wants the person back at.
+func begun(t *testing.T, v *pagetest.Visitor, shop string) string {
+	t.Helper()
+	client := *v.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := client.Get(shop + "/signup")
+	apptest.Must(t, err)
+	answer.Body.Close()
+	to, err := answer.Location()
+	apptest.Must(t, err)
+	return to.Query().Get("return_url")
+}
