@@ -143,6 +143,9 @@ var promised = []struct {
 	{"Sliding: 3 in any 60 minutes", "yaml go ", "sliding", []quota.Rule{
 		{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 	}},
+	{"A free trial: 3 per user and calendar month", "yaml ", "trial", []quota.Rule{
+		{Name: "month", Scope: quota.Recipient, Limit: 3, Per: quota.Month, Zone: time.UTC},
+	}},
 	{"Bounds on all recipients together", "yaml ", "default", []quota.Rule{
 		{Name: "person", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 		{Name: "provider", Scope: quota.Network, Limit: 1000, Window: time.Hour},

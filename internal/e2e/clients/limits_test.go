@@ -19,46 +19,54 @@ import (
 	"sendcode/internal/parts"
 )
 
-// sixLimiters are the policies that docs/policies.md has for what is not a send.
-const sixLimiters = `limits:
-  codes: [{name: minute, key: phone, limit: 1, window: 60s}, {name: hour, key: phone, limit: 5, window: 1h}, {name: day, key: phone, limit: 10, window: 24h}]
-  route: [{name: second, key: route, limit: 1000, window: 1s}]
-  gift: [{name: today, key: user, limit: 1, per: day, time_zone: Asia/Shanghai}, {name: week, key: user, limit: 3, days: 7, time_zone: Asia/Shanghai}]
-  web: [{name: minute, key: [resource, ip], limit: 100, window: 60s}]
-  clock: [{name: clock, key: phone, limit: 3, per: hour}]
-  sliding: [{name: any60, key: phone, limit: 3, window: 1h}]
-  month: [{name: month, key: user, limit: 3, per: month}]
-  short: [{name: short, key: user, limit: 3, window: 1s}]
-`
+// onLimiters runs a test on each kind of limiter.
+func onLimiters(t *testing.T, test func(t *testing.T, url string, nodes []string)) {
+	t.Run("in process", func(t *testing.T) { test(t, "", nil) })
+	t.Run("Redis", func(t *testing.T) {
+		server := parts.Redis(t)
+		test(t, server.URL(), []string{server.Addr()})
+	})
+	t.Run("Cluster", func(t *testing.T) {
+		cluster := parts.Cluster(t)
+		var nodes []string
+		for _, n := range cluster.Nodes {
+			nodes = append(nodes, n.Addr())
+		}
+		test(t, cluster.URL(), nodes)
+	})
+}
 
-// limited is the service with the six limiters, without anything that they do not need, on each kind of limiter.
-func limited(t *testing.T, test func(s *apptest.Stack, nodes []string)) {
-	for name, start := range map[string]func(t *testing.T) (url string, nodes []string){
-		"in process": func(*testing.T) (string, []string) { return "", nil },
-		"Redis": func(t *testing.T) (string, []string) {
-			server := parts.Redis(t)
-			return server.URL(), []string{server.Addr()}
-		},
-		"Cluster": func(t *testing.T) (string, []string) {
-			cluster := parts.Cluster(t)
-			var nodes []string
-			for _, n := range cluster.Nodes {
-				nodes = append(nodes, n.Addr())
-			}
-			return cluster.URL(), nodes
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := apptest.Embedded(t)
-			url, nodes := start(t)
-			if url != "" {
-				s.Env["SENDCODE_REDIS_URL"] = url
-			}
-			s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
-			apptest.Must(t, os.WriteFile(s.Env["SENDCODE_CONFIG"], []byte(sixLimiters), 0o600))
-			test(s.Start(1), nodes)
-		})
+// configured is the service with a configuration, without anything that limits do not need.
+func configured(t *testing.T, url, config string) *apptest.Stack {
+	t.Helper()
+	s := apptest.Embedded(t)
+	if url != "" {
+		s.Env["SENDCODE_REDIS_URL"] = url
 	}
+	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
+	s.Write(config)
+	return s.Start(1)
+}
+
+// limited is the service with the limits of docs/policies.md, on each kind of limiter.
+func limited(t *testing.T, test func(s *apptest.Stack, nodes []string)) {
+	onLimiters(t, func(t *testing.T, url string, nodes []string) { test(configured(t, url, sixLimiters(t)), nodes) })
+}
+
+// sixLimiters are the limits of all systems of docs/policies.md, and one that is over within a second.
+func sixLimiters(t *testing.T) string {
+	t.Helper()
+	all := "limits:\n  short: [{name: short, key: user, limit: 3, window: 1s}]\n"
+	for _, yaml := range documented(t) {
+		_, limits, _ := strings.Cut(yaml, "limits:\n")
+		for line := range strings.Lines(limits) {
+			if !strings.HasPrefix(line, " ") {
+				break
+			}
+			all += line
+		}
+	}
+	return all
 }
 
 // limit asks a limit; keys is JSON.
@@ -170,7 +178,7 @@ func TestLimitsRefuse(t *testing.T) {
 	file := s.Env["SENDCODE_CONFIG"]
 	text, err := os.ReadFile(file)
 	apptest.Must(t, err)
-	apptest.Must(t, os.WriteFile(file, append(text, sixLimiters...), 0o600))
+	apptest.Must(t, os.WriteFile(file, append(text, sixLimiters(t)...), 0o600))
 	s.Start(1)
 	router := s.Specification()
 	for what, test := range map[string]struct {

@@ -1,0 +1,191 @@
+package clients
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/app/apptest"
+)
+
+// documented are the snippets of docs/policies.md that have limits, by the beginnings of their chapters' titles.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/policies.md")
+	apptest.Must(t, err)
+	found := map[string]string{}
+	for _, chapter := range strings.Split(string(page), "\n## ")[1:] {
+		title, body, _ := strings.Cut(chapter, "\n")
+		title, _, _ = strings.Cut(title, ":")
+		for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(body, -1) {
+			if strings.Contains(block[1], "limits:\n") {
+				found[title] = block[1]
+			}
+		}
+	}
+	return found
+}
+
+// driven is how a documented limit goes, and sends under the policy beside it.
+type driven struct {
+	chapter, limit, keys string
+	by                   string // the operation that counts: take, or record where another rule refuses sooner
+	let                  int    // events until rule refuses
+	rule                 string // that refuses then
+	ends                 func(first, now time.Time) time.Time
+	others               []string // keys that count apart
+	purpose              string   // of sends under the same rules; empty: there are none
+}
+
+// sliding is a place that comes back when the first event is so old.
+func sliding(window time.Duration) func(first, now time.Time) time.Time {
+	return func(first, _ time.Time) time.Time { return first.Add(window) }
+}
+
+// turn is a place that comes back at a turn of a calendar, so many hours east of UTC.
+func turn(east int, at func(y int, m time.Month, d, hour int) time.Time) func(first, now time.Time) time.Time {
+	return func(_, now time.Time) time.Time {
+		local := now.In(time.FixedZone("", east*3600))
+		y, m, d := local.Date()
+		return at(y, m, d, local.Hour()).Add(-time.Duration(east) * time.Hour)
+	}
+}
+
+// midnight is that of Shanghai, after so many days.
+func midnight(days int) func(first, now time.Time) time.Time {
+	return turn(8, func(y int, m time.Month, d, _ int) time.Time { return time.Date(y, m, d+days, 0, 0, 0, 0, time.UTC) })
+}
+
+// The six systems, by the words of the document itself: each lets in what it says, refuses by the rule and until the millisecond that it
+// says, counts other keys apart, and does the same for sends.
+func TestTheDocumentedPolicies(t *testing.T) {
+	t.Parallel()
+	const phone, user = `{"phone":"+4915112345678"}`, `{"user":"42"}`
+	nextHour := turn(0, func(y int, m time.Month, d, hour int) time.Time { return time.Date(y, m, d, hour+1, 0, 0, 0, time.UTC) })
+	nextMonth := turn(0, func(y int, m time.Month, _, _ int) time.Time { return time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC) })
+	systems := []driven{
+		{"Codes", "codes", phone, "take", 1, "minute", sliding(time.Minute), []string{`{"phone":"+4915112345679"}`}, "default"},
+		{"Codes", "codes", `{"phone":"+4915112345670"}`, "record", 5, "hour", sliding(time.Hour), nil, ""},
+		{"Codes", "codes", `{"phone":"+4915112345671"}`, "record", 10, "day", sliding(24 * time.Hour), nil, ""},
+		{"Gifts and notices", "gift", user, "take", 1, "today", midnight(1), []string{`{"user":"43"}`}, "gift"},
+		{"Gifts and notices", "gift", `{"user":"44"}`, "record", 3, "week", midnight(7), nil, ""},
+		{"A web resource", "web", `{"resource":"/a","ip":"203.0.113.9"}`, "take", 100, "minute", sliding(time.Minute),
+			[]string{`{"resource":"/b","ip":"203.0.113.9"}`, `{"resource":"/a","ip":"203.0.113.8"}`}, ""},
+		{"Fixed", "clock", phone, "take", 3, "hour", nextHour, []string{`{"phone":"+4915112345679"}`}, "notice"},
+		{"Sliding", "sliding", phone, "take", 3, "hour", sliding(time.Hour), []string{`{"phone":"+4915112345679"}`}, "notice"},
+		{"A free trial", "month", user, "take", 3, "month", nextMonth, []string{`{"user":"43"}`}, "trial"},
+	}
+	onLimiters(t, func(t *testing.T, url string, _ []string) {
+		for chapter, yaml := range documented(t) {
+			t.Run(chapter, func(t *testing.T) {
+				s, tried := configured(t, url, yaml), 0
+				for _, d := range systems {
+					if d.chapter == chapter {
+						tried++
+						d.drive(s)
+					}
+				}
+				if chapter == "A gateway" {
+					tried++
+					driveGateway(s)
+				}
+				if tried == 0 {
+					t.Error("nothing drives this chapter")
+				}
+			})
+		}
+	})
+}
+
+func (d driven) drive(s *apptest.Stack) {
+	s.Helper()
+	d.refused(s, func() apptest.Answer { return askLimit(s, d.by, d.limit, d.keys) }, func() apptest.Answer { return askLimit(s, "take", d.limit, d.keys) }, http.StatusOK)
+	if looked := askLimit(s, "peek", d.limit, d.keys); looked.StatusCode != http.StatusOK || looked.Quota.Allowed || looked.Quota.BlockedBy != d.rule {
+		s.Errorf("%s: a look: %d %s", d.limit, looked.StatusCode, looked.Raw)
+	}
+	for _, other := range d.others {
+		if a := askLimit(s, "take", d.limit, other); a.StatusCode != http.StatusOK {
+			s.Errorf("%s: %s: %d %s", d.limit, other, a.StatusCode, a.Raw)
+		}
+	}
+	if d.purpose != "" {
+		send := func() apptest.Answer {
+			return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"%s.%s@example.com","purpose":%q}`, d.limit, d.rule, d.purpose))
+		}
+		d.refused(s, send, send, http.StatusAccepted)
+	}
+}
+
+// refused has as many events let in as the limit says, and the next one refused, by the rule and until the instant that the limit says.
+func (d driven) refused(s *apptest.Stack, event, next func() apptest.Answer, let int) {
+	s.Helper()
+	if wait := time.Until(d.ends(time.Now(), time.Now())); wait < 5*time.Second { // all shall happen on one side of a turn
+		apptest.After(wait)
+	}
+	began := time.Now()
+	var first time.Time // by when the first event was counted
+	for n := range d.let {
+		if a := event(); a.StatusCode != let {
+			s.Fatalf("%s: event %d: %d %s", d.limit, n+1, a.StatusCode, a.Raw)
+		}
+		if n == 0 {
+			first = time.Now()
+		}
+	}
+	before := time.Now()
+	a := next()
+	after := time.Now()
+	least, most := d.ends(began, before).Sub(after).Milliseconds(), d.ends(first, after).Sub(before).Milliseconds()+1
+	if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != d.rule || int64(a.RetryAfterMS) < least || int64(a.RetryAfterMS) > most {
+		s.Errorf("%s after %d: %d, %s for %d ms, want %s for %d to %d: %s", d.limit, d.let, a.StatusCode, a.BlockedBy, a.RetryAfterMS, d.rule, least, most, a.Raw)
+	}
+}
+
+// driveGateway looks, counts, and does both: 1,000 in any second.
+func driveGateway(s *apptest.Stack) {
+	s.Helper()
+	const one, many = `{"route":"/one"}`, `{"route":"/many"}`
+	left := func(operation string) int {
+		a := askLimit(s, operation, "route", one)
+		if a.StatusCode != http.StatusOK {
+			s.Fatalf("%s: %d %s", operation, a.StatusCode, a.Raw)
+		}
+		return a.Quota.Rules[0].Remaining
+	}
+	// A busy machine may take more than the second between them, so a place may be back.
+	if looked, counted := left("peek"), left("record"); looked != 1000 || counted != 999 {
+		s.Errorf("a look leaves %d, counting %d", looked, counted)
+	}
+	if both := left("take"); both != 998 && both != 999 {
+		s.Errorf("both leave %d", both)
+	}
+	var let, refused atomic.Int64
+	var callers sync.WaitGroup
+	began := time.Now()
+	for range 50 {
+		callers.Go(func() {
+			for range 30 {
+				switch a := askLimit(s, "take", "route", many); {
+				case a.StatusCode == http.StatusOK:
+					let.Add(1)
+				case a.StatusCode == http.StatusTooManyRequests && a.RetryAfterMS > 0 && a.RetryAfterMS <= 1000 && a.BlockedBy == "second":
+					refused.Add(1)
+				default:
+					s.Errorf("%d %s", a.StatusCode, a.Raw)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	// In time T at most 1,000 for each second begun, and no place is refused while there are some.
+	most := 1000 * (1 + int64(time.Since(began)/time.Second))
+	if got := let.Load(); got > most || got < 1000 || got+refused.Load() != 1500 {
+		s.Errorf("%d let in of 1,500 within %v, at most %d are right", got, time.Since(began), most)
+	}
+}
