@@ -108,7 +108,12 @@ func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, e
 	if err != nil {
 		return contender{}, err
 	}
+	limits, err := b.writeLimit()
+	if err != nil {
+		return contender{}, err
+	}
 	cmd.Env = []string{
+		"SENDCODE_CONFIG=" + limits,
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + b.path("data-"+s.name),
 		"SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
 		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),

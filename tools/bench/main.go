@@ -4,6 +4,7 @@
 //
 //	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-attackers 256] [-level 1m] [-profile] [-limiter] [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -rows 1000000,10000000 [-write docs/PERFORMANCE.md]
+//	go run ./tools/bench -takes [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -hour 1h [-write docs/PERFORMANCE.md]
 package main
 
@@ -32,6 +33,7 @@ type plan struct {
 	level     time.Duration // autovacuum off
 	hour      time.Duration // autovacuum on; a run of its own
 	rows      []int         // a run of its own
+	takes     bool          // a run of its own
 	profile   bool
 	limiter   bool
 	write     string // file
@@ -74,6 +76,7 @@ func flags(args []string) (p plan, err error) {
 	set.DurationVar(&p.level, "level", time.Minute, "how long a fresh database without autovacuum is written to; 0: not at all")
 	set.DurationVar(&p.hour, "hour", 0, "measure nothing but a database with autovacuum for so long")
 	set.StringVar(&rows, "rows", "", "measure nothing but sends on databases with so many rows, by commas")
+	set.BoolVar(&p.takes, "takes", false, "measure nothing but takes of a limit beside bare HTTP")
 	set.BoolVar(&p.profile, "profile", true, "also say where the service's processor time goes")
 	set.BoolVar(&p.limiter, "limiter", true, "also run the benchmark of the limiter")
 	set.StringVar(&p.write, "write", "", "the document to write")

@@ -21,7 +21,7 @@ func (b *rig) run(ctx context.Context, p plan) (r report.Results, err error) {
 	if r, err = b.describe(ctx, p); err != nil {
 		return r, err
 	}
-	alone := len(p.rows) > 0 || p.hour > 0
+	alone := len(p.rows) > 0 || p.hour > 0 || p.takes
 	for _, s := range []step{
 		{"rows", len(p.rows) > 0, b.measureRows},
 		{"an hour", p.hour > 0, b.measureHour},
@@ -30,6 +30,7 @@ func (b *rig) run(ctx context.Context, p plan) (r report.Results, err error) {
 		{"round trips", !alone, b.measureTrips},
 		{"half the rate", !alone, b.measureHalf},
 		{"other requests", !alone, b.measureOthers},
+		{"takes", !alone || p.takes, b.measureTakes},
 		{"attack", !alone && p.attackers > 0, b.measureAttack},
 		{"memory", !alone, b.measureMemory},
 		{"a minute", !alone && p.level > 0, b.measureLevel},

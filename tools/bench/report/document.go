@@ -31,12 +31,15 @@ func (r Results) Document(old string) string {
 }
 
 const (
-	titleHour = "An hour"
-	titleRows = "With millions of rows"
+	titleHour  = "An hour"
+	titleTakes = "Limits"
+	titleRows  = "With millions of rows"
 )
 
-// optional sections come of runs of their own, and say when.
-func (s section) optional() bool { return s.title == titleRows || s.title == titleHour }
+// optional sections may come of runs of their own, and say when.
+func (s section) optional() bool {
+	return s.title == titleRows || s.title == titleHour || s.title == titleTakes
+}
 
 func (r Results) sections() []section {
 	level, hour := r.level(), ""
@@ -45,7 +48,7 @@ func (r Results) sections() []section {
 	}
 	return []section{
 		{"Goals", r.goals()}, {"Sends", r.sends()}, {"What a send costs", r.costs()}, {"At half the highest rate", r.half()},
-		{"Other requests", r.others()},
+		{"Other requests", r.others()}, {titleTakes, r.takes()},
 		{"Memory and start", r.memory()}, {"A minute on a fresh database", level}, {titleHour, hour}, {"One recipient attacked", r.attack()},
 		{"The limiter alone", r.limiter()}, {titleRows, r.rows()}, {"What 10 and 100 million sends a day need", r.needs()},
 		{"Where the program's processor time goes", r.profile()},
@@ -74,13 +77,13 @@ different machines, say little about each other.
 - **bare HTTP**: reads the request and answers.
 
 All of them answer with the same bytes and send the same mail.
-%s`, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, r.foreign())
+%s`, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, foreign(r.Board))
 }
 
 // foreign says how much the machine was disturbed.
-func (r Results) foreign() string {
+func foreign(b Board) string {
 	var all []float64
-	for _, runs := range r.Board {
+	for _, runs := range b {
 		for _, run := range runs {
 			all = append(all, 100*run.Foreign)
 		}

@@ -29,6 +29,24 @@ func (r Results) level() string {
 		"Postgres and Redis.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio()), number(l.CostRatio())) + g.String()
 }
 
+func (r Results) takes() string {
+	if len(r.Takes) == 0 {
+		return ""
+	}
+	g := newGrid("callers", "program", "answers/s", "200 p50, ms", "200 p99, ms", "the program, µs")
+	var all []Goal
+	for _, n := range r.Takes.Callers() {
+		for _, name := range []string{Ours, Bare} {
+			cell := func(of func(Run) float64) string { return r.Takes.Over(name, n, of).String() }
+			g.add(fmt.Sprint(n), name, cell(Run.Rate), cell(wait(.5, answers)), cell(wait(.99, answers)),
+				cell(func(r Run) float64 { return float64(r.CPUEach(Service)) / float64(time.Microsecond) }))
+		}
+		all = append(all, r.takesGoal(n))
+	}
+	return "`POST /v1/limits/{limit}/take` of a rule over one key, decided in Redis, for 10,000 keys, beside bare HTTP, by turns.\n" +
+		foreign(r.Takes) + "\n" + g.String() + "\n" + goals(all...)
+}
+
 func (r Results) attack() string {
 	a := r.Attack
 	if !a.known() {

@@ -86,6 +86,12 @@ func (r Results) rowsGoal() Goal {
 		Known: len(r.Rows) > 1}
 }
 
+// takesGoal stands with the limits, which may be measured in a run of their own.
+func (r Results) takesGoal(callers int) Goal {
+	return Goal{Name: fmt.Sprintf("takes/s ÷ bare HTTP, %d callers", callers), Bound: .5, Least: true, Known: true,
+		Value: r.Takes.Ratio(Ours, Bare, callers, Run.Rate).Median}
+}
+
 func (b Board) has(callers int) bool {
 	return len(b[Key{Ours, callers}]) > 0 && len(b[Key{Fair, callers}]) > 0
 }

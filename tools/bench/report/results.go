@@ -20,6 +20,7 @@ type Results struct {
 	Trips   map[Key]Trips
 	Half    map[string]Paced
 	Others  []Other
+	Takes   Board // of a limit, and bare HTTP
 	Memory  Memory
 	Started []time.Duration // until the first 202
 	Level   Level
