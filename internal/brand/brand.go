@@ -4,7 +4,7 @@ package brand
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -69,10 +69,10 @@ func (b Brand) Style() string {
 		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
 }
 
-// StyleSource is what a content security policy calls that style sheet, and no other.
-func (b Brand) StyleSource() string {
+// Version names the content of that style sheet.
+func (b Brand) Version() string {
 	sum := sha256.Sum256([]byte(b.Style()))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return hex.EncodeToString(sum[:6])
 }
 
 // CheckAccent says what is wrong with an accent; empty: nothing.

@@ -121,7 +121,7 @@ var edges = map[string]string{
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
-	"internal/page/pagetest": "internal/widget quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
+	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/parts",
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/bench/report": "",

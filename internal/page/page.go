@@ -153,11 +153,21 @@ func (u *Page) address(v view) string {
 	return "/?" + query.Encode()
 }
 
+// stylePath is where the colours of brands are; the app is in the query.
+const stylePath = "/brand.css"
+
 // Register adds the page to a server. RegisterStatic must be called on it too.
 func (u *Page) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.answer((*Page).show))
 	e.POST("/", u.answer((*Page).act), protected)
+	e.GET(stylePath, func(c echo.Context) error {
+		now, err := u.of(c)
+		if err != nil {
+			return err
+		}
+		return now.style(c)
+	})
 }
 
 // RegisterStatic adds what the pages and the console load: style sheets and scripts.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -44,9 +45,6 @@ func (u *Page) draw(c echo.Context, l *look, k card) error {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language, Cookie, "+fragmentHeader)
 	h.Set("Content-Language", t.Lang)
-	if style := u.Brand.Style(); style != "" {
-		server.Allow(c, "style-src", u.Brand.StyleSource())
-	}
 	if u.Brand.Logo != "" {
 		server.Allow(c, "img-src", u.Brand.Logo)
 	}
@@ -86,8 +84,21 @@ func (u *Page) render(k card, fragment bool) ([]byte, error) {
 		*frame
 		Title string
 		Card  template.HTML
-		Style template.CSS
-	}{k.head(), title, template.HTML(framed), template.CSS(u.Brand.Style())})
+	}{k.head(), title, template.HTML(framed)})
+}
+
+// StyleSheet is the address of the brand's colours; empty: it has none.
+func (u *Page) StyleSheet() string {
+	if u.Brand.Accent == "" {
+		return ""
+	}
+	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.Version()}}.Encode()
+}
+
+// style answers with the brand's colours.
+func (u *Page) style(c echo.Context) error {
+	c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.Style()))
 }
 
 // Header is what stands above the card; nil for the app of visits that name none, unless it has a brand.

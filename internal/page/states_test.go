@@ -174,6 +174,8 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 		words []string
 	}{
 		"ask":                 {"ask", []string{"Email address"}},
+		"ask-branded":         {"ask", []string{"Shop", "Email address"}},
+		"code-branded":        {"code", []string{"Shop", "Check your mail"}},
 		"ask-bad-address":     {"ask", []string{"Include an @"}},
 		"ask-did-you-mean":    {"ask", []string{"Did you mean example.com?", "If exmaple.com is correct, press Send code again.", "Use example.com instead"}},
 		"ask-change":          {"ask", []string{"Back to the code"}},

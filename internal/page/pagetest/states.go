@@ -1,8 +1,11 @@
 package pagetest
 
 import (
+	"strings"
 	"time"
 
+	"sendcode/internal/brand"
+	"sendcode/internal/page"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -67,6 +70,14 @@ func later(d time.Duration) Step {
 }
 
 func letters(w *World) error { w.SendLetters(); return nil }
+
+// branded has the page speak for an app with a brand as well; its logo is of another origin.
+func branded(w *World) error {
+	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example", Brand: brand.Brand{
+		Logo: strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg", Accent: "#e3632d", Home: "https://shop.example/",
+	}})
+	return nil
+}
 
 func lockOut(w *World) error { w.Codes.LockOut(); return nil }
 
@@ -141,6 +152,8 @@ func mailStates() []State {
 	sent := in(send(Address), settle(store.Sent))
 	return []State{
 		{Name: "ask"},
+		{Name: "ask-branded", Query: "?app=branded", Steps: in(branded)},
+		{Name: "code-branded", Query: "?app=branded", Steps: in(branded, post("?app=branded", "send", "to", Address), settle(store.Sent))},
 		{Name: "ask-bad-address", Query: "?view=change", Steps: in(send("ana.example.com"))},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: in(send(Slip))},
 		{Name: "ask-change", Query: "?view=change", Steps: sent},
