@@ -162,7 +162,7 @@ var extraInTests = map[string]string{
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model
 	"internal/simulate":            "internal/gates",                                                                                                   // bugs that are put back
-	"internal/e2e/clients":         "internal/code",                                                                                                    // the characters of a code
+	"internal/e2e/clients":         "internal/code internal/delivery/mailbox",                                                                          // the characters of a code; mails as they are read
 	"internal/e2e/faults":          "internal/app internal/app/doctor internal/recipient internal/store internal/store/postgres internal/outbox quota", // read the log after a run
 	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config internal/store",                                                  // commands are called as cmd/sendcode does
 	"internal/app":                 "internal/store/gate",                                                                                              // counts allocations without a database

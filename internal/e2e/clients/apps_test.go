@@ -20,6 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/page/pagetest"
 )
 
@@ -103,6 +104,46 @@ func TestMailsOfTwoAppsDiffer(t *testing.T) {
 			strings.Contains(text, colours[other]) || strings.Contains(raw, other.name) {
 			t.Errorf("%s: %s", app.name, text)
 		}
+	}
+}
+
+// What an app's mails look like changes with the file while the service runs; templates that fail are refused, and change nothing.
+func TestAnAppsMailsChangeWithTheFile(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Watching()
+	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
+	shop := tenantOf("shop")
+	write := func(subject, accent string) {
+		templates := t.TempDir()
+		file := filepath.Join(templates, "mail", "default", "en", "subject.txt")
+		apptest.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		apptest.Must(t, os.WriteFile(file, []byte(subject), 0o600))
+		s.Write("apps:\n" + shop.yaml(templates, accent))
+	}
+	mailed := func(to string) mailbox.Mail {
+		s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), shop.backEnd)
+		s.AwaitMail(to, 1)
+		for _, m := range s.Replicas[0].Mailbox().Messages() {
+			if m.To == to {
+				return m
+			}
+		}
+		return mailbox.Mail{}
+	}
+	write("One", "#0b7a5c")
+	s.Start(1)
+	if m := mailed("a@example.com"); m.Subject != "One" || !strings.Contains(m.HTML, "#0b7a5c") {
+		t.Errorf("%s %s", m.Subject, m.HTML)
+	}
+	write("Two", "#8a1fb0")
+	s.Await("the file to be seen", func() bool { return s.Reloads(0, "applied") == "1" })
+	if m := mailed("b@example.com"); m.Subject != "Two" || !strings.Contains(m.HTML, "#8a1fb0") {
+		t.Errorf("%s %s", m.Subject, m.HTML)
+	}
+	write("{{.Colour}}", "#0b7a5c")
+	s.Await("the file to be rejected", func() bool { return s.Reloads(0, "rejected") == "1" })
+	if m := mailed("c@example.com"); m.Subject != "Two" || !strings.Contains(m.HTML, "#8a1fb0") {
+		t.Errorf("after templates that fail: %s %s", m.Subject, m.HTML)
 	}
 }
 
