@@ -128,11 +128,12 @@ export class SendCode extends HTMLElement {
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
     this.#desk.era++;
+    this.#inquiry.posting = false; // nobody waits for its answer any more
     this.#desk.kept?.forget();
     this.#desk.there = undefined;
     this.#desk.state = { to: this.getAttribute('to') ?? '' };
     this.#prove('');
-    if (this.isConnected) this.#show({ force: true });
+    if (this.isConnected) this.#begin(); // whatever is being typed
   }
 
   // #prove is the value of the form, which is valid with one alone where it has to be.
@@ -224,8 +225,8 @@ export class SendCode extends HTMLElement {
     });
   }
 
-  #show({ mine, force } = {}) {
-    this.#cards.show(this.#drawn(), this.#desk.moment, { mine, force, again: () => this.#show() });
+  #show({ mine } = {}) {
+    this.#cards.show(this.#drawn(), this.#desk.moment, { mine, again: () => this.#show() });
     this.#validate();
     this.#inquiry.follow();
   }
@@ -234,9 +235,12 @@ export class SendCode extends HTMLElement {
     const { era } = this.#desk;
     this.#inquiry.posting = true;
     working(button, true);
-    const flow = await this.#begun(), done = flow ? await flow[form.dataset.act](form) : 'lost';
+    const flow = await this.#begun();
+    if (era !== this.#desk.era) return;
+    const done = flow ? await flow[form.dataset.act](form) : 'lost';
+    if (era !== this.#desk.era) return;
     this.#inquiry.posting = false;
-    if (!this.isConnected || era !== this.#desk.era) return;
+    if (!this.isConnected) return;
     if (done === 'lost') return this.#lost(form, button);
     if (navigator.onLine) this.#cards.warn();
     this.#show({ mine: form });
