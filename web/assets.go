@@ -20,7 +20,7 @@ const StaticPath = "/static/"
 // file that cannot be made is a broken build, which every test of a page meets.
 var static = sync.OnceValue(func() map[string]*compress.File {
 	files := map[string]*compress.File{}
-	for _, name := range []string{"tokens.css", "pips.css", "page.css", "mailbox.css", "page.js", "mailbox.js"} {
+	for _, name := range []string{"tokens.css", "pips.css", "page.css", "brand.css", "mailbox.css", "page.js", "mailbox.js"} {
 		body, err := bundle.Of(FS, "static/"+name, nil)
 		if err != nil {
 			panic(err)

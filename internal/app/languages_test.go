@@ -11,14 +11,14 @@ import (
 
 // A text message costs as much as it has segments. Ours take one in every language, with a long name of an app and the longest code.
 func TestTextMessagesTakeOneSegment(t *testing.T) {
-	r, err := message.NewTexts(templates.FS, nil, message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }})
+	r, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }}, templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Fit([]string{strings.Repeat("W", 24)}, 10); err != nil {
 		t.Error(err)
 	}
-	for _, locale := range r.Locales() {
+	for _, locale := range r.Locales("") {
 		got, err := r.Render(message.Request{Locale: locale, Data: message.Data{App: "Shop", Code: "739154", Minutes: 10}})
 		if err != nil || got.Language != locale || sms.Measure(got.Text).Unicode != (locale == "ar" || locale == "zh-Hans") {
 			t.Errorf("%s: %q takes %+v, %v", locale, got.Text, sms.Measure(got.Text), err)

@@ -100,7 +100,7 @@ func (l *Layout) Draw(name, block string, view any) (string, error) {
 // Register adds the files that the pages load, and what readers prefer.
 func (l *Layout) Register(e *echo.Echo) {
 	e.POST(preferPath, Form(prefer), l.PageMiddleware()...)
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/admin/static/:name", l.static)
+	e.GET("/admin/static/:name", l.static)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }
 
