@@ -67,9 +67,13 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		Person: explain.RecipientAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
 	}
+	v.Facts.Locale = explain.Locale(s.Send)
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {
 		v.Code = w.Get("code." + string(explain.StateOf(*s.Verification, s.Now)))
+		if explain.CodeOf(*s.Verification, s.Now) == store.CodeWaiting && explain.Lost(s.Send) {
+			v.Code = w.Get("code.lost")
+		}
 	}
 	return a.layout.Show(c, status, "send", v)
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"time"
@@ -99,7 +98,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		}
 	}
 	if q.filter.Recipient != nil {
-		if err := a.person(c.Request().Context(), q, found, &v); err != nil {
+		if err := a.person(c, q, found, &v); err != nil {
 			return err
 		}
 	}
@@ -123,9 +122,13 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 
 // person shows who the rows are about, the verdict on the newest of them, and what the rules that decided it say now. One hash stands for
 // all who were forgotten, so there is no verdict on them.
-func (a *Console) person(ctx context.Context, q query, f found, v *listView) (err error) {
+func (a *Console) person(c echo.Context, q query, f found, v *listView) (err error) {
+	ctx := c.Request().Context()
 	v.Person = &personView{Who: v.W.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
 	if len(f.rows) == 0 {
+		if masked := searched(c); masked != "" {
+			v.Person.Who = v.W.Tell("filter.recipient", texts.Strong("to", masked))
+		}
 		return nil
 	}
 	newest := f.rows[0]

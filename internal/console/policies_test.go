@@ -38,7 +38,7 @@ func TestPoliciesInForceAndWhoIsAtTheirLimits(t *testing.T) {
 	want(t, rec, http.StatusOK)
 	text := textOf(rec.Body.String())
 	for _, part := range []string{
-		"default For login", "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient", "day recipient 10 1 d 0 recipients",
+		"default For login", "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient", "day recipient 10 24 h 0 recipients",
 		"At the limit of minute now: 1 recipient z•••@example.com shop · email · 1 send",
 		"At the limit of hour now: 1 recipient a•••@example.com shop · email · 5 sends · last one 2026-03-04 14:10:20",
 	} {

@@ -38,7 +38,37 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
+	rememberSearched(c, typed)
 	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// searchedCookie has the recipient that was searched for last, masked, so that a page without rows can say how it was read. It is in no
+// address, as the hash is.
+const searchedCookie = "sendcode_searched"
+
+func rememberSearched(c echo.Context, typed string) {
+	ch, to, is := recipientIn(typed)
+	if !is {
+		return
+	}
+	if r, err := verification.ParseRecipient(string(ch), to); err == nil {
+		c.SetCookie(&http.Cookie{Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60, HttpOnly: true,
+			Secure: c.Scheme() == "https", SameSite: http.SameSiteStrictMode})
+	}
+}
+
+// searched is that recipient while its page is the next one; empty: none was.
+func searched(c echo.Context) string {
+	kept, err := c.Cookie(searchedCookie)
+	if err != nil {
+		return ""
+	}
+	masked, err := url.QueryUnescape(kept.Value)
+	if err != nil {
+		return ""
+	}
+	c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
+	return masked
 }
 
 func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) string {

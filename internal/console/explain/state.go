@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"strings"
 	"time"
 
 	"sendcode/internal/store"
@@ -34,6 +35,14 @@ func ToneOf(s store.Status) Tone {
 	}
 	return Warn
 }
+
+// Lost says that a send did not reach its recipient, as far as is known.
+func Lost(s store.Send) bool {
+	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
+}
+
+// Locale is the language that was asked for; "*" is any, so none.
+func Locale(s store.Send) string { return strings.Trim(s.Locale, "*") }
 
 // codeStates are the states of codes in the words of lists.
 var codeStates = map[verification.State]store.CodeState{

@@ -139,7 +139,7 @@ func (t teller) undated(after time.Time, tone Tone, key string) Entry {
 func (t teller) line(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
-		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(r.Locale, "–")),
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(Locale(r), "–")),
 		texts.Plain("network", cmp.Or(r.IP, "–")),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),

@@ -145,7 +145,11 @@ func scopeWords(s quota.Scope, w texts.Words) string {
 
 // perWords says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
 func perWords(r quota.Rule, w texts.Words) string {
-	if !r.Calendar() {
+	switch {
+	case r.Calendar():
+	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // as the form has it: 24 h, not 1 d
+		return strconv.Itoa(int(r.Window/time.Hour)) + " " + w.Get("unit.h")
+	default:
 		return w.Wait(r.Window)
 	}
 	zone := "UTC"

@@ -49,8 +49,8 @@ func Page(ctx context.Context, codes Codes, quotas Quotas, sends []store.Send, w
 	all := make([]Row, 0, len(sends))
 	for _, s := range sends {
 		row := Of(s, w)
-		if s.Number > 0 {
-			row.Now = states[s.VerificationID]
+		if now := states[s.VerificationID]; s.Number > 0 && (now.Left == 0 || !explain.Lost(s)) { // nothing waits for what did not arrive
+			row.Now = now
 		}
 		row.Now.Quota = pips[personOf(s)]
 		all = append(all, row)

@@ -1,0 +1,31 @@
+package console
+
+import (
+	"net/url"
+	"testing"
+
+	"sendcode/internal/store"
+)
+
+// A recipient that is not known is named as it was read, masked, and in no address; the next page of another says nothing of it.
+func TestSearchNamesWhomItDidNotFind(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	for typed, shown := range map[string]string{" Nobody@EXAMPLE.com ": "<b>N•••@example.com</b>", "tel:+86-138-0013-8000": "<b>&#43;86 138•••000</b>"} {
+		to := b.Post("/admin/search", url.Values{"q": {typed}}).Header().Get("Location")
+		contains(t, b.Get(to), shown)
+		lacks(t, b.Get(to), shown)
+	}
+}
+
+// What a send's page says of it is no riddle: no code is "pending" that did not arrive, and "any language" is none.
+func TestFactsOfASend(t *testing.T) {
+	r := newRig(t)
+	s := r.begin("ana@example.com", func(s *store.Send) { s.Locale = "*" }).Send
+	r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Refund: true})
+	page := r.loggedIn().Get("/admin/sends/" + s.ID.String())
+	contains(t, page, "<dt>Code</dt><dd>open, but this message did not arrive</dd>")
+	lacks(t, page, "<dd>*</dd>", "<dt>Language</dt>")
+	contains(t, r.loggedIn().Get("/admin"), `class="code none">–`)
+	contains(t, r.loggedIn().Get("/admin/policies"), "24 h</td>")
+}
