@@ -244,7 +244,7 @@ func TestPrefixesPage(t *testing.T) {
 	lacks(t, b.Get("/admin/overview"), "/admin/prefixes?", "hardly any code came back")
 	p := r.pausedPrefix("+49151")
 	contains(t, b.Get("/admin/prefixes"), "49151", "DE", "shop", "5 sent, 0 entered", "paused", `value="`+p.ID.String()+`"`, "/admin?country=DE", "2026-03-04")
-	contains(t, b.Get("/admin/overview"), "to one prefix rest", `href="/admin/prefixes"`)
+	contains(t, b.Get("/admin/overview"), "One number range is paused", `href="/admin/prefixes"`)
 	lacks(t, r.as(auth.Reader).Get("/admin/prefixes"), "<form class=\"lift\"")
 
 	rec := b.Post("/admin/prefixes/lift", url.Values{"id": {p.ID.String()}, "reason": {" "}})

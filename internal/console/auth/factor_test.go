@@ -186,7 +186,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	kept := consoletest.Between(t, rec.Body.String(), `name="kept" value="`, `"`)
 	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Wrong()}})
 	want(t, rec, http.StatusUnprocessableEntity)
-	contains(t, rec, grouped(d.Secret), "Look whether the clock") // the same once more
+	contains(t, rec, grouped(d.Secret), "Check the clock") // the same once more
 	other := r.loggedIn()
 	want(t, other.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}}), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTime)
