@@ -113,7 +113,7 @@ func (c *clerk) answers(i *incident) heard {
 	began := time.Now()
 	c.leads("/admin", chromedp.Focus(chromedp.CSS("#q")), chromedp.KeyEvent(i.said+kb.Enter))
 	h := heard{actions: 1, page: c.look()}
-	if h.What == "" && len(h.Rows) > 0 {
+	if (h.What == "" || i.ago > 0) && len(h.Rows) > 0 { // above a recipient's rows stands the verdict on the newest
 		h.shared = i.refers
 		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)
 	}
