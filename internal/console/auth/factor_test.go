@@ -76,7 +76,7 @@ func TestSecondFactor(t *testing.T) {
 	want(t, half.giveCode(""), http.StatusUnprocessableEntity)
 	rec := half.giveCode(d.Wrong())
 	want(t, rec, http.StatusUnauthorized)
-	contains(t, rec, "not right, or was used before", "4 tries left", `value="/admin/tail"`)
+	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/tail"`)
 	want(t, half.giveCode(d.Code()), http.StatusUnauthorized) // that confirmed the app
 	code := d.Next()
 	rec = half.giveCode(code[:3] + " " + code[3:])
