@@ -64,7 +64,7 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	engine, err := axe.Load(w.ctx)
 	r.Must(err)
 	enter := func(field, text string) step { return chromedp.SetValue(chromedp.CSS(field), text) }
-	w.shows("#problem", chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
+	w.shows("#problem", chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("main form:not(.provider) button")))
 	w.clean(engine, "a wrong password")
 	w.logIn()
 	w.shows(".qr", chromedp.Navigate(w.base+"/admin/factor"), enter("#password", consoletest.Password), chromedp.Click(chromedp.CSS("main form button")))
@@ -73,7 +73,7 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	w.shows(".codes", enter("#code", d.Code()), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "recovery codes")
 	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(logout)))
-	w.leads(begins("/admin/login/code"), enter("#password", consoletest.Password), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
+	w.leads(begins("/admin/login/code"), enter("#password", consoletest.Password), chromedp.Click(chromedp.CSS("main form:not(.provider) button")))
 	w.clean(engine, "the code page")
 	w.shows("#problem", enter("#code", d.Wrong()), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "a wrong code")
