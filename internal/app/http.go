@@ -73,7 +73,9 @@ func (a *App) listen() error {
 	})
 	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
 		echo.WrapHandler(http.HandlerFunc(compress.NewFile("application/yaml", docs.OpenAPI).Serve)))
-	a.registerReceipts(front)
+	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
+		(&api.Receipts{Addresses: ReceiptAddresses(a.cfg), Carriers: carriers, Log: a.receipts, Logger: a.logger}).Register(front)
+	}
 	if err := a.registerProofKeys(front); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/failover"
@@ -42,7 +43,7 @@ func (a *App) openCarriers() error {
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved}
 	if a.cfg.SMS.PublicURL != "" {
-		options.Callback = func(carrier, send string) string { return Callback(a.cfg, carrier, send) }
+		options.Callback = ReceiptAddresses(a.cfg).Of
 	}
 	var caps []spending.Cap
 	for _, c := range a.cfg.SMS.Spend {
@@ -146,4 +147,9 @@ const phoneName = "mailbox"
 func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.box.Text(m.ID, m.To, m.Text)
 	return sms.Receipt{Carrier: phoneName, ID: m.ID}, nil
+}
+
+// ReceiptAddresses are where the carriers of a configuration tell what became of messages.
+func ReceiptAddresses(cfg config.Config) api.ReceiptAddresses {
+	return api.ReceiptAddresses{PublicURL: cfg.SMS.PublicURL, Key: cfg.IndexKeyBytes()}
 }

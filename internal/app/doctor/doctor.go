@@ -148,7 +148,7 @@ func (d *doctor) receipts() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(interface{ ReceiptsByAccount() bool })
 		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
-			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.Callback(d.cfg, c.Name, ""))
+			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.ReceiptAddresses(d.cfg).Of(c.Name, ""))
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestTencentTellsByItsOwnID(t *testing.T) {
 	cfg := s.Config()
 	_, err := cfg.FillSecrets(cfg.DataDir) // reads the key that the replica has generated
 	apptest.Must(t, err)
-	address := strings.TrimPrefix(app.Callback(cfg, "tencent", ""), "https://codes.example.com")
+	address := strings.TrimPrefix(app.ReceiptAddresses(cfg).Of("tencent", ""), "https://codes.example.com")
 	tell := func(path, sid, status string, want int) {
 		t.Helper()
 		body := fmt.Sprintf(`[{"mobile":"15123456789","report_status":%q,"sid":"5000:77"},{"report_status":%q,"sid":%q}]`, status, status, sid)

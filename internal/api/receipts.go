@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/sms"
+	"sendcode/internal/store"
+)
+
+// receiptsPath is where carriers tell what became of messages, with their name behind it.
+const receiptsPath = "/v1/receipts/"
+
+// maxReceipt bounds what a carrier may send at once, in bytes; Aliyun sends lists.
+const maxReceipt = 256 << 10
+
+// ReceiptAddresses are where carriers tell what became of messages.
+type ReceiptAddresses struct {
+	PublicURL string // where carriers reach this service; empty: nowhere
+	Key       []byte // that tokens are made with
+}
+
+// Of is where a carrier tells of a send; of all of them where send is "". The token makes the address a secret between the carrier and
+// this service, for this send alone.
+func (a ReceiptAddresses) Of(carrier, send string) string {
+	query := url.Values{"token": {a.token(carrier, send)}}
+	if send != "" {
+		query.Set("send", send)
+	}
+	return a.PublicURL + receiptsPath + carrier + "?" + query.Encode()
+}
+
+func (a ReceiptAddresses) token(carrier, send string) string {
+	mac := hmac.New(sha256.New, a.Key)
+	mac.Write([]byte("sendcode receipt v1\x00" + carrier + "\x00" + send))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
+}
+
+// ReceiptLog writes down what became of text messages.
+type ReceiptLog interface {
+	Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error)
+	// RecordByCarrierID is Record for a message that is known by its carrier's ID. Error: store.ErrNotFound where that is not known.
+	RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool, err error)
+}
+
+// Receipts takes what carriers tell. A caller without the token learns nothing, not even which carriers there are.
+type Receipts struct {
+	Addresses ReceiptAddresses
+	Carriers  *sms.Carriers
+	Log       ReceiptLog
+	Logger    *slog.Logger
+}
+
+// Register adds the route of receipts.
+func (a *Receipts) Register(e *echo.Echo) {
+	e.GET(receiptsPath+":carrier", a.take)
+	e.POST(receiptsPath+":carrier", a.take)
+}
+
+func (a *Receipts) take(c echo.Context) error {
+	carrier, send := c.Param("carrier"), c.QueryParam("send")
+	if !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.Addresses.token(carrier, send))) {
+		return echo.ErrNotFound
+	}
+	reporter, ok := a.Carriers.Reporter(carrier)
+	if !ok {
+		return echo.ErrNotFound
+	}
+	r := c.Request()
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxReceipt))
+	if err != nil {
+		return &server.Problem{Kind: server.BadRequest}
+	}
+	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(), Header: r.Header, Body: body}, send)
+	switch {
+	case errors.Is(err, sms.ErrForged):
+		a.Logger.Warn("a receipt was forged, or public_url is not the address that the carrier calls", "carrier", carrier)
+		return &server.Problem{Kind: server.Forbidden}
+	case err != nil:
+		return &server.Problem{Kind: server.BadRequest}
+	}
+	for _, report := range reports {
+		if err := a.receive(c, carrier, report); err != nil {
+			return &server.Problem{Kind: server.Unavailable} // it comes again
+		}
+	}
+	if reply == "" {
+		return c.NoContent(http.StatusNoContent)
+	}
+	return c.Blob(http.StatusOK, "application/json", []byte(reply))
+}
+
+// receive takes one report. One that is not ours is no reason to have it sent again.
+func (a *Receipts) receive(c echo.Context, carrier string, report sms.Report) (err error) {
+	id, unreadable := uuid.Parse(report.Send)
+	switch {
+	case report.ID != "":
+		if _, err = a.Log.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, store.ErrNotFound) {
+			a.Logger.Info("a receipt is of a message that waits for none", "carrier", carrier)
+			return nil
+		}
+	case unreadable != nil:
+		return nil
+	default:
+		_, err = a.Log.Record(c.Request().Context(), id, report.Delivered)
+	}
+	if err != nil {
+		a.Logger.Warn("the log did not take a receipt", "carrier", carrier, "send", id, "error", err)
+	}
+	return err
+}
