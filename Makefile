@@ -56,8 +56,8 @@ test: tools ## every test, on servers and a browser of its own; those of what go
 	@bin/ensure; rm -f bin/tests
 	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; failed=0; \
 	raced=$$(go list $(RACED)); others=$$(go list $(LONG) ./... | awk '!seen[$$0]++' | grep -vxF "$$raced"); \
-	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -p=2 $(TESTFLAGS) $$raced > bin/raced 2>&1 & \
-	$(GOTESTSUM) -p=4 $(TESTFLAGS) $$others || failed=1; \
+	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -p=1 $(TESTFLAGS) $$raced > bin/raced 2>&1 & \
+	$(GOTESTSUM) -p=3 $(TESTFLAGS) $$others || failed=1; \
 	wait $$! || failed=1; cat bin/raced; \
 	awk '{ n += $$1; f += $$2; s += $$3 } END { print n - f - s " passed, " f " failed, " s " skipped" }' bin/tests; exit $$failed
 
