@@ -14,7 +14,6 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/api"
 	"sendcode/internal/app/readiness"
-	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/compress"
 	"sendcode/internal/config"
@@ -206,7 +205,7 @@ func (a *App) say(cfg config.Config) {
 	called, first, others := titles(cfg), page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: cmp.Or(called[app.Name], app.Name), Brand: brand.Brand(app.Brand), ReturnURLs: app.ReturnURLs,
+			App: app.Name, Title: cmp.Or(called[app.Name], app.Name), Brand: brandOf(app), ReturnURLs: app.ReturnURLs,
 			Sender: senderAddress(cmp.Or(app.MailFrom, cfg.MailFrom)),
 		}
 		one.Subject = subject(a.mails, p, one.App, one.Title)

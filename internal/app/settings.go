@@ -110,10 +110,12 @@ func apps(cfg config.Config) map[string]policy.App {
 	out := map[string]policy.App{}
 	called := titles(cfg)
 	for _, a := range cfg.Apps {
-		out[a.Name] = policy.App{Title: called[a.Name], Sender: a.MailFrom, Brand: brand.Brand(a.Brand)}
+		out[a.Name] = policy.App{Title: called[a.Name], Sender: a.MailFrom, Brand: brandOf(a)}
 	}
 	return out
 }
+
+func brandOf(a config.App) brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
 
 // titles is what messages call each app. The app default is called what the sender is called: people do not know an app of
 // the name "default".

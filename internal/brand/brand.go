@@ -10,11 +10,20 @@ import (
 	"strconv"
 )
 
-// Brand is what an app chose; the zero value is none.
+// Brand is how an app shows itself; the zero value is none. New computes its colours, once for all messages and pages.
 type Brand struct {
-	Logo   string // https URL of an image
-	Accent string // #rrggbb
-	Home   string // https URL
+	Logo        string // https URL of an image
+	Home        string // https URL
+	Light, Dark Tone   // for pages in light and in dark colours; empty without an accent
+}
+
+// New is the brand of what an app chose: an accent is #rrggbb, and anything may be left out.
+func New(logo, accent, home string) Brand {
+	b := Brand{Logo: logo, Home: home}
+	if chosen, err := parse(accent); err == nil {
+		b.Light, b.Dark = chosen.on(lightSurface), chosen.on(darkSurface)
+	}
+	return b
 }
 
 // Tone are the colours of one scheme, #rrggbb.
@@ -32,24 +41,14 @@ var (
 	darkSurface  = surface{paper: mustColour("#131417"), card: mustColour("#1b1d21"), on: mustColour("#131417"), towards: mustColour("#ffffff")}
 )
 
-// legible is the contrast of text that anybody can read (WCAG 2.2, criterion 1.4.3).
+// legible is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const legible = 4.5
 
-// Light are the colours for a light page; empty without an accent.
-func (b Brand) Light() Tone { return b.on(lightSurface) }
-
-// Dark are the colours for a dark page; empty without an accent.
-func (b Brand) Dark() Tone { return b.on(darkSurface) }
-
-// on darkens or lightens the accent until it can be read on everything that the scheme draws it on.
-func (b Brand) on(s surface) Tone {
-	accent, err := parse(b.Accent)
-	if err != nil {
-		return Tone{}
-	}
+// on darkens or lightens an accent until it can be read on everything that the scheme draws it on.
+func (c colour) on(s surface) Tone {
 	const steps, washed = 50, 0.1
 	for step := range steps + 1 {
-		shade := accent.mix(s.towards, float64(step)/steps)
+		shade := c.mix(s.towards, float64(step)/steps)
 		wash := s.card.mix(shade, washed)
 		if step == steps || contrast(shade, s.paper) >= legible && contrast(shade, s.card) >= legible && contrast(shade, wash) >= legible &&
 			contrast(s.on, shade) >= legible {
@@ -61,7 +60,7 @@ func (b Brand) on(s surface) Tone {
 
 // Style is the style sheet that puts the page's tokens into the brand's colours; empty without an accent.
 func (b Brand) Style() string {
-	l, d := b.Light(), b.Dark()
+	l, d := b.Light, b.Dark
 	if l == (Tone{}) {
 		return ""
 	}

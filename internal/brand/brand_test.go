@@ -8,8 +8,8 @@ func TestColoursCanBeRead(t *testing.T) {
 		for g := 0; g < 256; g += 17 {
 			for b := 0; b < 256; b += 51 {
 				accent := colour{float64(r) / 255, float64(g) / 255, float64(b) / 255}.String()
-				brand := Brand{Accent: accent}
-				for tone, s := range map[Tone]surface{brand.Light(): lightSurface, brand.Dark(): darkSurface} {
+				brand := New("", accent, "")
+				for tone, s := range map[Tone]surface{brand.Light: lightSurface, brand.Dark: darkSurface} {
 					shade, wash, on := mustColour(tone.Accent), mustColour(tone.Wash), mustColour(tone.On)
 					for _, under := range []colour{s.paper, s.card, wash} {
 						if c := contrast(shade, under); c < legible-0.05 { // of colours that were rounded
@@ -23,10 +23,10 @@ func TestColoursCanBeRead(t *testing.T) {
 			}
 		}
 	}
-	if got := (Brand{Accent: "#1f5fd1"}).Light().Accent; got != "#1f5fd1" {
+	if got := New("", "#1f5fd1", "").Light.Accent; got != "#1f5fd1" {
 		t.Errorf("an accent that can be read became %s", got)
 	}
-	if got := (Brand{}).Light(); got != (Tone{}) || (Brand{}).Style() != "" {
+	if got := New("", "", "").Light; got != (Tone{}) || (Brand{}).Style() != "" {
 		t.Errorf("without an accent there is %v", got)
 	}
 }
@@ -42,7 +42,7 @@ func TestCheckAccent(t *testing.T) {
 			t.Errorf("%q passes", bad)
 		}
 	}
-	if (Brand{Accent: "#1f5fd1"}).Version() == (Brand{Accent: "#1f5fd2"}).Version() {
+	if New("", "#1f5fd1", "").Version() == New("", "#1f5fd2", "").Version() {
 		t.Error("two accents have one version")
 	}
 }

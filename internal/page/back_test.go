@@ -66,7 +66,7 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w.Codes.Immediately = store.Sent
 	w.Also(page.AppPage{
 		App: "news", Title: "The News", Sender: "codes@news.example", ReturnURLs: []string{"https://news.example"},
-		Brand: brand.Brand{Logo: "https://cdn.example/logo.svg", Accent: "#0b7a5c", Home: "https://news.example/"},
+		Brand: brand.New("https://cdn.example/logo.svg", "#0b7a5c", "https://news.example/"),
 	})
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "a•••@example.com")
 	first := get(t, w, "?app=news")

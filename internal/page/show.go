@@ -89,7 +89,7 @@ func (u *Page) render(k card, fragment bool) ([]byte, error) {
 
 // StyleSheet is the address of the brand's colours; empty: it has none.
 func (u *Page) StyleSheet() string {
-	if u.Brand.Accent == "" {
+	if u.Brand.Light == (brand.Tone{}) {
 		return ""
 	}
 	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.Version()}}.Encode()

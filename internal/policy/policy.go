@@ -72,7 +72,7 @@ type App struct {
 func (s Set) Message(app string) message.Data {
 	a := s.Apps[app]
 	return message.Data{
-		App: cmp.Or(a.Title, app), Home: a.Brand.Home, Accent: a.Brand.Light().Accent, DarkAccent: a.Brand.Dark().Accent,
+		App: cmp.Or(a.Title, app), Home: a.Brand.Home, Accent: a.Brand.Light.Accent, DarkAccent: a.Brand.Dark.Accent,
 	}
 }
 

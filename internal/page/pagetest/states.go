@@ -73,9 +73,8 @@ func letters(w *World) error { w.SendLetters(); return nil }
 
 // branded has the page speak for an app with a brand as well; its logo is of another origin.
 func branded(w *World) error {
-	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example", Brand: brand.Brand{
-		Logo: strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg", Accent: "#e3632d", Home: "https://shop.example/",
-	}})
+	logo := strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg"
+	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example", Brand: brand.New(logo, "#e3632d", "https://shop.example/")})
 	return nil
 }
 
