@@ -63,9 +63,6 @@ func best(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 // Version names the body: another body has another one.
 func (f *File) Version() string { return f.version }
 
-// Body is the file as it is without an encoding.
-func (f *File) Body() []byte { return f.body }
-
 // Serve answers GET and HEAD. A part that is asked for is one of the body without an encoding, which every encoding's reader
 // understands. Browsers may keep an address that names the version for good; any other one is asked for again each time, by its ETag.
 func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
@@ -135,9 +132,4 @@ func Accepted(header string) string {
 		}
 	}
 	return none
-}
-
-// Sizes are how many bytes it is without an encoding, with gzip and with brotli.
-func (f *File) Sizes() (plain, gzip, brotli int) {
-	return len(f.body), len(f.encoded[gz]()), len(f.encoded[br]())
 }
