@@ -94,7 +94,7 @@ func TestAFileInEveryEncoding(t *testing.T) {
 	}
 }
 
-// A part of an encoded body is of use to no one who has not the rest, so parts are those of the body as it is.
+// A part of an encoded body cannot be decoded without the rest, so a range is one of the plain body.
 func TestAPartOfAFile(t *testing.T) {
 	f := NewFile("text/plain", []byte(text))
 	w := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br, gzip", "Range", "bytes=2-5")

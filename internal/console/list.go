@@ -46,7 +46,7 @@ type personView struct {
 	Known  bool   // the log has rows of them
 	All    string // address of the list without this filter
 	Quota  quotaView
-	Newest string // page of the row that the verdict is on; empty: the verdict is on nobody's rows
+	Newest string // page of the row that the verdict is on; empty: there is no verdict, or no row
 }
 
 func (a *Console) listPage(c echo.Context) error {

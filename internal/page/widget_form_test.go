@@ -122,7 +122,7 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	rest()
 }
 
-// aWidgetIsOneRequest until somebody comes to its field, and nothing around it moves: with the line of the documentation, which keeps its
+// aWidgetIsOneRequest until its field gets the focus, and nothing around it moves: with the line of the documentation, which keeps its
 // height, before its script has come.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const most, tall = 10_000, 12

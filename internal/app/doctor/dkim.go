@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// dkim looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). Which one that is only its signatures
-// tell, or the settings.
+// dkim looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). Their names
+// are in the settings, or else only in the signatures of messages.
 func (d *doctor) dkim(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

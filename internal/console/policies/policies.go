@@ -21,7 +21,7 @@ import (
 	"sendcode/quota"
 )
 
-// Desk says which rules are in force, who is at their limits, and what others would have done. Implementation: *support.Desk.
+// Desk says which rules are in force, which recipients are at their limits, and what other rules would have done. Implementation: *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
 	AtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)

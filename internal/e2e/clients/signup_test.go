@@ -23,7 +23,7 @@ import (
 const maxSignUp = 12
 
 // The sign-ups of docs/sign-up.md have twelve lines, and run: a person comes, enters a code on our page, and is welcome by the proven
-// address; a reference that was used, is forged, or came to another browser welcomes nobody.
+// address; a reference that was used, is forged, or came to another browser signs no account up.
 func TestASignUpInTwelveLines(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/sign-up.md")
