@@ -199,6 +199,7 @@ var modules = map[string]string{
 	"github.com/emersion/go-sasl":           "internal/delivery/smtptest",
 	"github.com/emersion/go-smtp":           "internal/delivery/mailbox internal/delivery/smtptest",
 	"github.com/getkin/kin-openapi":         "internal/app/apptest",
+	"github.com/go-json-experiment/json":    "internal/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
 	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",

@@ -2,20 +2,23 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 )
 
 // ReadJSON decodes the body as one JSON object into v: nothing unknown, nothing twice, nothing after it, nothing of a
-// wrong type. Each mistake is a problem that says where it is.
+// wrong type. Names count with their case (RFC 8259 section 8.3). Each mistake is a problem that says where it is.
 func ReadJSON(c echo.Context, v any) error {
 	if !isJSON(c.Request().Header.Get(echo.HeaderContentType)) {
 		return &Problem{Kind: UnsupportedMedia}
@@ -24,26 +27,11 @@ func ReadJSON(c echo.Context, v any) error {
 	if err != nil {
 		return bodyError(err)
 	}
-	if !utf8.Valid(body) {
-		return malformed("The body is not valid UTF-8.", firstInvalid(body))
-	}
-	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && json.Valid(body) {
+	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
 		return malformed("The body is JSON, but not an object.", int64(len(body)-len(first)))
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return decodeError(err, int64(len(body)))
-	}
-	if rest := bytes.TrimLeft(body[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		_, _ = d.Token()
-		return malformed("There is something after the JSON object.", d.InputOffset())
-	}
-	if name, position, found := nameTwice(body); found {
-		return &Problem{
-			Kind: MalformedJSON, Detail: "An object of the body has this name twice; names that differ by case alone count as one.",
-			Extra: map[string]any{"field": safeName(name), "position": position},
-		}
+	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
+		return decodeError(err, body)
 	}
 	return nil
 }
@@ -76,32 +64,47 @@ func malformed(detail string, position int64) error {
 	return &Problem{Kind: MalformedJSON, Detail: detail, Extra: map[string]any{"position": position}}
 }
 
-func decodeError(err error, size int64) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
+func decodeError(err error, body []byte) error {
+	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
+	meaning, _ := errors.AsType[*json.SemanticError](err)
 	switch {
-	case errors.As(err, &syntax):
-		return malformed(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset), syntax.Offset)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return malformed("The body ends before its JSON object does.", size)
-	case errors.As(err, &kind):
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return malformed("The body ends before its JSON object does.", int64(len(body)))
+	case !utf8.Valid(body):
+		return malformed("The body is not valid UTF-8.", firstInvalid(body))
+	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
-			Kind: InvalidField, Detail: fmt.Sprintf("This field must be a %s, not a %s.", jsonType(kind.Type.Kind().String()), kind.Value),
-			Extra: map[string]any{"field": kind.Field, "reason": "wrong_type", "position": kind.Offset},
+			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
+			Extra: map[string]any{"field": safeName(syntax.JSONPointer.LastToken()), "position": syntax.ByteOffset},
 		}
-	}
-	// encoding/json has no type for this one, only the words.
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return &Problem{Kind: UnknownField, Extra: map[string]any{"field": safeName(strings.Trim(name, `"`))}}
+	case syntax != nil:
+		return malformed(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset), syntax.ByteOffset)
+	case errors.Is(err, json.ErrUnknownName):
+		return &Problem{Kind: UnknownField, Extra: map[string]any{"field": safeName(meaning.JSONPointer.LastToken())}}
+	case meaning != nil && meaning.GoType != nil:
+		return &Problem{
+			Kind: InvalidField, Detail: "This field must be " + jsonType(meaning.GoType) + ".",
+			Extra: map[string]any{"field": dotted(meaning.JSONPointer), "reason": "wrong_type", "position": meaning.ByteOffset},
+		}
 	}
 	return malformed("The body could not be decoded.", 0)
 }
 
-func jsonType(kind string) string {
-	if kind == "struct" {
-		return "object"
+// dotted is the way to a field: keys.user.
+func dotted(p jsontext.Pointer) string {
+	return safeName(strings.Join(slices.Collect(p.Tokens()), "."))
+}
+
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
 	}
-	return kind
+	return "a " + t.Kind().String()
 }
 
 // safeName shortens what a caller named, so that an answer can't be made to carry a page's worth of it.
