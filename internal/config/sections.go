@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/recipient"
 )
 
 func newPurpose(name string) Purpose {
@@ -125,8 +124,8 @@ func (d *reader) checkRecipients(root *document.Place) {
 	for i, t := range c.TestRecipients {
 		at := root.Items["test_recipients"][i]
 		switch {
-		case t.To == recipient.Recipient{}:
-		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To == t.To }):
+		case t.To.IsZero():
+		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To.Equal(t.To) }):
 			at.Complain("", "is there twice")
 		case c.Folding().Hash(t.To, key) != t.To.Hash(key):
 			at.Complain("", "to is folded into another address by folding; give the one without tag or dots")

@@ -61,7 +61,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 
 // recipientOf opens what is sealed only where the work does not carry it.
 func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash, error) {
-	if w.To != (recipient.Recipient{}) {
+	if !w.To.IsZero() {
 		return w.To, w.Address, nil
 	}
 	to, err := o.Vault.Recipient(w.Verification)

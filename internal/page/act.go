@@ -124,7 +124,7 @@ func (s session) at(to recipient.Recipient, p posted) session {
 	if came {
 		s = s.turned()
 	}
-	if known, err := recipient.Parse(to.Channel(), s.To); err != nil || known != to {
+	if known, err := recipient.Parse(to.Channel(), s.To); err != nil || !known.Equal(to) {
 		if !came {
 			s.Other = leg{}
 		}

@@ -16,14 +16,14 @@ func (r Recipient) Near() []Recipient {
 		letters, fixed = lettersOfNumber, "+"
 	}
 	typed, _ := strings.CutPrefix(strings.ToLower(r.Address()), fixed)
-	seen := map[Recipient]bool{}
+	seen := map[string]bool{}
 	var all []Recipient
 	for _, slip := range slips(typed, letters) {
 		other, err := Parse(r.Channel(), fixed+slip)
-		if err != nil || seen[other] || other.parts().folded == r.parts().folded {
+		if err != nil || seen[other.Address()] || other.parts().folded == r.parts().folded {
 			continue
 		}
-		seen[other] = true
+		seen[other.Address()] = true
 		all = append(all, other)
 	}
 	return all

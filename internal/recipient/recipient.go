@@ -10,7 +10,6 @@ package recipient
 
 import (
 	"strings"
-	"unique"
 
 	"github.com/nyaruka/phonenumbers"
 )
@@ -36,12 +35,13 @@ func ParseChannel(s string) (Channel, error) {
 	return "", invalid(reasonUnknownChannel)
 }
 
-// Recipient is a valid address on a channel. It is immutable, comparable with ==, and prints itself masked.
+// Recipient is a valid address on a channel. It is immutable, and prints itself masked.
 // The zero value is no recipient: every method answers with an empty string.
 type Recipient struct {
-	// A handle to an interface, because fmt skips the methods of a Recipient in an unexported field and prints
-	// its insides: it would even follow a pointer to a struct there, for a verb that does not fit ("%s").
-	h unique.Handle[any]
+	// A pointer to a pointer: fmt skips the methods of a Recipient in an unexported field and prints its insides, and for a verb that
+	// does not fit ("%s") it follows a pointer to a struct.
+	p **parts
+	_ [0]func() // not comparable with ==, which would compare pointers
 }
 
 type parts struct {
@@ -59,7 +59,7 @@ type parts struct {
 // (RFC 5321 section 4.1.2, RFC 6531; no quoted string, comment, display name, group or address literal).
 // SMS: an international number that begins with "+" and that the numbering plan knows.
 //
-// The error is always an *InvalidError. Parsing Address again gives an equal Recipient.
+// The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
 func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseIn(ch, raw, "")
 }
@@ -80,14 +80,23 @@ func ParseIn(ch Channel, raw, country string) (Recipient, error) {
 	if err != nil {
 		return Recipient{}, err
 	}
-	return Recipient{h: unique.Make[any](p)}, nil
+	inner := &p
+	return Recipient{p: &inner}, nil
 }
 
 func (r Recipient) parts() parts {
-	if r == (Recipient{}) {
+	if r.p == nil {
 		return parts{}
 	}
-	return r.h.Value().(parts)
+	return **r.p
+}
+
+// IsZero says that there is no recipient.
+func (r Recipient) IsZero() bool { return r.p == nil }
+
+// Equal says that both are the same address on the same channel.
+func (r Recipient) Equal(other Recipient) bool {
+	return r.Channel() == other.Channel() && r.Address() == other.Address()
 }
 
 // Channel is the way to this recipient.

@@ -41,7 +41,7 @@ func TestRecipientNeverLeaks(t *testing.T) {
 		secret := map[Channel]string{Email: "eaky", SMS: "5123456"}[ch]
 		var out bytes.Buffer
 		nested := []any{
-			r, &r, holder{r, &r, r}, &holder{r, &r, r}, []Recipient{r}, map[Recipient]int{r: 1}, [1]holder{{r, &r, r}},
+			r, &r, holder{r, &r, r}, &holder{r, &r, r}, []Recipient{r}, map[string]Recipient{"x": r}, [1]holder{{r, &r, r}},
 			map[string]holder{"x": {r, &r, r}}, struct{ a any }{r}, struct{ a any }{holder{r, &r, r}}, fmt.Errorf("to %v", r),
 		}
 		for _, v := range nested {

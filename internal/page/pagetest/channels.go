@@ -36,7 +36,7 @@ func (c *Codes) parse(channel, to, country string) (recipient.Recipient, error) 
 // peek says what the rules say now, and what a carrier does.
 func (c *Codes) peek(ctx context.Context, to recipient.Recipient, caller verification.Caller) (quota.Decision, error) {
 	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(to, caller)})
-	if left := c.barred[to].Sub(c.now()); left > 0 {
+	if left := c.barred[to.Address()].Sub(c.now()); left > 0 {
 		rule := quota.Rule{Name: verification.CarrierRule, Scope: quota.Recipient, Limit: 1, Window: left}
 		d.Rules = append(d.Rules, quota.State{Rule: rule, Used: 1, ResetAfter: left, RetryAfter: left})
 	}
@@ -47,7 +47,7 @@ func (c *Codes) peek(ctx context.Context, to recipient.Recipient, caller verific
 func (c *Codes) Bar(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.barred[c.newest.to] = c.now().Add(d)
+	c.barred[c.newest.to.Address()] = c.now().Add(d)
 	c.settle(c.newest, store.Failed)
 }
 

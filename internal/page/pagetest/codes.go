@@ -55,7 +55,7 @@ type Codes struct {
 	down   bool
 	locked bool
 	paused recipient.Channel
-	barred map[recipient.Recipient]time.Time // until when their carrier takes nothing for them
+	barred map[string]time.Time // by address: until when its carrier takes nothing for it
 	sends  int
 	checks int
 	asks   []verification.Ask
@@ -81,7 +81,7 @@ func DefaultRules() []quota.Rule {
 
 // NewCodes has nothing sent yet.
 func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[recipient.Recipient]time.Time{}, shape: ofDigits}
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
 }
 
 // Hold keeps every Send waiting until it is let go.
@@ -181,10 +181,10 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	if ok && old.to != to {
+	if ok && !old.to.Equal(to) {
 		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
 	}
-	if c.barred[to].After(c.now()) {
+	if c.barred[to.Address()].After(c.now()) {
 		d, err := c.peek(ctx, to, ask.Caller)
 		return refused(d, ask.Caller, own, to), err
 	}
