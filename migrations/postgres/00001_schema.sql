@@ -148,7 +148,8 @@ CREATE TABLE flights (
     due_at  timestamptz NOT NULL,             -- end of the lease, or time of the next attempt
     attempt integer     NOT NULL,             -- as in sends
     queued  boolean     NOT NULL,             -- waits for its next attempt; else an attempt holds the lease
-    channel text        NOT NULL
+    channel text        NOT NULL,
+    expires_at timestamptz NOT NULL -- of the code: of what is due, the first to expire has its turn
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX flights_due ON flights (due_at);
 

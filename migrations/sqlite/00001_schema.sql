@@ -87,7 +87,8 @@ CREATE TABLE flights (
     due_at  INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     queued  INTEGER NOT NULL,
-    channel TEXT    NOT NULL
+    channel TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX flights_due ON flights (due_at, id);
 

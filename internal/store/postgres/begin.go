@@ -33,7 +33,7 @@ const (
 // What the second trip writes beside the rows of sends and verifications.
 const (
 	joinSQL    = `UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends) WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
-	flightsSQL = `INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT u.id, u.due_at, 1, false, u.channel FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS u(id, due_at, channel)`
+	flightsSQL = `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) SELECT u.id, u.due_at, 1, false, u.channel, u.expires_at FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[]) AS u(id, due_at, channel, expires_at)`
 )
 
 // beginTimeout bounds a Begin with all that it tries; it is less than callers wait, so that they hear what came of it.

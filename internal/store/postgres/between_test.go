@@ -223,7 +223,7 @@ func TestPostgresTakesOverBesideAHeldSnapshot(t *testing.T) {
 	stuck := f.Admit(t, f.Intent(1))
 	// 10,000 that ended, of the time before: as many dead rows.
 	_, err = log.pool.Exec(t.Context(), `
-INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT gen_random_uuid(), now() - interval '1 minute' - n * interval '1 ms', 1, false, 'email' FROM generate_series(1, 10000) n`)
+INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) SELECT gen_random_uuid(), now() - interval '1 minute' - n * interval '1 ms', 1, false, 'email', now() FROM generate_series(1, 10000) n`)
 	storetest.OK(t, err)
 	_, err = log.pool.Exec(t.Context(), `DELETE FROM flights WHERE due_at < now()`)
 	storetest.OK(t, err)
@@ -278,7 +278,7 @@ func touched(t *testing.T, log *DB, now, from time.Time) int {
 		}
 	}
 	storetest.OK(t, log.pool.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
-SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 10`, now, from).Scan(&plan))
+SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.expires_at, f.id LIMIT 10`, now, from).Scan(&plan))
 	return plan[0].Plan.Blocks
 }
 

@@ -21,7 +21,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 			logged_at finished_at provider provider_code took blocked_by retry_after requests recipients observed forgiven suppression_id afterwards receipt`,
 		erased: `masked domain country prefix reference ip locale`, hash: `recipient`,
 	},
-	"flights":  {nothing: `id due_at attempt queued channel`},
+	"flights":  {nothing: `id due_at attempt queued channel expires_at`},
 	"refunds":  {nothing: `id since attempt`},
 	"failures": {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
 	"minutes":  {nothing: `field value minute`},

@@ -43,24 +43,26 @@ WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AN
 }
 
 // takeOverSQL begins with the flights, as all that changes them does. SKIP LOCKED: what another replica takes at this moment is its own,
-// and what is being finished is no longer due.
+// and what is being finished is no longer due. The first to expire of the 10,000 that are due longest have their turn: however many
+// wait, a look costs no more than to sort so many.
 var takeOverSQL = `
 WITH due AS MATERIALIZED (
-    SELECT f.id, f.due_at AS since, NOT f.queued AS doubt FROM flights f
-    WHERE f.due_at <= $4 AND f.due_at > $5 AND f.channel = $3
-    ORDER BY f.due_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
+    SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM flights f
+    WHERE f.due_at > $5 AND f.channel = $3
+      AND f.due_at <= coalesce((SELECT l.due_at FROM flights l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3 ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)
+    ORDER BY f.expires_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
 ), held AS (
     UPDATE flights f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
     FROM due WHERE f.id = ANY (ARRAY(SELECT due.id FROM due)) AND f.id = due.id
-    RETURNING f.id, f.attempt, f.due_at, due.since, due.doubt
+    RETURNING f.id, f.attempt, f.due_at, due.expires_at, due.doubt
 ), taken AS (
     UPDATE sends s SET status = 'sending', attempt = held.attempt, in_doubt = s.in_doubt OR held.doubt
     FROM held WHERE s.id = ANY (ARRAY(SELECT due.id FROM due)) AND s.id = held.id
-    RETURNING held.since, held.due_at AS due, s.*
+    RETURNING held.expires_at, held.due_at AS due, s.*
 )
 SELECT s.due, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + `
 FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
-ORDER BY s.since, s.id`
+ORDER BY s.expires_at, s.id`
 
 // TakeOver implements Outbox.
 func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {

@@ -154,6 +154,7 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 // queueRows queues the statements that write the rows of all that were admitted, and says how many they are.
 func queueRows(trip *pgx.Batch, answers []answer) int {
 	var sends []*store.Send
+	var admitted []*answer
 	var fresh, joined []*store.Verification
 	for i := range answers {
 		a := &answers[i]
@@ -165,7 +166,7 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 		default:
 			fresh = append(fresh, &a.Verification)
 		}
-		sends = append(sends, &a.Send)
+		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
 		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(sqldb.AsSend, fresh)...)
@@ -175,7 +176,7 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 	}
 	if len(sends) > 0 {
 		trip.Queue(stmtSends, sqldb.SendTable.Arrays(sqldb.AsSend, sends)...)
-		trip.Queue(stmtFlights, flights(sends)...)
+		trip.Queue(stmtFlights, flights(admitted)...)
 	}
 	return trip.Len()
 }
@@ -189,11 +190,12 @@ func joins(joined []*store.Verification) []any {
 }
 
 // flights are the parameters of flightsSQL.
-func flights(sends []*store.Send) []any {
-	p := sqldb.NewArrays(sends, 3)
-	p.Add(sqldb.UUID, func(buf []byte, s *store.Send) []byte { return append(buf, s.ID[:]...) })
-	p.Add(sqldb.Instant, func(buf []byte, s *store.Send) []byte { return sqldb.AppendInstant(buf, s.DueAt) })
-	p.Add(sqldb.Text, func(buf []byte, s *store.Send) []byte { return append(buf, s.Channel...) })
+func flights(admitted []*answer) []any {
+	p := sqldb.NewArrays(admitted, 4)
+	p.Add(sqldb.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
+	p.Add(sqldb.Instant, func(buf []byte, a *answer) []byte { return sqldb.AppendInstant(buf, a.Send.DueAt) })
+	p.Add(sqldb.Text, func(buf []byte, a *answer) []byte { return append(buf, a.Send.Channel...) })
+	p.Add(sqldb.Instant, func(buf []byte, a *answer) []byte { return sqldb.AppendInstant(buf, a.Verification.ExpiresAt) })
 	return p.Args()
 }
 

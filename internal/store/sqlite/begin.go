@@ -87,8 +87,8 @@ func sqliteWrite(ctx context.Context, tx *sql.Tx, r gate.Decision) (err error) {
 	if _, err := tx.ExecContext(ctx, insertSend, sqldb.SendTable.Values(sqldb.AsSend, &r.Send)...); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO flights (id, due_at, attempt, queued, channel)
-  VALUES ($1, $2, 1, 0, $3)`, r.Send.ID, sqldb.Micros(r.Send.DueAt), r.Send.Channel)
+	_, err = tx.ExecContext(ctx, `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at)
+  VALUES ($1, $2, 1, 0, $3, $4)`, r.Send.ID, sqldb.Micros(r.Send.DueAt), r.Send.Channel, sqldb.Micros(r.Verification.ExpiresAt))
 	return err
 }
 

@@ -91,7 +91,7 @@ func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		rows, err := tx.QueryContext(ctx, `
 SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM flights f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
-WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.due_at, f.id LIMIT $3`, sqldb.Micros(now), ch, limit)
+WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.expires_at, f.id LIMIT $3`, sqldb.Micros(now), ch, limit)
 		if err != nil {
 			return err
 		}

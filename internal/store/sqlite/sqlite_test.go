@@ -190,7 +190,7 @@ func TestSQLitePlans(t *testing.T) {
 	for name, c := range map[string]struct{ query, index string }{
 		"gate":      {sqlitePastSQL + `(?)`, "sends_recipient"},
 		"holder":    {sqliteHeldSQL, "sends_recipient"},
-		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 3`, "flights_due"},
+		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "flights_due"},
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
 		"newest":    {sentOf, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},

@@ -67,7 +67,7 @@ var contract = []struct {
 	{"flight/ends all at once", endTogether},
 	{"flight/postpone and take over", postponeAndTakeOver},
 	{"flight/lease", lease},
-	{"flight/longest overdue first", overdueFirst},
+	{"flight/first to expire first", firstToExpire},
 	{"flight/each channel apart", eachChannelApart},
 	{"flight/each row once to two replicas", takenOnce},
 	{"flight/stale attempt changes nothing", staleAttempt},

@@ -111,11 +111,13 @@ func lease(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrBadRequest)
 }
 
-func overdueFirst(t *testing.T, f *Fixture) {
+func firstToExpire(t *testing.T, f *Fixture) {
 	var want []uuid.UUID
 	for n := range 6 {
-		// Later rows with shorter leases, so that the order of the rows is not the order of their turns.
-		begun := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Lease = time.Duration(10-n) * time.Second }))
+		// Later rows with shorter lives, and leases that end in yet another order.
+		begun := f.Admit(t, f.Intent(n, func(in *store.Intent) {
+			in.TTL, in.Lease = time.Duration(10-n)*time.Minute, time.Duration(n%3+1)*time.Second
+		}))
 		want = append([]uuid.UUID{begun.Send.ID}, want...)
 		f.Pass(time.Millisecond)
 	}
