@@ -35,6 +35,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 		}
 		return sqldb.LoggedSince(at)
 	},
+	Stretch:   stretchSQL,
+	Span:      `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`,
 	Latest:    latestSQL,
 	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
 	LockTries: strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),

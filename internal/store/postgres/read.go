@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -19,16 +18,8 @@ func found(err error) error {
 	return err
 }
 
-func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query string, args ...any) (list []T, err error) {
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, query, args...)
-		list, err = pgx.CollectRows(rows, scanned(fields))
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query string, args ...any) ([]T, error) {
+	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.Numbered(args))
 }
 
 // latestSQL is one look at the index for each recipient, whatever the planner thinks of how many there are.

@@ -82,18 +82,12 @@ func (p *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 	if q, err = q.Checked(); err != nil {
 		return stats, err
 	}
-	lost, err := p.lost(ctx, q)
-	if err != nil {
-		return stats, err
-	}
 	hours, rows, err := p.spans(ctx, q)
 	if err != nil {
 		return stats, err
 	}
 	if hours.From.IsZero() {
-		stats, err = p.statsOfRows(ctx, q)
-		stats.Undelivered = lost
-		return stats, err
+		return p.DB.Stats(ctx, q)
 	}
 	sum, err := p.countedHours(ctx, hours)
 	if err != nil {
@@ -107,20 +101,11 @@ func (p *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 		sum.add(s)
 	}
 	stats = sum.stats()
-	stats.Undelivered = lost
-	return stats, nil
-}
-
-func (p *DB) lost(ctx context.Context, q store.StatsQuery) (n int, err error) {
-	c := sqldb.StatsConditions(q, words)
-	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, c.Lost(words), c.Args...).Scan(&n) })
-	return n, err
-}
-
-// talliesOf counts in rows.
-func (p *DB) talliesOf(ctx context.Context, q store.StatsQuery, c sqldb.Conditions) ([]store.Tally, error) {
-	return readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.Tallies(stretchSQL("s.logged_at", q)),
-		c.Args...)
+	err = p.DB.Read(ctx, func(tx sqldb.Tx) (err error) {
+		stats.Undelivered, err = tx.Lost(q)
+		return err
+	})
+	return stats, err
 }
 
 // stretchSQL is the number of the stretch of time that an instant is in.
@@ -128,27 +113,11 @@ func stretchSQL(column string, q store.StatsQuery) string {
 	return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, q.Offset/time.Second, q.Each/time.Second)
 }
 
-// statsOfRows reads a time in which no hour is counted.
-func (p *DB) statsOfRows(ctx context.Context, q store.StatsQuery) (stats store.Stats, err error) {
-	c := sqldb.StatsConditions(q, words)
-	if stats.Tallies, err = p.talliesOf(ctx, q, c); err != nil {
-		return store.Stats{}, err
-	}
-	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
-	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q), span,
-		func(fields func(*store.Interval) []any, query string) ([]store.Interval, error) {
-			return readRows(ctx, p, fields, query, c.Args...)
-		})
-	if err != nil {
-		return store.Stats{}, err
-	}
-	return stats, nil
-}
-
-// countedRows is statsOfRows as part of a longer time.
+// countedRows reads a part of the time whose hours are not counted.
 func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, err error) {
 	c, stretch := sqldb.StatsConditions(q, words), stretchSQL("s.logged_at", q)
-	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
+	sum.tallies, err = readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.Tallies(stretch), c.Args...)
+	if err != nil {
 		return sum, err
 	}
 	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q) }, c.Approvals(stretch),
@@ -270,8 +239,7 @@ func (p *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTal
 		return nil, err
 	}
 	if hours.From.IsZero() {
-		query, args := sqldb.DomainsQuery(q, words)
-		return readRows(ctx, p, sqldb.DomainFields, query, args...)
+		return p.DB.Domains(ctx, q)
 	}
 	c := hourConditions(hours)
 	parts := []string{`SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s` + c.Where()}

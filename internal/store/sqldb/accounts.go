@@ -77,7 +77,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		act.Detail, err = single(q, func(role *string) []any { return []any{role} }, changeAccountSQL, Args{
+		act.Detail, err = single(q, only[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
 			"disables": c.DisabledAt != nil, "disabled_at": orNull(store.Account{}.Changed(c).DisabledAt),
 		})
@@ -107,7 +107,7 @@ func (db *DB) account(ctx context.Context, where, value string) (store.Account, 
 
 // Accounts implements Accounts.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
-	rows, err := readAll(ctx, db, accountFields, accountSQL, nil)
+	rows, err := ReadAll(ctx, db, accountFields, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }

@@ -77,5 +77,5 @@ func (db *DB) AuditEntries(ctx context.Context, filter store.AuditFilter) ([]sto
 	if f.Before != nil {
 		c.Add("(a.at, a.id) < (?, ?)", f.Before.At, f.Before.ID)
 	}
-	return readAll(ctx, db, actFields, actSQL+c.Where()+fmt.Sprintf(" ORDER BY a.at DESC, a.id DESC LIMIT %d", f.Limit), numbered(c.Args))
+	return ReadAll(ctx, db, actFields, actSQL+c.Where()+fmt.Sprintf(" ORDER BY a.at DESC, a.id DESC LIMIT %d", f.Limit), Numbered(c.Args))
 }

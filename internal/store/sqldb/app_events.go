@@ -63,12 +63,8 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.du
 // idle says that nothing is due in any share, at an instant of the log's clock. Most looks end here, for the cost of one read.
 // An error is left to the transaction that follows.
 func (db *DB) idle(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
-	due := true
 	apps := Each(shares, func(s store.Share) string { return s.App })
-	err := db.Read(ctx, func(q Tx) error {
-		_, err := q.Run(anyDueSQL, Args{"apps": apps}, func(read Scan) error { return read(TimeField{&now}, &due) })
-		return err
-	})
+	due, err := readSingle(ctx, db, withNow(&now, only[bool]), anyDueSQL, Args{"apps": apps})
 	return now, err == nil && !due
 }
 
@@ -81,22 +77,18 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	if now, idle := db.idle(ctx, shares); idle {
 		return nil, now, nil
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	events, err = writing(ctx, db, func(q Tx) ([]store.AppEvent, error) {
 		if now = q.Now; len(shares) == 0 {
-			return nil
+			return nil, nil
 		}
 		args := Args{"now": now, "lease": lease}
-		ids, err := All(q, func(id *uuid.UUID) []any { return []any{id} }, takeEventsSQL(shares, args), args)
+		ids, err := All(q, only[uuid.UUID], takeEventsSQL(shares, args), args)
 		if err != nil || len(ids) == 0 {
-			return err
+			return nil, err
 		}
-		events, err = All(q, appEventFields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
-		return err
+		return All(q, appEventFields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
 	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return events, now, nil
+	return events, now, err
 }
 
 // ForgetAppEvents implements AppEvents.
@@ -133,5 +125,5 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	if f.Before != uuid.Nil {
 		c.Add("e.id < ?", f.Before)
 	}
-	return readAll(ctx, db, appEventFields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), numbered(c.Args))
+	return ReadAll(ctx, db, appEventFields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Args are the parameters of a statement by their names: "@app" in a statement is Args{"app": …}. Those that the statement does
@@ -29,8 +30,8 @@ func orNull[T comparable](x T) any {
 	return x
 }
 
-// numbered are the parameters of a statement that numbers them, as conditions do.
-func numbered(values []any) Args {
+// Numbered are the parameters of a statement that numbers them, as conditions do.
+func Numbered(values []any) Args {
 	args := make(Args, len(values))
 	for i, v := range values {
 		args[fmt.Sprint(i+1)] = v
@@ -47,9 +48,12 @@ type Dialect struct {
 	Failures    string              // the sends s of failures f, each looked up by its key
 	Delivered   string              // notes that the send @id was delivered; "": not noted
 	Partitioned bool                // sends are, by time
-	Latest      string              // reads the newest send of each of @recipients; "": the general statement does
-	Lock        string              // waits for the lock named @key until the end of the transaction; "": there is one writer
-	LockTries   string              // the same for the failed checks of a recipient
+	// Stretch is the number of the stretch of time that a column's instant is in.
+	Stretch   func(column string, q store.StatsQuery) string
+	Span      string // from a send's row to its outcome, in µs
+	Latest    string // reads the newest send of each of @recipients; "": the general statement does
+	Lock      string // waits for the lock named @key until the end of the transaction; "": there is one writer
+	LockTries string // the same for the failed checks of a recipient
 	// since says of the rows of sends s that none was logged more than slack before an instant, for partitions to be left out by; at is
 	// SQL.
 	Since        func(at string, slack time.Duration) string

@@ -48,7 +48,7 @@ func TestBind(t *testing.T) {
 			[]any{hash[:], append([]byte{2}, make([]byte, 31)...), []byte{3}, true, nil, id},
 		},
 		"numbered, and words": {
-			`WHERE {{true}} AND a = $1 AND m = 'a@b' {{skip locked}}`, numbered([]any{"x"}),
+			`WHERE {{true}} AND a = $1 AND m = 'a@b' {{skip locked}}`, Numbered([]any{"x"}),
 			`WHERE true AND a = $1::text AND m = 'a@b' FOR UPDATE SKIP LOCKED`, `WHERE 1 AND a = ?1 AND m = 'a@b' `,
 			[]any{"x"}, []any{"x"},
 		},

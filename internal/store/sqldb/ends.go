@@ -16,7 +16,7 @@ WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > 
 }
 
 // Approve implements Verifications.
-func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (ok bool, err error) {
+func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
 	switch err := tell.Check(); {
 	case err != nil:
 		return false, err
@@ -25,13 +25,13 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (ok b
 	case tell.Type == "":
 		return db.one(ctx, endSQL("approved_at"), Args{"id": id})
 	}
-	err = db.Write(ctx, func(q Tx) error {
-		if ok, err = q.change(endSQL("approved_at"), Args{"id": id}); err != nil || !ok {
-			return err
+	return writing(ctx, db, func(q Tx) (bool, error) {
+		ok, err := q.change(endSQL("approved_at"), Args{"id": id})
+		if err != nil || !ok {
+			return false, err
 		}
-		return q.exec(addApprovedEventSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
+		return true, q.exec(addApprovedEventSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
 	})
-	return ok && err == nil, err
 }
 
 // Cancel implements Verifications.
@@ -55,20 +55,21 @@ func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 }
 
 // CancelBy implements CounterReset.
-func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (ok bool, err error) {
-	if act, err = act.Checked(); err != nil || !store.Storable(id) {
+func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error) {
+	act, err := act.Checked()
+	if err != nil || !store.Storable(id) {
 		return false, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
-		if ok, err = q.change(endSQL("canceled_at"), Args{"id": id}); err != nil {
-			return err
+	return writing(ctx, db, func(q Tx) (bool, error) {
+		ok, err := q.change(endSQL("canceled_at"), Args{"id": id})
+		if err != nil {
+			return false, err
 		}
 		if !ok {
 			act = act.Late()
 		}
-		return q.addAct(act)
+		return ok, q.addAct(act)
 	})
-	return ok && err == nil, err
 }
 
 // newestSQL selects what a holder may still check, among what its recipient was sent lately.

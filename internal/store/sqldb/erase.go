@@ -124,27 +124,22 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 }
 
 // Forget implements Eraser. Replicas may do it at once: each person is one's alone.
-func (db *DB) Forget(ctx context.Context) (n int, err error) {
-	err = db.Write(ctx, func(q Tx) error {
+func (db *DB) Forget(ctx context.Context) (int, error) {
+	return writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.execAll(nil, db.Dialect.BeforeForget...); err != nil {
-			return err
+			return 0, err
 		}
 		due, err := All(q, func(h *recipient.Hash) []any { return []any{hashField{h}} }, dueErasuresSQL, nil)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		statements := Each(Personal, func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
 			if err := q.execAll(Args{"recipient": h, "nobody": store.Nobody}, statements...); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		n = len(due)
-		return nil
+		return len(due), nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }

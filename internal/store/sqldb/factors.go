@@ -59,20 +59,21 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 
 // changeWithAct runs a statement and, if that changed a row, what follows and the act.
 func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args,
-	then func(q Tx) error) (changed bool, err error) {
-	if act, err = act.Checked(); err != nil {
+	then func(q Tx) error) (bool, error) {
+	act, err := act.Checked()
+	if err != nil {
 		return false, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
-		if changed, err = q.change(statement, args); err != nil || !changed {
-			return err
+	return writing(ctx, db, func(q Tx) (bool, error) {
+		changed, err := q.change(statement, args)
+		if err != nil || !changed {
+			return false, err
 		}
 		if err := then(q); err != nil {
-			return err
+			return false, err
 		}
-		return q.addAct(act)
+		return true, q.addAct(act)
 	})
-	return changed && err == nil, err
 }
 
 // SecondFactor implements SecondFactors.

@@ -32,10 +32,7 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 		rows, err = All(q, fields, statement, args)
 		return err
 	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return rows, now, nil
+	return rows, now, err
 }
 
 // ofRecipient are the sends of one recipient after an instant, in words that have one plan, whatever the planner knows of a new month:
@@ -59,10 +56,7 @@ func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duratio
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE `+ofRecipient+` AND (s.counts = {{true}}) IS TRUE AND `+db.Dialect.Since("@after", 0),
 		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return gate.Before(rows, within, clock, at, now), now, nil
+	return gate.Before(rows, within, clock, at, now), now, err
 }
 
 // RejectedSQL selects the rejections of a recipient that ended after an instant.

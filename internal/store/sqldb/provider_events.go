@@ -39,33 +39,33 @@ func providerEventFields(e *store.ProviderEvent) []any {
 }
 
 // IngestProviderEvent implements ProviderEvents.
-func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (recorded bool, err error) {
-	if e, bar, err = e.Checked(bar); err != nil {
+func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error) {
+	e, bar, err := e.Checked(bar)
+	if err != nil {
 		return false, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	return writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := single(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
   AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
 		if err != nil {
-			return err
+			return false, err
 		}
 		e = e.IngestProviderEvent(q.Now)
-		recorded, err = q.change(addToldSQL,
+		recorded, err := q.change(addToldSQL,
 			Args{"id": e.Send, "kind": e.Kind, "at": e.At, "heard_at": e.HeardAt, "provider": e.Provider, "detail": e.Detail})
 		if err != nil || !recorded {
-			return err
+			return false, err
 		}
 		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || bar.For <= 0 {
-			return err
+			return true, err
 		}
 		_, err = q.Suppress(e.Suppression(bar, row))
-		return err
+		return true, err
 	})
-	return recorded && err == nil, err
 }
 
 // Receive implements Receipts.
-func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (changed bool, err error) {
+func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
 	if err := store.CheckReceipt(status); err != nil {
 		return false, err
 	}
@@ -73,12 +73,12 @@ func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (c
 	if status == store.Undelivered {
 		statement = lostSQL
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	return writing(ctx, db, func(q Tx) (bool, error) {
 		args := Args{"id": id, "status": status}
-		if changed, err = q.change(receiveSQL, args); err != nil || !changed {
-			return err
+		changed, err := q.change(receiveSQL, args)
+		if err != nil || !changed {
+			return false, err
 		}
-		return q.execAll(args, statement)
+		return true, q.execAll(args, statement)
 	})
-	return changed && err == nil, err
 }

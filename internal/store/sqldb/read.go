@@ -37,10 +37,7 @@ WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = 
   AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
   AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`,
 		Args{"id": id, "drift": store.MaxDrift})
-	if err != nil {
-		return store.Verification{}, store.Send{}, time.Time{}, err
-	}
-	return w.Verification, w.Send, now, nil
+	return w.Verification, w.Send, now, err
 }
 
 // Sends implements Search.
@@ -55,7 +52,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 
 // Page is a page of sends, the newest first.
 func (db *DB) Page(ctx context.Context, filter store.Filter, query string, args []any) ([]store.Send, error) {
-	rows, err := readAll(ctx, db, SendFields, query, numbered(args))
+	rows, err := ReadAll(ctx, db, SendFields, query, Numbered(args))
 	if filter.After != nil {
 		slices.Reverse(rows)
 	}
@@ -67,7 +64,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	return readAll(ctx, db, SendFields, sendSQL+` WHERE s.id IN (@ids) AND s.id BETWEEN @first AND @last`,
+	return ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id IN (@ids) AND s.id BETWEEN @first AND @last`,
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
@@ -76,7 +73,7 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 || !store.Storable(ids...) {
 		return nil, now, err
 	}
-	all, err = readAll(ctx, db, withNow(&now, VerificationFields), `SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id IN (@ids)`,
+	all, err = ReadAll(ctx, db, withNow(&now, VerificationFields), `SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id IN (@ids)`,
 		Args{"ids": ids})
 	return all, now, err
 }
@@ -93,7 +90,7 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 		half := sendSQL + ` WHERE s.logged_at > (SELECT @now - @within) AND s.recipient IN (@recipients) AND `
 		statement = half + `s.number > 0 UNION ALL ` + half + `s.number = 0`
 	}
-	rows, err := readAll(ctx, db, SendFields, statement, Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, SendFields, statement, Args{"recipients": hs, "within": within})
 	return store.Latest(rows), err
 }
 
@@ -104,18 +101,14 @@ func (db *DB) Referenced(ctx context.Context, support string) ([]store.Send, err
 		return nil, nil
 	}
 	from, to := r.Between()
-	rows, err := readAll(ctx, db, SendFields, sendSQL+` WHERE s.id >= @from AND s.id < @to ORDER BY s.id LIMIT @most`,
+	rows, err := ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id >= @from AND s.id < @to ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
 	return r.For(rows), err
 }
 
 // Story implements Search.
-func (db *DB) Story(ctx context.Context, id uuid.UUID) (story store.Story, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		story, err = q.story(id)
-		return err
-	})
-	return story, err
+func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
+	return reading(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
@@ -190,7 +183,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 	})
 	for err == nil {
 		var page []store.Send
-		page, err = readAll(ctx, db, SendFields, sendSQL+`
+		page, err = ReadAll(ctx, db, SendFields, sendSQL+`
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at", 0)+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
 		for _, s := range page {

@@ -57,18 +57,12 @@ func extentFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
 }
 
-func idField(id *uuid.UUID) []any { return []any{id} }
-
 // Expire implements Expirer. Events of providers go by their own time as well as with their sends.
-func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
+func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error) {
 	if err := store.CheckAge(age, limit); err != nil {
-		return gone, err
+		return store.Expired{}, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
-		gone, err = q.expire(q.Now.Add(-(age + store.MaxLife).Truncate(time.Microsecond)), limit)
-		return err
-	})
-	return gone, err
+	return writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
 }
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
@@ -76,7 +70,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	if err := q.execAll(nil, q.Dialect.BeforeExpire...); err != nil {
 		return gone, err
 	}
-	ids, err := All(q, idField, expiringSQL, args)
+	ids, err := All(q, only[uuid.UUID], expiringSQL, args)
 	if err != nil {
 		return gone, err
 	}

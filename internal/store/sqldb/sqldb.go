@@ -153,20 +153,37 @@ func single[T any](q Tx, fields func(*T) []any, statement string, args Args) (x 
 	return rows[0], nil
 }
 
-// readAll is all in a read of its own.
-func readAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		rows, err = All(q, fields, statement, args)
+// reading is what f reads; zero with an error.
+func reading[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
+	return within(ctx, db.Read, f)
+}
+
+// writing is what f makes of one transaction; zero unless that was committed.
+func writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
+	return within(ctx, db.Write, f)
+}
+
+func within[T any](ctx context.Context, run func(context.Context, func(Tx) error) error, f func(q Tx) (T, error)) (T, error) {
+	var x, none T
+	err := run(ctx, func(q Tx) (err error) {
+		x, err = f(q)
 		return err
 	})
-	return rows, err
+	if err != nil {
+		return none, err
+	}
+	return x, nil
+}
+
+// ReadAll is All in a read of its own.
+func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) ([]T, error) {
+	return reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
 }
 
 // readSingle is single in a read of its own.
-func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (x T, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		x, err = single(q, fields, statement, args)
-		return err
-	})
-	return x, err
+func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
+	return reading(ctx, db, func(q Tx) (T, error) { return single(q, fields, statement, args) })
 }
+
+// only is the fields of a row of one column.
+func only[T any](x *T) []any { return []any{x} }

@@ -8,7 +8,38 @@ import (
 	"sendcode/internal/store"
 )
 
-// DomainFields are where a row of DomainsQuery is scanned to.
+// Stats implements Statistics.
+func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
+	q, err := q.Checked()
+	if err != nil {
+		return store.Stats{}, err
+	}
+	return reading(ctx, db, func(tx Tx) (store.Stats, error) { return tx.stats(q) })
+}
+
+func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
+	c, stretch := StatsConditions(q, *tx.Dialect), tx.Dialect.Stretch("s.logged_at", q)
+	if s.Tallies, err = All(tx, func(t *store.Tally) []any { return TallyFields(t, q) }, c.Tallies(stretch), Numbered(c.Args)); err != nil {
+		return s, err
+	}
+	if err = tx.measure(&s, q, c, stretch); err != nil {
+		return s, err
+	}
+	s.Undelivered, err = tx.Lost(q)
+	return s, err
+}
+
+// Domains implements Statistics.
+func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
+	q, err := q.Checked()
+	if err != nil {
+		return nil, err
+	}
+	query, args := domainsQuery(q, db.Dialect)
+	return ReadAll(ctx, db, DomainFields, query, Numbered(args))
+}
+
+// DomainFields are where a row of domains is scanned to.
 func DomainFields(d *store.DomainTally) []any {
 	return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected}
 }
@@ -16,8 +47,8 @@ func DomainFields(d *store.DomainTally) []any {
 // MaxDomains are those with the most failures.
 const MaxDomains = 10
 
-// DomainsQuery counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
-func DomainsQuery(q store.StatsQuery, d Dialect) (string, []any) {
+// domainsQuery counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
+func domainsQuery(q store.StatsQuery, d Dialect) (string, []any) {
 	c := StatsConditions(q, d)
 	return `
 WITH failed (domain, failed, rejected) AS (
@@ -40,19 +71,18 @@ func tookFields(s *store.Interval, q store.StatsQuery) []any {
 	return []any{StretchField{&s.At, q}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
-// AskMeasures has a database measure each stretch, and the whole's times; read reads the rows of a query.
-func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string,
-	read func(func(*store.Interval) []any, string) ([]store.Interval, error)) error {
+// measure has the database measure each stretch, and the whole's times.
+func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch string) error {
 	took := func(x *store.Interval) []any { return tookFields(x, q) }
-	by := map[time.Time]store.Measures{}
-	opened, err := read(func(x *store.Interval) []any { return ApprovalFields(x, q) }, c.Approvals(stretch))
+	by, args, span := map[time.Time]store.Measures{}, Numbered(c.Args), tx.Dialect.Span
+	opened, err := All(tx, func(x *store.Interval) []any { return ApprovalFields(x, q) }, c.Approvals(stretch), args)
 	if err != nil {
 		return err
 	}
 	for _, x := range opened {
 		by[x.At] = x.Measures
 	}
-	sent, err := read(took, c.tookBy(stretch, span))
+	sent, err := All(tx, took, c.tookBy(stretch, span), args)
 	if err != nil {
 		return err
 	}
@@ -61,7 +91,7 @@ func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span
 		m.Median, m.P95 = x.Median, x.P95
 		by[x.At] = m
 	}
-	sums, err := read(took, c.tookBy(whole, span))
+	sums, err := All(tx, took, c.tookBy(whole, span), args)
 	if err != nil {
 		return err
 	}
@@ -120,10 +150,11 @@ func (c Conditions) Tallies(stretch string) string {
 FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 }
 
-// Lost counts what carriers say was lost, among the failures of the time from $1 to $2.
-func (c Conditions) Lost(d Dialect) string {
-	return `SELECT count(*) FROM ` + d.Failures + c.Where() + ` AND f.status = 'undelivered' AND f.logged_at >= $1 AND f.logged_at < $2
- AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`
+// Lost counts what carriers say was lost, among the failures of the time.
+func (tx Tx) Lost(q store.StatsQuery) (int, error) {
+	c := StatsConditions(q, *tx.Dialect)
+	return single(tx, only[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
+ AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
 }
 
 // Approvals counts what first sends opened, and what of it was approved, in each stretch.
@@ -149,9 +180,9 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 	}
 	c := StatsConditions(q, db.Dialect)
 	c.Add("s.number = 1 AND " + column + " <> ''")
-	return readAll(ctx, db, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
+	return ReadAll(ctx, db, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
 		`SELECT `+column+`, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id`+c.Where()+`
-GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.arg(maxApprovals), numbered(c.Args))
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.arg(maxApprovals), Numbered(c.Args))
 }
 
 // TookIn selects the times of what was sent; span is each database's own word for one, in µs.

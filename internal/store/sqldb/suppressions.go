@@ -90,7 +90,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 			c.Add("(since, id) < (?, ?)", f.Before.At, f.Before.ID)
 		}
 		list, err = All(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions`+c.Where()+
-			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), numbered(c.Args))
+			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), Numbered(c.Args))
 		return err
 	})
 	return list, now, err
@@ -101,17 +101,14 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 	if l, act, err = l.Checked(act); err != nil {
 		return nil, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
-		lifted, err = All(q, suppressionFields, liftSQL,
+	lifted, err = writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
+		list, err := All(q, suppressionFields, liftSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
 		if err != nil || act == nil {
-			return err
+			return list, err
 		}
-		return q.addAct(store.LiftedAs(*act, lifted))
+		return list, q.addAct(store.LiftedAs(*act, list))
 	})
-	if err != nil {
-		return nil, err
-	}
 	slices.SortFunc(lifted, func(a, b store.Suppression) int { return store.ByTime(a.Mark(), b.Mark()) })
-	return lifted, nil
+	return lifted, err
 }

@@ -103,22 +103,17 @@ func (b sqlBook) Pause(p store.PrefixPause) error {
 const watchLock = 0x7761746368
 
 // PausePrefixes implements PrefixWatcher.
-func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) (started []store.PrefixPause, err error) {
+func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	return writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// A statement of its own: what follows sees what the last holder of the lock has written.
 		if err := q.lock(watchLock); err != nil {
-			return err
+			return nil, err
 		}
-		started, err = w.PausePrefixes(q.Now, sqlBook{q})
-		return err
+		return w.PausePrefixes(q.Now, sqlBook{q})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return started, nil
 }
 
 // PrefixPaused implements PrefixWatcher.
@@ -144,7 +139,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 			c.Add("(p.since, p.id) < (?, ?)", f.Before.At, f.Before.ID)
 		}
 		list, err = All(q, prefixPauseFields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
-			numbered(c.Args))
+			Numbered(c.Args))
 		return err
 	})
 	return list, now, err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"sendcode/internal/store"
@@ -16,6 +17,10 @@ var words = sqldb.Dialect{
 		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",
 		"of event": "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
 	},
+	Stretch: func(column string, q store.StatsQuery) string {
+		return fmt.Sprintf("(%s + %d) / %d", column, q.Offset.Microseconds(), q.Each.Microseconds())
+	},
+	Span:     "s.finished_at - s.logged_at",
 	Failures: "failures f CROSS JOIN sends s ON s.id = f.id",
 	At:       func(t time.Time) any { return sqldb.Micros(t) },
 	Since:    func(string, time.Duration) string { return "1 = 1" }, // there are no partitions

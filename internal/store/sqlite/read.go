@@ -30,12 +30,3 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 		return nil
 	})
 }
-
-func sqliteRows[T any](ctx context.Context, s *DB, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, store.Unavailable(sqliteCause(err))
-	}
-	list, err := sqldb.Collect(rows, fields)
-	return list, store.Unavailable(sqliteCause(err))
-}

@@ -203,3 +203,11 @@ func (s *DB) oneAnd(ctx context.Context, statement string, args func(now time.Ti
 
 // EnsurePartitions implements PartitionMaker: a file has it.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
+
+// CountHours implements HourCounter.
+func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
+	if err := store.CheckAge(age, limit); err != nil {
+		return 0, err
+	}
+	return 0, s.write(ctx, func(context.Context, *sql.Tx, time.Time) error { return nil })
+}
