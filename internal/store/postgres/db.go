@@ -84,18 +84,18 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 }
 
 // Reading implements engine.
-func (p *DB) Reading(ctx context.Context, f func(sqldb.Conn, time.Time) error) error {
-	return p.read(ctx, func(c *pgxpool.Conn) error { return f(pgConn{ctx, c}, time.Time{}) })
+func (p *DB) Reading(ctx context.Context, f func(sqldb.Tx) error) error {
+	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect}) })
 }
 
 // Writing implements engine. The begin and the clock are one round trip.
-func (p *DB) Writing(ctx context.Context, f func(sqldb.Conn, time.Time) error) error {
+func (p *DB) Writing(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
 		now, err := p.begin(ctx, c)
 		if err != nil {
 			return err
 		}
-		if err := f(pgConn{ctx, c}, now); err != nil {
+		if err := f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect, Now: now}); err != nil {
 			_, _ = c.Exec(context.WithoutCancel(ctx), "ROLLBACK")
 			return err
 		}

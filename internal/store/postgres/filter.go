@@ -133,9 +133,7 @@ func (f postgresFilter) rareQuery(column, value string) (string, []any) {
 // kindsOnly adds the conditions on what a row is of, in words of use to no index.
 func (f postgresFilter) kindsOnly(c *sqldb.Conditions) {
 	c.Kind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
-	if f.Provider != "" {
-		c.Add("(s.provider = ?) IS TRUE", f.Provider)
-	}
+	sqldb.AddSome(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
 // minuteQuery is the same as query, for Postgres: minute by minute of those in which sends were logged that have a value in a field.
@@ -153,9 +151,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	if !f.From.IsZero() {
 		minutes.Add("m.minute > ?", f.From.Add(-time.Minute))
 	}
-	if !f.To.IsZero() {
-		minutes.Add("m.minute < ?", f.To)
-	}
+	sqldb.AddSome(&minutes, "m.minute < ?", f.To)
 	c := f.ConditionsAfter(minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSince("m.minute"))

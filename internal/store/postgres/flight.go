@@ -13,16 +13,6 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// one runs a statement that changes at most one row, and says whether it did.
-func (p *DB) one(ctx context.Context, statement string, args ...any) (changed bool, err error) {
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		tag, err := conn.Exec(ctx, p.sql(statement), args...)
-		changed = err == nil && tag.RowsAffected() > 0
-		return err
-	})
-	return changed, err
-}
-
 // Renew implements Outbox.
 func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	if err := store.CheckLease(lease, 1); err != nil {
@@ -35,12 +25,16 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
 	}
-	_, err := p.one(ctx, `
+	return p.change(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, p.sql(renewSQL), lease.Microseconds(), ids, attempts)
+		return err
+	})
+}
+
+const renewSQL = `
 UPDATE flights f SET due_at = {{now}} + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
-WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`, lease.Microseconds(), ids, attempts)
-	return err
-}
+WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
 // takeOverSQL begins with the flights, as all that changes them does. SKIP LOCKED: what another replica takes at this moment is its own,
 // and what is being finished is no longer due. The first to expire of the 10,000 that are due longest have their turn: however many
@@ -170,10 +164,4 @@ func scanned[T any](fields func(*T) []any) pgx.RowToFunc[T] {
 		err = row.Scan(fields(&x)...)
 		return x, err
 	}
-}
-
-// Refunded implements Outbox.
-func (p *DB) Refunded(ctx context.Context, held store.Held) error {
-	_, err := p.one(ctx, sqldb.RefundedSQL, held.ID, held.Attempt)
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store/sqldb"
@@ -46,6 +47,14 @@ var rights = map[string]string{
 // works are the functions that the role may have work for it as the owner (migrations/postgres/00001_schema.sql).
 var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
+// ownTablesSQL tells the present schema, and the tables that this program's migrations made in it, as far as can be told: the owner's.
+// Rights to a partition are those to its table.
+const ownTablesSQL = `
+SELECT current_schema(), ARRAY(
+    SELECT c.relname::text FROM pg_catalog.pg_class c
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+      AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname)`
+
 const otherRights = "SELECT, INSERT, UPDATE, DELETE"
 
 // isRole says whether a connection logs in as the role that the service works as.
@@ -72,11 +81,8 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	var schema string
-	if err := tx.QueryRowContext(ctx, `SELECT current_schema()`).Scan(&schema); err != nil {
-		return err
-	}
-	tables, err := ownTables(ctx, tx)
-	if err != nil {
+	var tables []string
+	if err := tx.QueryRowContext(ctx, ownTablesSQL).Scan(&schema, pgtype.NewMap().SQLScanner(&tables)); err != nil {
 		return err
 	}
 	to := pgx.Identifier{role}.Sanitize()
@@ -98,19 +104,6 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 		}
 	}
 	return tx.Commit()
-}
-
-// ownTables are those that this program's migrations made, as far as can be told: the owner's in the present schema. Rights to a
-// partition are those to its table.
-func ownTables(ctx context.Context, tx *sql.Tx) ([]string, error) {
-	rows, err := tx.QueryContext(ctx, `
-SELECT c.relname FROM pg_catalog.pg_class c
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-  AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname`)
-	if err != nil {
-		return nil, err
-	}
-	return sqldb.Collect(rows, func(name *string) []any { return []any{name} })
 }
 
 // makeRole makes the role where there is none, and the owner a member of it, so that a service with the owner's URL can

@@ -24,7 +24,7 @@ FROM acts a LEFT JOIN act_people p ON p.act = a.id`
 
 func actFields(a *store.AuditEntry) []any {
 	return []any{
-		&a.ID, TimeField{&a.At}, &a.Who, &a.Role, &a.Network, &a.What, &a.App, &a.Channel, &a.Purpose, maybeHashField{&a.Recipient}, &a.To,
+		&a.ID, TimeField{&a.At}, &a.Who, &a.Role, &a.Network, &a.What, &a.App, &a.Channel, &a.Purpose, hashField{&a.Recipient}, &a.To,
 		&a.Target, &a.Reason, &a.Outcome, &a.Detail, maybeIDField{&a.Ends},
 	}
 }
@@ -65,17 +65,11 @@ func (db *DB) AuditEntries(ctx context.Context, filter store.AuditFilter) ([]sto
 		return nil, err
 	}
 	var c Conditions
-	if f.Who != "" {
-		c.Add("a.who = ?", f.Who)
-	}
-	if f.What != "" {
-		c.Add("a.what = ?", f.What)
-	}
+	AddSome(&c, "a.who = ?", f.Who)
+	AddSome(&c, "a.what = ?", f.What)
 	if f.Recipient != nil {
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
-	if f.Before != nil {
-		c.Add("(a.at, a.id) < (?, ?)", f.Before.At, f.Before.ID)
-	}
+	c.Before("a.at, a.id", f.Before)
 	return ReadAll(ctx, db, actFields, actSQL+c.Where()+fmt.Sprintf(" ORDER BY a.at DESC, a.id DESC LIMIT %d", f.Limit), Numbered(c.Args))
 }

@@ -77,7 +77,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	if now, idle := db.idle(ctx, shares); idle {
 		return nil, now, nil
 	}
-	events, err = writing(ctx, db, func(q Tx) ([]store.AppEvent, error) {
+	events, err = Writing(ctx, db, func(q Tx) ([]store.AppEvent, error) {
 		if now = q.Now; len(shares) == 0 {
 			return nil, nil
 		}
@@ -110,9 +110,8 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		return nil, err
 	}
 	var c Conditions
-	if f.App != "" {
-		c.Add("e.app = ?", f.App)
-	}
+	AddSome(&c, "e.app = ?", f.App)
+	AddSome(&c, "e.id < ?", f.Before)
 	switch f.State {
 	case "":
 	case store.EventGivenUp:
@@ -121,9 +120,6 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		c.Add("e.due_at IS NOT NULL")
 	default:
 		c.Add("e.state = ?", f.State)
-	}
-	if f.Before != uuid.Nil {
-		c.Add("e.id < ?", f.Before)
 	}
 	return ReadAll(ctx, db, appEventFields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
 }

@@ -116,12 +116,15 @@ func AppendInstant(buf []byte, t time.Time) []byte {
 	return AppendBigint(buf, t.UnixMicro()-from)
 }
 
+// AppendID writes a UUID.
+func AppendID(buf []byte, id uuid.UUID) []byte { return append(buf, id[:]...) }
+
 // AppendMaybeID writes a UUID; the nil UUID is NULL.
 func AppendMaybeID(buf []byte, id uuid.UUID) []byte {
 	if id == uuid.Nil {
 		return nil
 	}
-	return append(buf, id[:]...)
+	return AppendID(buf, id)
 }
 
 // RegisterArrays has a connection take Arrays as parameters.

@@ -52,7 +52,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	}
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitFor}},
-		&Step{Statement: inquireSQL, Each: into(&list, awaitedFields), Args: Args{
+		&Step{Statement: inquireSQL, Each: Into(&list, awaitedFields), Args: Args{
 			"first": store.FirstPause, "last": store.LastPause, "doublings": store.Doublings, "limit": limit,
 		}})
 	if err != nil {

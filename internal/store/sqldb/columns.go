@@ -75,14 +75,14 @@ func columnOf[T any](f reflect.StructField, null bool) column[T] {
 	case reflect.TypeFor[[]string]():
 		return namesColumn(at[T, []string](f))
 	case reflect.TypeFor[int]():
-		return numberColumn(at[T, int](f))
+		return valueColumn(at[T, int](f), "integer", Integer, AppendInteger)
 	case reflect.TypeFor[bool]():
-		return flagColumn(at[T, bool](f))
+		return valueColumn(at[T, bool](f), "boolean", Flag, AppendFlag)
 	case reflect.TypeFor[uuid.UUID]():
 		if null {
 			return maybeIDColumn(at[T, uuid.UUID](f))
 		}
-		return idColumn(at[T, uuid.UUID](f))
+		return valueColumn(at[T, uuid.UUID](f), "uuid", UUID, AppendID)
 	}
 	return textColumn[T](f)
 }
@@ -184,21 +184,13 @@ func textColumn[T any](f reflect.StructField) column[T] {
 	}
 }
 
-func numberColumn[T any](of func(*T) *int) column[T] {
+// valueColumn is of a type that is read, and given to SQLite, as it is.
+func valueColumn[T, F any](of func(*T) *F, kind string, element Element, write Write[F]) column[T] {
 	return column[T]{
-		kind: "integer",
+		kind: kind,
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
-		many: func(buf []byte, x *T) []byte { return AppendInteger(buf, *of(x)) }, of: Integer,
-	}
-}
-
-func flagColumn[T any](of func(*T) *bool) column[T] {
-	return column[T]{
-		kind: "boolean",
-		to:   func(x *T) any { return of(x) },
-		one:  func(x *T) any { return *of(x) },
-		many: func(buf []byte, x *T) []byte { return AppendFlag(buf, *of(x)) }, of: Flag,
+		many: func(buf []byte, x *T) []byte { return write(buf, *of(x)) }, of: element,
 	}
 }
 
@@ -262,15 +254,6 @@ func nonNil(b []byte) []byte {
 		return []byte{}
 	}
 	return b
-}
-
-func idColumn[T any](of func(*T) *uuid.UUID) column[T] {
-	return column[T]{
-		kind: "uuid",
-		to:   func(x *T) any { return of(x) },
-		one:  func(x *T) any { return *of(x) },
-		many: func(buf []byte, x *T) []byte { return append(buf, of(x)[:]...) }, of: UUID,
-	}
 }
 
 // maybeIDColumn is an ID; NULL is the nil UUID.

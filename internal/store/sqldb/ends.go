@@ -25,7 +25,7 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool
 	case tell.Type == "":
 		return db.one(ctx, endSQL("approved_at"), Args{"id": id})
 	}
-	return writing(ctx, db, func(q Tx) (bool, error) {
+	return Writing(ctx, db, func(q Tx) (bool, error) {
 		ok, err := q.change(endSQL("approved_at"), Args{"id": id})
 		if err != nil || !ok {
 			return false, err
@@ -60,7 +60,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 	if err != nil || !store.Storable(id) {
 		return false, err
 	}
-	return writing(ctx, db, func(q Tx) (bool, error) {
+	return Writing(ctx, db, func(q Tx) (bool, error) {
 		ok, err := q.change(endSQL("canceled_at"), Args{"id": id})
 		if err != nil {
 			return false, err

@@ -125,7 +125,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 
 // Forget implements Eraser. Replicas may do it at once: each person is one's alone.
 func (db *DB) Forget(ctx context.Context) (int, error) {
-	return writing(ctx, db, func(q Tx) (int, error) {
+	return Writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.execAll(nil, db.Dialect.BeforeForget...); err != nil {
 			return 0, err
 		}

@@ -64,7 +64,7 @@ func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement
 	if err != nil {
 		return false, err
 	}
-	return writing(ctx, db, func(q Tx) (bool, error) {
+	return Writing(ctx, db, func(q Tx) (bool, error) {
 		changed, err := q.change(statement, args)
 		if err != nil || !changed {
 			return false, err

@@ -85,13 +85,13 @@ func (f namesField) Scan(src any) error {
 	return nil
 }
 
-// hashField reads the 16 bytes of a recipient's hash.
+// hashField reads the 16 bytes of a recipient's hash; zero of several recipients together, and of none.
 type hashField struct{ to *recipient.Hash }
 
 // Scan implements sql.Scanner.
 func (f hashField) Scan(src any) error {
 	x, ok := src.([]byte)
-	if ok && len(x) == 0 { // of several recipients together
+	if len(x) == 0 && (ok || src == nil) {
 		*f.to = recipient.Hash{}
 		return nil
 	}
@@ -113,18 +113,6 @@ func (f keyField) Scan(src any) error {
 	}
 	*f.to = [32]byte(x)
 	return nil
-}
-
-// maybeHashField is hashField where there may be none.
-type maybeHashField struct{ to *recipient.Hash }
-
-// Scan implements sql.Scanner.
-func (f maybeHashField) Scan(src any) error {
-	if b, ok := src.([]byte); src == nil || ok && b == nil {
-		*f.to = recipient.Hash{}
-		return nil
-	}
-	return hashField(f).Scan(src)
 }
 
 // maybeIDField reads a UUID where there may be none.

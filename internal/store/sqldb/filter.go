@@ -23,6 +23,21 @@ func (c *Conditions) Add(text string, args ...any) {
 	c.texts = append(c.texts, text)
 }
 
+// AddSome is Add of a condition on one value, where there is one.
+func AddSome[T comparable](c *Conditions, text string, value T) {
+	var none T
+	if value != none {
+		c.Add(text, value)
+	}
+}
+
+// Before adds that a row lies before a mark in its list, where there is one; at is its instant's column and its ID's.
+func (c *Conditions) Before(columns string, mark *store.Mark) {
+	if mark != nil {
+		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
+	}
+}
+
 // arg is the number of a new parameter.
 func (c *Conditions) arg(value any) string {
 	c.Args = append(c.Args, value)
@@ -34,11 +49,9 @@ const OfSends = "s.%s = ?"
 
 // Kind adds a condition for each of them that is not empty: the text, where %s is the column's name.
 func (c *Conditions) Kind(text, app string, ch recipient.Channel, purpose string) {
-	for _, k := range []struct{ column, value string }{{"app", app}, {"channel", string(ch)}, {"purpose", purpose}} {
-		if k.value != "" {
-			c.Add(fmt.Sprintf(text, k.column), k.value)
-		}
-	}
+	AddSome(c, fmt.Sprintf(text, "app"), app)
+	AddSome(c, fmt.Sprintf(text, "channel"), ch)
+	AddSome(c, fmt.Sprintf(text, "purpose"), purpose)
 }
 
 // Where is the WHERE clause of the conditions.
@@ -73,21 +86,11 @@ func (f SendFilter) ConditionsAfter(args []any) Conditions {
 	if f.Recipient != nil {
 		c.Add("s.recipient = ?", f.Recipient[:])
 	}
-	if f.BlockedBy != "" {
-		c.Add("s.blocked_by = ? AND s.number = 0", f.BlockedBy)
-	}
-	if f.Reference != "" {
-		c.Add("s.reference = ? AND s.reference <> ''", f.Reference)
-	}
-	if f.Country != "" {
-		c.Add("s.country = ? AND s.country <> ''", f.Country)
-	}
-	if f.Domain != "" {
-		c.Add("s.domain = ? AND s.domain <> ''", f.Domain)
-	}
-	if f.Network != "" {
-		c.Add("s.ip = ?", f.Network)
-	}
+	AddSome(&c, "s.blocked_by = ? AND s.number = 0", f.BlockedBy)
+	AddSome(&c, "s.reference = ? AND s.reference <> ''", f.Reference)
+	AddSome(&c, "s.country = ? AND s.country <> ''", f.Country)
+	AddSome(&c, "s.domain = ? AND s.domain <> ''", f.Domain)
+	AddSome(&c, "s.ip = ?", f.Network)
 	if f.Outcome != "" {
 		c.Add("s.number > 0 AND EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
 	}
@@ -119,18 +122,18 @@ func (f SendFilter) Between(c *Conditions, d Dialect, sought bool) {
 		c.Add(text, args...)
 	}
 	if !f.From.IsZero() {
-		add("s.logged_at >= ?", d.At(f.From))
+		add("s.logged_at >= ?", f.From)
 	}
 	c.logged(d, f.From, f.To)
 	if !f.To.IsZero() {
-		add("s.logged_at < ?", d.At(f.To))
+		add("s.logged_at < ?", f.To)
 	}
 	if f.Before != nil {
-		add("(s.logged_at, s.id) < (?, ?)", d.At(f.Before.At), f.Before.ID)
+		add("(s.logged_at, s.id) < (?, ?)", f.Before.At, f.Before.ID)
 		c.logged(d, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
-		add("(s.logged_at, s.id) > (?, ?)", d.At(f.After.At), f.After.ID)
+		add("(s.logged_at, s.id) > (?, ?)", f.After.At, f.After.ID)
 		c.logged(d, f.After.At, time.Time{})
 	}
 }
@@ -155,9 +158,7 @@ func (f SendFilter) Astray() bool {
 func (f SendFilter) Query(d Dialect) (string, []any) {
 	c := f.Conditions()
 	c.Kind(OfSends, f.App, f.Channel, f.Purpose)
-	if f.Provider != "" {
-		c.Add("s.provider = ?", f.Provider)
-	}
+	AddSome(&c, "s.provider = ?", f.Provider)
 	if f.Astray() {
 		return f.failureQuery(d, c)
 	}
@@ -185,25 +186,15 @@ func (f SendFilter) recipientQuery(table string, c Conditions) string {
 // failureQuery reads the failures in their order, and looks each send up: that has the last word.
 func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 	c.Add("f.status = ?", string(f.Status))
-	if f.App != "" {
-		c.Add("f.app = ?", f.App)
-	}
-	if f.Channel != "" {
-		c.Add("f.channel = ?", string(f.Channel))
-	}
-	if !f.From.IsZero() {
-		c.Add("f.logged_at >= ?", d.At(f.From))
-	}
-	if !f.To.IsZero() {
-		c.Add("f.logged_at < ?", d.At(f.To))
-	}
+	AddSome(&c, "f.app = ?", f.App)
+	AddSome(&c, "f.channel = ?", f.Channel)
+	AddSome(&c, "f.logged_at >= ?", f.From)
+	AddSome(&c, "f.logged_at < ?", f.To)
+	c.Before("f.logged_at, f.id", f.Before)
 	order := " DESC"
-	if f.Before != nil {
-		c.Add("(f.logged_at, f.id) < (?, ?)", d.At(f.Before.At), f.Before.ID)
-	}
 	if f.After != nil {
 		order = " ASC"
-		c.Add("(f.logged_at, f.id) > (?, ?)", d.At(f.After.At), f.After.ID)
+		c.Add("(f.logged_at, f.id) > (?, ?)", f.After.At, f.After.ID)
 	}
 	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.Failures,
 		c.Where(), order, f.Limit), c.Args

@@ -13,7 +13,8 @@ import (
 // FailureReasons are those of a failure that counts, in SQL.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-func pastFields(p *gate.CountedSend) []any {
+// PastFields are where a row of a bucket's history is scanned to.
+func PastFields(p *gate.CountedSend) []any {
 	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
 }
 
@@ -52,7 +53,7 @@ func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duratio
 	if err := b.Check(); err != nil {
 		return nil, time.Time{}, err
 	}
-	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, `
+	rows, now, err := readSince(ctx, db, within+gate.MaxStale, PastFields, `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE `+ofRecipient+` AND (s.counts = {{true}}) IS TRUE AND `+db.Dialect.Since("@after", 0),
 		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})

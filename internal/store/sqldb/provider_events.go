@@ -44,7 +44,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, ba
 	if err != nil {
 		return false, err
 	}
-	return writing(ctx, db, func(q Tx) (bool, error) {
+	return Writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := single(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
   AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
 		if err != nil {
@@ -73,7 +73,7 @@ func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (b
 	if status == store.Undelivered {
 		statement = lostSQL
 	}
-	return writing(ctx, db, func(q Tx) (bool, error) {
+	return Writing(ctx, db, func(q Tx) (bool, error) {
 		args := Args{"id": id, "status": status}
 		changed, err := q.change(receiveSQL, args)
 		if err != nil || !changed {

@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -108,7 +107,7 @@ func (db *DB) Referenced(ctx context.Context, support string) ([]store.Send, err
 
 // Story implements Search.
 func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
-	return reading(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
+	return Reading(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
@@ -209,25 +208,14 @@ func counting(s store.Send, clock string) store.CountedSend {
 	return c
 }
 
-// RefundedSQL is the same in both databases.
-const RefundedSQL = `DELETE FROM refunds WHERE id = $1 AND attempt = $2`
+// Refunded implements Outbox.
+func (db *DB) Refunded(ctx context.Context, held store.Held) error {
+	_, err := db.one(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, Args{"id": held.ID, "attempt": held.Attempt})
+	return err
+}
 
 // AddRefusalSQL adds a refusal to the row that has its ID; a row that was a send is not touched.
 const AddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > sends.recipients THEN excluded.recipients ELSE sends.recipients END
 WHERE sends.status = 'refused'`
-
-// Collect reads all rows and closes them.
-func Collect[T any](rows *sql.Rows, fields func(*T) []any) ([]T, error) {
-	defer rows.Close()
-	var list []T
-	for rows.Next() {
-		var x T
-		if err := rows.Scan(fields(&x)...); err != nil {
-			return nil, err
-		}
-		list = append(list, x)
-	}
-	return list, rows.Err()
-}

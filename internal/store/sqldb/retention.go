@@ -62,7 +62,7 @@ func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.E
 	if err := store.CheckAge(age, limit); err != nil {
 		return store.Expired{}, err
 	}
-	return writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
+	return Writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
 }
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {

@@ -18,12 +18,11 @@ type DB struct {
 
 // engine runs statements in one database. It maps errors to the store's own.
 type engine interface {
-	// reading runs f with a connection that only reads. It may run f twice. now is the instant of @now where the dialect has no
-	// expression for it.
-	Reading(ctx context.Context, f func(c Conn, now time.Time) error) error
-	// writing runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
-	Writing(ctx context.Context, f func(c Conn, now time.Time) error) error
-	// running runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
+	// Reading runs f with a connection that only reads. It may run f twice.
+	Reading(ctx context.Context, f func(q Tx) error) error
+	// Writing runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
+	Writing(ctx context.Context, f func(q Tx) error) error
+	// Running runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
 	Running(ctx context.Context, steps []*Step) error
 }
 
@@ -39,17 +38,17 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn    Conn
 	Dialect *Dialect
-	Now     time.Time // on the log's clock, when the transaction began; of a read clock tells it
+	Now     time.Time // on the log's clock, when the transaction began; of a read Clock tells it
 }
 
 // Read runs what only reads.
 func (db *DB) Read(ctx context.Context, f func(q Tx) error) error {
-	return db.Engine.Reading(ctx, func(c Conn, now time.Time) error { return f(Tx{c, &db.Dialect, now}) })
+	return db.Engine.Reading(ctx, f)
 }
 
 // Write runs f in one transaction.
 func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
-	return db.Engine.Writing(ctx, func(c Conn, now time.Time) error { return f(Tx{c, &db.Dialect, now}) })
+	return db.Engine.Writing(ctx, f)
 }
 
 // Step is a statement that is known before the one ahead of it has run.
@@ -121,8 +120,8 @@ func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) 
 	return now, nil
 }
 
-// into appends each row to a list.
-func into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
+// Into appends each row to a list.
+func Into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 	return func(read Scan) error {
 		var x T
 		if err := read(fields(&x)...); err != nil {
@@ -135,7 +134,7 @@ func into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 
 // All reads all rows.
 func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
-	if _, err = q.Run(statement, args, into(&rows, fields)); err != nil {
+	if _, err = q.Run(statement, args, Into(&rows, fields)); err != nil {
 		return nil, err
 	}
 	return rows, nil
@@ -153,13 +152,13 @@ func single[T any](q Tx, fields func(*T) []any, statement string, args Args) (x 
 	return rows[0], nil
 }
 
-// reading is what f reads; zero with an error.
-func reading[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
+// Reading is what f reads; zero with an error.
+func Reading[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
 	return within(ctx, db.Read, f)
 }
 
-// writing is what f makes of one transaction; zero unless that was committed.
-func writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
+// Writing is what f makes of one transaction; zero unless that was committed.
+func Writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
 	return within(ctx, db.Write, f)
 }
 
@@ -177,12 +176,12 @@ func within[T any](ctx context.Context, run func(context.Context, func(Tx) error
 
 // ReadAll is All in a read of its own.
 func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) ([]T, error) {
-	return reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
+	return Reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
 }
 
 // readSingle is single in a read of its own.
 func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
-	return reading(ctx, db, func(q Tx) (T, error) { return single(q, fields, statement, args) })
+	return Reading(ctx, db, func(q Tx) (T, error) { return single(q, fields, statement, args) })
 }
 
 // only is the fields of a row of one column.

@@ -14,7 +14,7 @@ func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error
 	if err != nil {
 		return store.Stats{}, err
 	}
-	return reading(ctx, db, func(tx Tx) (store.Stats, error) { return tx.stats(q) })
+	return Reading(ctx, db, func(tx Tx) (store.Stats, error) { return tx.stats(q) })
 }
 
 func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
@@ -137,7 +137,7 @@ func StatsConditions(q store.StatsQuery, d Dialect) Conditions {
 // StatsConditionsAfter are the same in a statement that has these parameters already.
 func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions {
 	c := Conditions{Args: args}
-	c.Add("s.logged_at >= ? AND s.logged_at < ?", d.At(q.From), d.At(q.To))
+	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
 	c.logged(d, q.From, q.To)
 	c.Kind(OfSends, q.App, q.Channel, q.Purpose)
 	return c

@@ -86,9 +86,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 		if f.Recipient != nil {
 			c.Add("recipient = ?", *f.Recipient)
 		}
-		if f.Before != nil {
-			c.Add("(since, id) < (?, ?)", f.Before.At, f.Before.ID)
-		}
+		c.Before("since, id", f.Before)
 		list, err = All(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions`+c.Where()+
 			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), Numbered(c.Args))
 		return err
@@ -101,7 +99,7 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 	if l, act, err = l.Checked(act); err != nil {
 		return nil, err
 	}
-	lifted, err = writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
+	lifted, err = Writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
 		list, err := All(q, suppressionFields, liftSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
 		if err != nil || act == nil {

@@ -107,7 +107,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
-	return writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
+	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// A statement of its own: what follows sees what the last holder of the lock has written.
 		if err := q.lock(watchLock); err != nil {
 			return nil, err
@@ -135,9 +135,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 		if f.Active {
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
 		}
-		if f.Before != nil {
-			c.Add("(p.since, p.id) < (?, ?)", f.Before.At, f.Before.ID)
-		}
+		c.Before("p.since, p.id", f.Before)
 		list, err = All(q, prefixPauseFields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
 			Numbered(c.Args))
 		return err

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"strings"
 	"time"
@@ -15,25 +14,18 @@ import (
 )
 
 // Begin implements Outbox.
-func (s *DB) Begin(ctx context.Context, intent store.Intent) (begun store.Begun, err error) {
+func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	in, err := store.Checked(intent)
 	if err != nil {
 		return store.Begun{}, err
 	}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		begun, err = sqliteBegin(ctx, tx, in, now)
-		return err
-	})
-	if err != nil {
-		return store.Begun{}, err
-	}
-	return begun, nil
+	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
 }
 
-func sqliteBegin(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) (store.Begun, error) {
-	earlier, err := sqliteSend(ctx, tx, in.Send.ID)
+func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
+	earlier, err := sendOf(q, in.Send.ID)
 	if err == nil {
-		v, err := sqliteVerification(ctx, tx, earlier.VerificationID)
+		v, err := verificationOf(q, earlier.VerificationID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return store.Begun{}, err
 		}
@@ -42,132 +34,151 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time
 	if !errors.Is(err, store.ErrNotFound) {
 		return store.Begun{}, err
 	}
-	if err := store.Drifted(in.Send.ID, now); err != nil {
+	if err := store.Drifted(in.Send.ID, q.Now); err != nil {
 		return store.Begun{}, err
 	}
-	has, err := sqliteSeen(ctx, tx, in, now)
+	has, err := seen(q, in)
 	if err != nil {
 		return store.Begun{}, err
 	}
-	r := gate.Decide(in, now, has)
+	r := gate.Decide(in, q.Now, has)
 	if !r.Admitted {
 		return r.Begun, nil
 	}
-	return r.Begun, sqliteWrite(ctx, tx, r)
+	return r.Begun, admit(q, r)
 }
 
-// sqliteSeen reads what decides an intent.
-func sqliteSeen(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) (has gate.Facts, err error) {
-	if has.Past, err = sqlitePast(ctx, tx, in, now); err != nil {
+// seen reads what decides an intent.
+func seen(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
+	if has.Past, err = past(q, in); err != nil {
 		return has, err
 	}
-	if has.Rejections, err = sqliteRejected(ctx, tx, in.Send, now, in.Rejections.Window); err != nil {
+	rejected := sqldb.RejectedArgs(in.Send.App, in.Send.Channel, in.Send.Recipient)
+	rejected["after"] = q.Now.Add(-in.Rejections.Window.Truncate(time.Microsecond))
+	if has.Rejections, err = sqldb.All(q, sqldb.RejectionFields, sqldb.RejectedSQL, rejected); err != nil {
 		return has, err
 	}
-	if has.Candidates, err = sqliteCandidates(ctx, tx, in, now); err != nil {
+	if has.Candidates, err = candidates(q, in); err != nil {
 		return has, err
 	}
-	if has.Tried, err = sqliteTx(ctx, tx, now).AllTried(in.Verification, now); err != nil {
+	if has.Tried, err = q.AllTried(in.Verification, q.Now); err != nil {
 		return has, err
 	}
-	has.Suppression, err = sqliteSuppressing(ctx, tx, in, now)
+	has.Suppression, err = suppressing(q, in)
 	return has, err
 }
 
-// sqliteWrite writes what was admitted.
-func sqliteWrite(ctx context.Context, tx *sql.Tx, r gate.Decision) (err error) {
+// admit writes what was admitted.
+func admit(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
-		_, err = tx.ExecContext(ctx, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
+		_, err = change(q, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
 	} else {
-		_, err = tx.ExecContext(ctx, insertVerification, sqldb.VerificationTable.Values(sqldb.AsSend, &r.Verification)...)
+		_, err = change(q, insertVerification, sqldb.VerificationTable.Values(sqldb.AsSend, &r.Verification)...)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, insertSend, sqldb.SendTable.Values(sqldb.AsSend, &r.Send)...); err != nil {
+	if _, err := change(q, insertSend, sqldb.SendTable.Values(sqldb.AsSend, &r.Send)...); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at)
-  VALUES ($1, $2, 1, 0, $3, $4)`, r.Send.ID, sqldb.Micros(r.Send.DueAt), r.Send.Channel, sqldb.Micros(r.Verification.ExpiresAt))
+	_, err = change(q, `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) VALUES ($1, $2, 1, 0, $3, $4)`,
+		r.Send.ID, r.Send.DueAt.UnixMicro(), r.Send.Channel, r.Verification.ExpiresAt.UnixMicro())
 	return err
 }
 
 var (
 	insertVerification = sqldb.VerificationTable.InsertOne(sqldb.AsSend)
 	insertSend         = sqldb.SendTable.InsertOne(sqldb.AsSend)
+	insertRefusal      = sqldb.SendTable.InsertOne(sqldb.AsBlock) + sqldb.AddRefusalSQL
 )
 
-// sqlitePast reads the sends of the intent's bucket that may count, the newest first.
-func sqlitePast(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) ([]gate.CountedSend, error) {
+// past reads the sends of the intent's bucket that may count, the newest first.
+func past(q sqldb.Tx, in store.Intent) ([]gate.CountedSend, error) {
 	if len(in.Rules) == 0 {
 		return nil, nil
 	}
 	s := in.Send
-	args := []any{s.Recipient[:], sqldb.Micros(now.Add(-gate.ReachOf(in))), s.App, s.Channel}
+	args := []any{s.Recipient[:], q.Now.Add(-gate.ReachOf(in)).UnixMicro(), s.App, s.Channel}
 	for _, p := range in.Purposes {
 		args = append(args, p)
 	}
-	rows, err := tx.QueryContext(ctx, sqlitePastSQL+`(?`+strings.Repeat(", ?", len(in.Purposes)-1)+`) ORDER BY s.logged_at DESC`, args...)
-	if err != nil {
-		return nil, err
-	}
-	return sqldb.Collect(rows, func(p *gate.CountedSend) []any {
-		return []any{&p.ID, &p.Clock, sqldb.TimeField{To: &p.TakenAt}, sqldb.TimeField{To: &p.LoggedAt}}
-	})
+	return rows(q, sqldb.PastFields, pastSQL+`(?`+strings.Repeat(", ?", len(in.Purposes)-1)+`) ORDER BY s.logged_at DESC`, args...)
 }
 
-const sqlitePastSQL = `SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+const pastSQL = `SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.counts = 1 AND s.app = ? AND s.channel = ? AND s.purpose IN `
 
-// sqliteCandidates are the verifications that the intent may join; joinable decides.
-func sqliteCandidates(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) ([]store.Verification, error) {
-	s, query := in.Send, `SELECT `+sqldb.VerificationColumns+` FROM verifications v WHERE v.id = ?`
-	args := []any{in.Join}
+// candidates are the verifications that the intent may join; the gate decides.
+func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
+	s := in.Send
 	switch {
 	case in.Join != "":
+		return rows(q, sqldb.VerificationFields, verificationSQL, in.Join)
 	case in.Verification.Holder != "":
-		query, args = sqliteHeldSQL, []any{s.Recipient[:], sqldb.Micros(now.Add(-gate.MaxStale)), s.App, s.Channel, s.Purpose}
-	default:
-		return nil, nil
+		return rows(q, sqldb.VerificationFields, heldSQL, s.Recipient[:], q.Now.Add(-gate.MaxStale).UnixMicro(), s.App, s.Channel, s.Purpose)
 	}
-	rows, err := tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return sqldb.Collect(rows, sqldb.VerificationFields)
+	return nil, nil
 }
 
-// sqliteHeldSQL finds the verifications of a recipient by its sends of the time that one may live.
-var sqliteHeldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
+var verificationSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ?`
+
+// heldSQL finds the verifications of a recipient by its sends of the time that one may live.
+var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
     SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ?
       AND s.purpose = ?)`
 
-// queryer is what both a transaction and the readers do.
-type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+// suppressing is the suppression that an intent meets, the one that lasts longest; Nil: none.
+func suppressing(q sqldb.Tx, in store.Intent) (uuid.UUID, error) {
+	id, err := first(q, func(id *uuid.UUID) []any { return []any{id} }, `
+SELECT id FROM suppressions
+WHERE lifted_at IS NULL AND address = $1 AND channel = $2 AND until > $3 AND app IN ('', $4) ORDER BY until DESC, id DESC LIMIT 1`,
+		in.Address[:], in.Send.Channel, q.Now.UnixMicro(), in.Send.App)
+	if errors.Is(err, store.ErrNotFound) {
+		return uuid.Nil, nil
+	}
+	return id, err
 }
 
-func sqliteSend(ctx context.Context, q queryer, id uuid.UUID) (store.Send, error) {
-	return first(ctx, q, sqldb.SendFields, `SELECT `+sqldb.SendColumns+` FROM sends s WHERE s.id = $1`, id)
+func sendOf(q sqldb.Tx, id uuid.UUID) (store.Send, error) {
+	return first(q, sqldb.SendFields, `SELECT `+sqldb.SendColumns+` FROM sends s WHERE s.id = $1`, id)
 }
 
-func sqliteVerification(ctx context.Context, q queryer, id string) (store.Verification, error) {
-	return first(ctx, q, sqldb.VerificationFields, `SELECT `+sqldb.VerificationColumns+` FROM verifications v WHERE v.id = $1`, id)
+func verificationOf(q sqldb.Tx, id string) (store.Verification, error) {
+	return first(q, sqldb.VerificationFields, verificationSQL, id)
 }
 
-// first reads one row, or ErrNotFound.
-func first[T any](ctx context.Context, q queryer, fields func(*T) []any, query string, args ...any) (T, error) {
-	var none T
-	rows, err := q.QueryContext(ctx, query, args...)
+// Refused implements Refusals.
+func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
+	list, err := store.Merged(refusals)
 	if err != nil {
-		return none, err
+		return err
 	}
-	list, err := sqldb.Collect(rows, fields)
-	if err != nil {
-		return none, err
-	}
-	if len(list) == 0 {
-		return none, store.ErrNotFound
-	}
-	return list[0], nil
+	return s.Write(ctx, func(q sqldb.Tx) error {
+		for i := range list {
+			list[i].RefusedAt(q.Now)
+			if _, err := change(q, insertRefusal, sqldb.SendTable.Values(sqldb.AsBlock, &list[i])...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Attempt implements Verifications.
+func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, at time.Time, err error) {
+	v, err = sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Verification, error) {
+		at = q.Now
+		v, err := verificationOf(q, id)
+		if err != nil || !gate.Pending(v, q.Now) {
+			return v, err
+		}
+		out, err := q.LockedOut(v, q.Now)
+		if err != nil || out.Wait > 0 {
+			return v, err
+		}
+		v.Attempts++
+		counted, err = change(q, `UPDATE verifications SET attempts = $1 WHERE id = $2`, v.Attempts, id)
+		return v, err
+	})
+	return v, counted && err == nil, at, err
 }

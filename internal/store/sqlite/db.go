@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -22,7 +21,7 @@ var words = sqldb.Dialect{
 	},
 	Span:     "s.finished_at - s.logged_at",
 	Failures: "failures f CROSS JOIN sends s ON s.id = f.id",
-	At:       func(t time.Time) any { return sqldb.Micros(t) },
+	At:       func(t time.Time) any { return t.UnixMicro() },
 	Since:    func(string, time.Duration) string { return "1 = 1" }, // there are no partitions
 
 }
@@ -50,8 +49,8 @@ func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error)
 		return 0, err
 	}
 	defer rows.Close()
-	for ; rows.Next(); n++ {
-		if err := each(rows.Scan); err != nil {
+	for scan := rows.Scan; rows.Next(); n++ {
+		if err := each(scan); err != nil {
 			return 0, err
 		}
 	}
@@ -59,18 +58,13 @@ func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error)
 }
 
 // Reading implements engine.
-func (s *DB) Reading(ctx context.Context, f func(sqldb.Conn, time.Time) error) error {
-	return store.Unavailable(sqliteCause(f(liteConn{ctx, s.readers}, store.Micro(s.now()))))
-}
-
-// Writing implements engine.
-func (s *DB) Writing(ctx context.Context, f func(sqldb.Conn, time.Time) error) error {
-	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error { return f(liteConn{ctx, tx}, now) })
+func (s *DB) Reading(ctx context.Context, f func(sqldb.Tx) error) error {
+	return store.Unavailable(sqliteCause(f(sqldb.Tx{Conn: liteConn{ctx, s.readers}, Dialect: &words, Now: store.Micro(s.now())})))
 }
 
 // Running implements engine.
 func (s *DB) Running(ctx context.Context, steps []*sqldb.Step) error {
-	return s.DB.Write(ctx, func(q sqldb.Tx) (err error) {
+	return s.Write(ctx, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.Changed, err = q.Run(x.Statement, x.Args, x.Each); err != nil {
 				return err
@@ -80,17 +74,26 @@ func (s *DB) Running(ctx context.Context, steps []*sqldb.Step) error {
 	})
 }
 
-// sqliteTx is a Tx in a transaction of the writer.
-func sqliteTx(ctx context.Context, tx *sql.Tx, now time.Time) sqldb.Tx {
-	return sqldb.Tx{Conn: liteConn{ctx, tx}, Dialect: &words, Now: now}
+// change runs a statement with numbered parameters, and says whether it changed a row.
+func change(q sqldb.Tx, statement string, args ...any) (bool, error) {
+	n, err := q.Conn.Run(statement, args, nil)
+	return n > 0, err
 }
 
-func sqliteRejected(ctx context.Context, tx *sql.Tx, s store.Send, now time.Time, within time.Duration) ([]gate.Rejection, error) {
-	args := sqldb.RejectedArgs(s.App, s.Channel, s.Recipient)
-	args["after"] = now.Add(-within.Truncate(time.Microsecond))
-	return sqldb.All(sqliteTx(ctx, tx, now), sqldb.RejectionFields, sqldb.RejectedSQL, args)
+// rows reads all rows of a statement with numbered parameters.
+func rows[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
+	_, err = q.Conn.Run(statement, args, sqldb.Into(&list, fields))
+	return list, err
 }
 
-func sqliteLockedOut(ctx context.Context, tx *sql.Tx, v store.Verification, now time.Time) (store.Lockout, error) {
-	return sqliteTx(ctx, tx, now).LockedOut(v, now)
+// first reads the first of them, or ErrNotFound.
+func first[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (x T, err error) {
+	list, err := rows(q, fields, statement, args...)
+	if err != nil {
+		return x, err
+	}
+	if len(list) == 0 {
+		return x, store.ErrNotFound
+	}
+	return list[0], nil
 }

@@ -129,9 +129,9 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// write runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
+// Writing implements engine. It runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
 // begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
-func (s *DB) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, now time.Time) error) error {
+func (s *DB) Writing(ctx context.Context, f func(sqldb.Tx) error) error {
 	fault := s.fault(ctx, Asking)
 	switch fault {
 	case Down:
@@ -150,7 +150,7 @@ func (s *DB) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, 
 	if err != nil {
 		return store.Unavailable(sqliteCause(err))
 	}
-	if err := f(ctx, tx, store.Micro(s.now())); err != nil {
+	if err := f(sqldb.Tx{Conn: liteConn{ctx, tx}, Dialect: &words, Now: store.Micro(s.now())}); err != nil {
 		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 	}
 	switch late := s.fault(asking, Committing); late {
@@ -178,29 +178,6 @@ func committing(err error) error {
 	return store.Uncertain(sqliteCause(err))
 }
 
-// one runs a statement that changes at most one row, and says whether it did.
-func (s *DB) one(ctx context.Context, statement string, args func(now time.Time) []any) (changed bool, err error) {
-	return s.oneAnd(ctx, statement, args, func(context.Context, *sql.Tx, time.Time) error { return nil })
-}
-
-// oneAnd is one with what goes with a change.
-func (s *DB) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any,
-	then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		result, err := tx.ExecContext(ctx, statement, args(now)...)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		changed = n > 0
-		if err != nil || !changed {
-			return err
-		}
-		return then(ctx, tx, now)
-	})
-	return changed && err == nil, err
-}
-
 // EnsurePartitions implements PartitionMaker: a file has it.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
@@ -209,5 +186,5 @@ func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int,
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err
 	}
-	return 0, s.write(ctx, func(context.Context, *sql.Tx, time.Time) error { return nil })
+	return 0, s.Write(ctx, func(sqldb.Tx) error { return nil })
 }

@@ -127,7 +127,7 @@ func TestSQLiteWaitForTheWriter(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
 	go func() {
-		done <- log.write(context.Background(), func(context.Context, *sql.Tx, time.Time) error { close(entered); <-leave; return nil })
+		done <- log.Write(context.Background(), func(sqldb.Tx) error { close(entered); <-leave; return nil })
 	}()
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,8 +150,8 @@ func TestSQLiteWaitForTheWriter(t *testing.T) {
 func TestSQLiteFailedCommit(t *testing.T) {
 	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
-	err := log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
-		_, err := tx.ExecContext(ctx, `
+	err := log.Write(t.Context(), func(q sqldb.Tx) error {
+		_, err := change(q, `
 CREATE TABLE a (id INTEGER PRIMARY KEY);
 CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED);
 INSERT INTO b VALUES (1)`)
@@ -163,8 +163,8 @@ INSERT INTO b VALUES (1)`)
 	}
 	f.Admit(t, f.Intent(1))
 
-	err = log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM sends`)
+	err = log.Write(t.Context(), func(q sqldb.Tx) error {
+		_, err := change(q, `DELETE FROM sends`)
 		return errors.Join(err, errors.New("no"))
 	})
 	storetest.Is(t, err, store.ErrUnavailable)
@@ -188,8 +188,8 @@ func TestSQLitePlans(t *testing.T) {
 	sentOf, _ := words.Bind(`SELECT id FROM sends s WHERE `+sqldb.SentOfSQL,
 		sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x"}, storetest.Epoch)
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":      {sqlitePastSQL + `(?)`, "sends_recipient"},
-		"holder":    {sqliteHeldSQL, "sends_recipient"},
+		"gate":      {pastSQL + `(?)`, "sends_recipient"},
+		"holder":    {heldSQL, "sends_recipient"},
 		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "flights_due"},
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
 		"newest":    {sentOf, "sends_recipient"},

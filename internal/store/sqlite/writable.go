@@ -2,14 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"modernc.org/sqlite"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // Result codes of SQLite, https://www.sqlite.org/rescode.html: the lower byte is the primary code.
@@ -61,11 +60,11 @@ func sqliteCause(err error) error {
 // Ping implements Health: it writes, for a disk without room is read as well as any other. What it writes takes more pages than a
 // send does and is gone before the commit, so that the pages are there for the next.
 func (s *DB) Ping(ctx context.Context) error {
-	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`)
-		if err == nil {
-			_, err = tx.ExecContext(ctx, `DELETE FROM writable`)
+	return s.Write(ctx, func(q sqldb.Tx) error {
+		if _, err := change(q, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`); err != nil {
+			return err
 		}
+		_, err := change(q, `DELETE FROM writable`)
 		return err
 	})
 }
