@@ -3,6 +3,7 @@ package delivery
 import (
 	"maps"
 	"net/mail"
+	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
@@ -91,9 +92,7 @@ func dotAtom(local string) bool {
 
 func hostName(domain string) bool {
 	for label := range strings.SplitSeq(domain, ".") {
-		if label == "" || strings.ContainsFunc(label, func(r rune) bool {
-			return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
-		}) {
+		if label == "" || strings.ContainsFunc(label, unfitInTag) {
 			return false
 		}
 	}
@@ -121,10 +120,7 @@ func (m Message) check() error {
 
 // isMark holds for headers that mean nothing to a mail server, with a value that needs no encoding.
 func isMark(name, value string) bool {
-	plain := func(s string) bool {
-		return s != "" && len(s) <= 80 && !strings.ContainsFunc(s,
-			func(r rune) bool { return r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' })
-	}
+	plain := func(s string) bool { return s != "" && len(s) <= 80 && plainID(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }
 
@@ -138,7 +134,13 @@ func unfitInAtom(r rune) bool {
 	return unfitInHeader(r) || unicode.IsSpace(r) || strings.ContainsRune(`()<>[]:;@\,."`, r)
 }
 
-// unfitInTag holds for all but the alphabet of RFC 5646.
+// Loopback holds for hosts that cannot leave this machine.
+func Loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// unfitInTag holds for all but the alphabet of host names and of RFC 5646.
 func unfitInTag(r rune) bool {
 	return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
 }

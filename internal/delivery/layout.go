@@ -146,9 +146,7 @@ const minPlainID = 16
 
 // plainID holds for what no header and no body encodes but for dashes, and what is an atom.
 func plainID(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
-	})
+	return !strings.ContainsFunc(s, unfitInTag)
 }
 
 // newLayout finds the blanks in two mails of the kind that differ in each character of their fills. It is nil where the layout

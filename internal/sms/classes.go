@@ -1,6 +1,7 @@
 package sms
 
 import (
+	"net/http"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -24,6 +25,19 @@ var (
 // Limited is a carrier's limit for one recipient.
 func Limited(hold time.Duration) Verdict {
 	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
+}
+
+// ByCode is the error of a message that was not accepted: the table's word for a code, else temporary, unless the server broke.
+func ByCode(a Response, code string, table map[string]Verdict) *Error {
+	v, known := table[code]
+	switch {
+	case known:
+	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
+		v = Doubtful
+	default:
+		v = Later
+	}
+	return v.Fail(a, code)
 }
 
 // Fail is the error of a verdict; a temporary one waits as long as the answer asks.

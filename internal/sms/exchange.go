@@ -7,10 +7,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -141,9 +141,7 @@ func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	if err != nil {
 		return Response{}, &Error{Class: delivery.Temporary, Stage: StageMessage, Err: ErrMessage}
 	}
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.Header)
 	response, err := x.client.Do(req)
 	if err != nil {
 		return Response{}, broken(ctx, gone.left(), err)
@@ -248,7 +246,7 @@ func CheckURL(text string) string {
 		return "is not a URL such as https://sms.example.com/send"
 	case u.User != nil:
 		return "holds a user name or a password; they have settings of their own"
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && delivery.Loopback(u.Hostname()):
 		return ""
 	}
 	return "must begin with https:// (http:// is for loopback addresses only)"
@@ -259,14 +257,6 @@ func CheckEndpoint(wrong map[string]error, endpoint string) {
 	if problem := CheckURL(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
 	}
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.

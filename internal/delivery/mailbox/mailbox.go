@@ -8,9 +8,9 @@ import (
 	"io"
 	"log"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,11 +101,11 @@ func loopbackAddr(addr string) (string, error) {
 	if err != nil {
 		return "", delivery.Problem("mailbox: the address must be host:port")
 	}
-	if host == "localhost" {
-		host = "127.0.0.1"
-	}
-	if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
+	if !delivery.Loopback(host) {
 		return "", delivery.Problem("mailbox: it holds codes in the clear, so it listens on loopback only")
+	}
+	if strings.EqualFold(host, "localhost") {
+		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port), nil
 }

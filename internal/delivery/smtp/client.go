@@ -7,13 +7,14 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/failover"
 )
 
 // Client sends messages to one server over kept connections. Safe for concurrent use.
 type Client struct {
 	config  Config
 	pool    *pool
-	health  *health // what Servers goes by
+	health  *failover.Breaker // what Servers goes by
 	layouts *delivery.Layouts
 }
 
@@ -23,7 +24,7 @@ func New(config Config) (*Client, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return &Client{config: config, pool: newPool(config), health: newHealth(config.address()), layouts: &delivery.Layouts{}}, nil
+	return &Client{config: config, pool: newPool(config), health: failover.New(config.address(), false), layouts: &delivery.Layouts{}}, nil
 }
 
 // Send delivers one message to the server, once. The error is always an [*Error].
@@ -53,7 +54,7 @@ func (s *Client) Send(ctx context.Context, message delivery.Message) (delivery.R
 // admit asks for a place and for the leave to try the server; spare says whether another one is up. nil without a
 // failure means that the mail is better offered elsewhere.
 func (s *Client) admit(ctx context.Context, spare func() bool) (*trial, *delivery.Error) {
-	state, _ := s.health.state()
+	state, _ := s.health.State()
 	if state == gobreaker.StateOpen {
 		return nil, nil
 	}
@@ -68,12 +69,12 @@ func (s *Client) admit(ctx context.Context, spare func() bool) (*trial, *deliver
 	if !entered {
 		return nil, fail
 	}
-	done, err := s.health.breaker.Allow()
+	done, err := s.health.Allow()
 	if err != nil {
 		s.pool.leave()
 		return nil, nil
 	}
-	return s.health.begin(done, spare), nil
+	return newTrial(s.health, done, spare), nil
 }
 
 // deliver offers the mail to the server. Needs a place, and gives it back.

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -167,7 +166,7 @@ func (c Config) check() error {
 		return delivery.Problem("smtp: the name for EHLO is malformed")
 	case (c.Username == "") != (c.Password == ""):
 		return delivery.Problem("smtp: user name and password go together")
-	case c.Username != "" && c.TLS == TLSNone && !loopback(c.Host):
+	case c.Username != "" && c.TLS == TLSNone && !delivery.Loopback(c.Host):
 		return delivery.Problem("smtp: a password with tls=none would cross the network in the clear")
 	case c.MaxConns < 1 || c.MaxMails < 1 || c.MinConns < 1:
 		return delivery.Problem("smtp: limits must be positive")
@@ -177,15 +176,6 @@ func (c Config) check() error {
 		return delivery.Problem("smtp: durations must be positive")
 	}
 	return nil
-}
-
-// loopback holds for hosts that cannot leave this machine.
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // unfitInCommand holds for all that cannot be part of a host name or address literal in a command.

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"sendcode/internal/delivery"
 	"sendcode/internal/failover"
 )
@@ -18,15 +16,6 @@ const (
 	// crowdedAfter is how long a mail waits for a place at a server while another one is up.
 	crowdedAfter = time.Second
 )
-
-// health is a server's breaker, with a clock for each attempt.
-type health struct{ breaker *failover.Breaker }
-
-func newHealth(server string) *health { return &health{failover.New(server, false)} }
-
-func (h *health) now() failover.Health { return h.breaker.Health() }
-
-func (h *health) state() (gobreaker.State, <-chan struct{}) { return h.breaker.State() }
 
 // verdict reads an outcome for what it says about the server, not about the message. A refusal of the recipient
 // or of the content is work done. After the final dot nothing is held against a server: it may have the mail.
@@ -48,15 +37,15 @@ func verdict(ctx context.Context, fail *delivery.Error) error {
 
 // trial is one attempt that the breaker let in.
 type trial struct {
-	health *health
-	done   func(error)
-	once   sync.Once
-	clock  *time.Timer
+	breaker *failover.Breaker
+	done    func(error)
+	once    sync.Once
+	clock   *time.Timer
 }
 
-// begin starts the clock of an attempt; spare says whether another server is up.
-func (h *health) begin(done func(error), spare func() bool) *trial {
-	t := &trial{health: h, done: done}
+// newTrial starts the clock of an attempt; spare says whether another server is up.
+func newTrial(breaker *failover.Breaker, done func(error), spare func() bool) *trial {
+	t := &trial{breaker: breaker, done: done}
 	t.clock = time.AfterFunc(slowAfter, func() {
 		if spare() {
 			t.report(failover.ErrFault, "slow: no outcome after "+slowAfter.String())
@@ -75,5 +64,5 @@ func (t *trial) end(ctx context.Context, fail *delivery.Error) {
 }
 
 func (t *trial) report(verdict error, fault string) {
-	t.once.Do(func() { t.health.breaker.Report(t.done, verdict, fault) })
+	t.once.Do(func() { t.breaker.Report(t.done, verdict, fault) })
 }

@@ -90,7 +90,7 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 // spare says whether a server other than this one is up.
 func (s Servers) spare(than *Client) bool {
 	for _, server := range s {
-		if server != than && server.health.now().Up {
+		if server != than && server.health.Health().Up {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func (s Servers) spare(than *Client) bool {
 // awaitTrial waits until a server that is being tried has shown whether it works; false if none is, or it takes long.
 func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
 	for _, server := range s {
-		state, changed := server.health.state()
+		state, changed := server.health.State()
 		if state == gobreaker.StateOpen {
 			continue
 		}
@@ -122,7 +122,7 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 func (s Servers) Health() []failover.Health {
 	all := make([]failover.Health, len(s))
 	for n, server := range s {
-		all[n] = server.health.now()
+		all[n] = server.health.Health()
 	}
 	return all
 }
@@ -130,7 +130,7 @@ func (s Servers) Health() []failover.Health {
 // Watch has f called whenever a server is set aside or is up again. f must return soon, and not call Servers.
 func (s Servers) Watch(f func(failover.Health)) {
 	for _, server := range s {
-		server.health.breaker.Watch(f)
+		server.health.Watch(f)
 	}
 }
 

@@ -118,7 +118,7 @@ func policyOf(scheme string, query url.Values, host string) (TLSPolicy, error) {
 		return 0, delivery.Problem("smtp URL: smtps is always encrypted, tls has no place there")
 	case scheme == "smtps":
 		return TLSImplicit, nil
-	case !query.Has("tls") && loopback(host):
+	case !query.Has("tls") && delivery.Loopback(host):
 		return TLSNone, nil
 	case !query.Has("tls") || name == "required":
 		return TLSRequired, nil

@@ -155,16 +155,11 @@ func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 		return taken, sms.ByStatus(a, "")
 	}
 	taken := sms.Receipt{ID: sms.SafeID(said.BizId), Code: delivery.Reply(a.Status, sms.SafeCode(said.Code))}
-	v, known := codes[said.Code]
 	switch {
 	case said.Code == "OK" && a.Status < 300:
 		return taken, nil
 	case said.Code == aliyunLimit:
 		return taken, sms.Limited(aliyunHold(said.Message)).Fail(a, said.Code)
-	case known:
-		return taken, v.Fail(a, said.Code)
-	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
-		return taken, sms.Doubtful.Fail(a, said.Code)
 	}
-	return taken, sms.Later.Fail(a, said.Code)
+	return taken, sms.ByCode(a, said.Code, codes)
 }

@@ -156,16 +156,11 @@ func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 		}
 	}
 	taken := sms.Receipt{ID: sms.SafeID(id), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
-	v, known := codes[code]
 	switch {
 	case code == "":
 		return taken, sms.ByStatus(a, "")
 	case code == "Ok" && a.Status < 300:
 		return taken, nil
-	case known:
-		return taken, v.Fail(a, code)
-	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
-		return taken, sms.Doubtful.Fail(a, code)
 	}
-	return taken, sms.Later.Fail(a, code)
+	return taken, sms.ByCode(a, code, codes)
 }

@@ -2,6 +2,7 @@
 package twilio
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (t *carrier) request(m sms.Message) sms.Request {
 		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValidity)))
 	}
 	return sms.Request{
-		Method: http.MethodPost, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + "/Messages.json",
+		Method: http.MethodPost, URL: t.address("/Messages"),
 		Header: http.Header{
 			"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Accept": {"application/json"},
 			"Content-Type": {"application/x-www-form-urlencoded"},
@@ -99,12 +100,21 @@ func (t *carrier) request(m sms.Message) sms.Request {
 	}
 }
 
+// address is that of a resource of the account.
+func (t *carrier) address(resource string) string {
+	return strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + resource + ".json"
+}
+
+// fetch asks for a message (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
+func (t *carrier) fetch(sid string) sms.Request {
+	return sms.Request{Method: http.MethodGet, URL: t.address("/Messages/" + sid), Header: http.Header{
+		"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Accept": {"application/json"},
+	}}
+}
+
 // user is who logs in.
 func (t *carrier) user() string {
-	if t.Key != "" {
-		return t.Key
-	}
-	return t.Account
+	return cmp.Or(t.Key, t.Account)
 }
 
 // codes are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them
