@@ -99,15 +99,8 @@ func EndOfAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEn
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f AuditFilter) Checked() (AuditFilter, error) {
-	if f.Limit < 1 || f.Limit > MaxPage {
-		return f, Bad("a page has 1 to %d acts, not %d", MaxPage, f.Limit)
-	}
-	if f.Before != nil {
-		m := *f.Before
-		m.At = Micro(m.At)
-		f.Before = &m
-	}
-	return f, nil
+	f.Before = f.Before.micro()
+	return f, checkPage(f.Limit)
 }
 
 // The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they

@@ -34,10 +34,7 @@ type NewEvent struct {
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (t NewEvent) Check() error {
-	if (t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type) {
-		return Bad("who is told of something is told what, under an ID")
-	}
-	return nil
+	return badIf((t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type), "who is told of something is told what, under an ID")
 }
 
 // EventState is where an event's delivery stands.
@@ -107,10 +104,7 @@ type AppEventFilter struct {
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (f AppEventFilter) Check() error {
-	if f.Limit < 1 || f.Limit > MaxPage {
-		return Bad("a page has 1 to %d rows", MaxPage)
-	}
-	return nil
+	return checkPage(f.Limit)
 }
 
 // CheckShares says what is wrong with the shares of a call of AppEventsDue.

@@ -17,8 +17,10 @@ type PendingReceipt struct {
 	At      time.Time // when it was taken, on the log's clock
 }
 
-// ReceiptPolling is the part of the log that knows which receipts are missing.
-type ReceiptPolling interface {
+// Receipts are what carriers tell of text messages, and those that are missing.
+type Receipts interface {
+	// Receive notes what a carrier said afterwards became of a text message, Delivered or Undelivered; false: nothing changed.
+	Receive(ctx context.Context, id uuid.UUID, status Status) (bool, error)
 	// AwaitReceipt notes a message that a carrier has just taken; it may be asked after a while, or is only looked up where ask is 0.
 	// Noted twice, it is one.
 	AwaitReceipt(ctx context.Context, a PendingReceipt, ask time.Duration) error
@@ -42,18 +44,13 @@ const (
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (a PendingReceipt) Check(ask time.Duration) error {
-	if a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID) {
-		return Bad("what is awaited names its carrier, its message and its send")
-	}
-	return nil
+	return badIf(a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID),
+		"what is awaited names its carrier, its message and its send")
 }
 
 // CheckDuePolls says what is wrong with the limit of a call of DuePolls.
 func CheckDuePolls(limit int) error {
-	if limit < 1 || limit > MaxPage {
-		return Bad("from 1 to %d messages are asked for", MaxPage)
-	}
-	return nil
+	return badIf(limit < 1 || limit > MaxPage, "from 1 to %d messages are asked for", MaxPage)
 }
 
 // OldestFirst orders them.
@@ -70,8 +67,5 @@ func OldestFirst(list []PendingReceipt) []PendingReceipt {
 
 // CheckReceipt says what is wrong with the status of a call of Receive.
 func CheckReceipt(status Status) error {
-	if status != Delivered && status != Undelivered {
-		return Bad("a receipt says delivered or undelivered")
-	}
-	return nil
+	return badIf(status != Delivered && status != Undelivered, "a receipt says delivered or undelivered")
 }

@@ -26,6 +26,19 @@ func Bad(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
+// badIf is Bad where something is wrong.
+func badIf(wrong bool, format string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return Bad(format, args...)
+}
+
+// checkPage says what is wrong with the length of a page.
+func checkPage(limit int) error {
+	return badIf(limit < 1 || limit > MaxPage, "a page has 1 to %d rows, not %d", MaxPage, limit)
+}
+
 // Micro is t as the log keeps it: whole microseconds, UTC, no monotonic part.
 func Micro(t time.Time) time.Time {
 	if t.IsZero() {
@@ -120,30 +133,19 @@ func mended(s string) string {
 
 // CheckLease says what is wrong with the arguments of a call that leases rows.
 func CheckLease(lease time.Duration, limit int) error {
-	if lease < time.Microsecond || limit < 1 || limit > maxTaken {
-		return Bad("a lease is positive and a limit is 1 to %d", maxTaken)
-	}
-	return nil
+	return badIf(lease < time.Microsecond || limit < 1 || limit > maxTaken, "a lease is positive and a limit is 1 to %d", maxTaken)
 }
 
 // Checked is the filter as every implementation works on it, or what is wrong with it.
 func (f Filter) Checked() (Filter, error) {
-	if f.Limit < 1 || f.Limit > MaxPage {
-		return f, Bad("a page has 1 to %d rows", MaxPage)
-	}
 	if !slices.Contains([]CodeState{"", CodeEntered, CodeWaiting, CodeExpired, CodeLocked, CodeCanceled}, f.Outcome) {
 		return f, Bad("there is no outcome %q", f.Outcome)
 	}
-	f.From, f.To = Micro(f.From), Micro(f.To)
 	if f.Before != nil && f.After != nil {
 		return f, Bad("a page is before a mark or after one")
 	}
-	for _, mark := range []**Mark{&f.Before, &f.After} {
-		if *mark != nil {
-			*mark = &Mark{At: Micro((*mark).At), ID: (*mark).ID}
-		}
-	}
-	return f, nil
+	f.From, f.To, f.Before, f.After = Micro(f.From), Micro(f.To), f.Before.micro(), f.After.micro()
+	return f, checkPage(f.Limit)
 }
 
 // Merged checks refusals, completes them, and adds up those with one ID, in the order of their IDs: then one statement
@@ -199,16 +201,11 @@ const Comma = ","
 
 // CheckIDs says what is wrong with the IDs of a call of SendsByID or CodesOf.
 func CheckIDs[ID any](ids []ID) error {
-	if len(ids) > maxTaken {
-		return Bad("up to %d rows are read by their IDs", maxTaken)
-	}
-	return nil
+	return badIf(len(ids) > maxTaken, "up to %d rows are read by their IDs", maxTaken)
 }
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (h HolderQuery) Check() error {
-	if h.Holder == "" || !Storable(h.App, string(h.Channel), h.Purpose, h.Holder) {
-		return Bad("a holding names its holder, app, channel and purpose")
-	}
-	return nil
+	return badIf(h.Holder == "" || !Storable(h.App, string(h.Channel), h.Purpose, h.Holder),
+		"a holding names its holder, app, channel and purpose")
 }

@@ -64,8 +64,6 @@ func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.T
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (c Claim) Check() error {
-	if c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease {
-		return Bad("a claim names its send, and lives at least as long as its lease")
-	}
-	return nil
+	return badIf(c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease,
+		"a claim names its send, and lives at least as long as its lease")
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -92,11 +91,4 @@ type Partition struct {
 	Begins, Ends time.Time // zero Begins: with time
 	Rows         int64     // about; -1: not counted yet
 	Bytes        int64     // with its indexes
-}
-
-// PartitionMaker makes room for rows of the time to come.
-type PartitionMaker interface {
-	// EnsurePartitions makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
-	// for ever. Several replicas may call it at once.
-	EnsurePartitions(ctx context.Context) (until time.Time, err error)
 }

@@ -161,6 +161,14 @@ type Mark struct {
 	ID uuid.UUID
 }
 
+// micro is the mark as the log keeps it; nil for none.
+func (m *Mark) micro() *Mark {
+	if m == nil {
+		return nil
+	}
+	return &Mark{At: Micro(m.At), ID: m.ID}
+}
+
 // Story is one row with what belongs to it.
 type Story struct {
 	Send         Send
@@ -174,4 +182,17 @@ type Story struct {
 	Events       []ProviderEvent // what a provider told of the row, by when it says that it happened
 	Pause        *PrefixPause    // that stopped the row; nil: none did
 	Now          time.Time       // on the log's clock
+}
+
+// Lockout is what the bounds on failed checks say of a recipient's codes that callers of one kind opened.
+type Lockout struct {
+	ByBrowser bool          // the kind: browsers, or secret keys
+	Wait      time.Duration // until a code can be tried; 0: now
+	Failures  int           // tries that failed, as the bound that locks out longer counts them
+}
+
+// For names the kind of the verification that a lockout is about.
+func (l Lockout) For(v Verification) Lockout {
+	l.ByBrowser = v.ByBrowser
+	return l
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"sendcode/internal/recipient"
 )
 
 // MonthsAhead is how many whole months after the present one there is room for.
@@ -15,10 +17,17 @@ func MonthsAhead(until, now time.Time) int {
 // is old enough to go with it.
 const MaxLife = 10 * time.Minute
 
-// Expirer lets go of what is old (AUDIT-6).
+// Expirer makes room for new rows, lets go of what is old, and forgets people.
 type Expirer interface {
-	PartitionMaker
-
+	// EnsurePartitions makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
+	// for ever. Several replicas may call it at once.
+	EnsurePartitions(ctx context.Context) (until time.Time, err error)
+	// Erase takes from every row what tells of the recipient but the keyed hash, ends their codes and the sends that wait for
+	// their next attempt (Failed, ReasonErased; they keep their places), and has Forget take the hash after keep. A send that
+	// an attempt holds right now ends as that attempt does. The act, written with it, keeps the hash for as long.
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act AuditEntry) error
+	// Forget takes the hash out of the rows of those who were erased and whose time has come, and says how many they were.
+	Forget(ctx context.Context) (int, error)
 	// Expire deletes what was logged longer than age ago: up to limit rows of sends and refusals, the oldest first, and as many
 	// verifications, events that providers told, and suppressions that ended so long ago. Sends that are under way, or have a
 	// refund due, stay until that is done, each with its verification. Where sends are partitioned, the oldest partition goes
@@ -37,8 +46,53 @@ type Expired struct {
 
 // CheckAge says what is wrong with the arguments of a call of Expire or CountHours.
 func CheckAge(age time.Duration, limit int) error {
-	if age <= 0 || limit < 1 {
-		return Bad("an age and a limit are positive")
+	return badIf(age <= 0 || limit < 1, "an age and a limit are positive")
+}
+
+// StorageStatus is how far the log reaches, and what is still to be done in the background.
+type StorageStatus struct {
+	Now        time.Time     // on the log's clock
+	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
+	Age        time.Duration // for which rows are kept; 0: for ever
+	Due        int           // rows that are older than they are kept, up to MaxDue; 0 where they are kept for ever
+	Forgetting int           // persons who were erased and whose hash is still needed
+	Late       int           // of those: whose time has come
+	Partitions []Partition   // of sends, the oldest first; none where there are no partitions
+}
+
+// MaxDue is as far as what is due is counted.
+const MaxDue = 10_000
+
+// Until is when the room for new rows ends; zero: never.
+func (e StorageStatus) Until() time.Time {
+	if len(e.Partitions) == 0 {
+		return time.Time{}
 	}
-	return nil
+	return e.Partitions[len(e.Partitions)-1].Ends
+}
+
+// DueBefore is the instant before which rows of an age are let go; for no age the beginning of time.
+func DueBefore(now time.Time, age time.Duration) time.Time {
+	if age <= 0 {
+		return time.Unix(0, 0).UTC()
+	}
+	return now.Add(-(age + MaxLife).Truncate(time.Microsecond))
+}
+
+// A recipient may have themselves erased. What is left is the keyed hash where it counts, so that being erased frees no
+// quota (SEC-12), and how many there were of what; once every window has passed the hash goes, too.
+
+// ReasonErased is the reason of a send that ended because its recipient was erased.
+const ReasonErased = "erased"
+
+// Nobody stands for a person who was forgotten: the zero hash.
+var Nobody recipient.Hash
+
+// CheckErased says what is wrong with the arguments of a call of Erase.
+func CheckErased(h recipient.Hash, keep time.Duration, act AuditEntry) (AuditEntry, error) {
+	if h.IsZero() || keep <= 0 {
+		return act, Bad("no recipient to erase, or for no time")
+	}
+	act.Recipient, act.To = h, Erased
+	return act.Checked()
 }

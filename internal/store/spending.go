@@ -59,10 +59,7 @@ func Period(per quota.Period, t time.Time) string {
 
 // CheckCarrierHold says what is wrong with the arguments of a call of HoldBack.
 func CheckCarrierHold(lasts time.Duration) error {
-	if lasts < time.Second || lasts > maxEmbargo {
-		return Bad("an embargo lasts from a second to 31 days")
-	}
-	return nil
+	return badIf(lasts < time.Second || lasts > maxEmbargo, "an embargo lasts from a second to 31 days")
 }
 
 const maxEmbargo = 31 * 24 * time.Hour

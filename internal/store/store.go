@@ -172,12 +172,6 @@ type Budgets interface {
 	Unspend(ctx context.Context, spent []Spent) error
 }
 
-// Receipts are what carriers tell of text messages.
-type Receipts interface {
-	// Receive notes what a carrier said afterwards became of a text message, Delivered or Undelivered; false: nothing changed.
-	Receive(ctx context.Context, id uuid.UUID, status Status) (bool, error)
-}
-
 // CarrierHolds keep messages from a recipient for a while.
 type CarrierHolds interface {
 	// HoldBack keeps messages from a recipient for a while; a longer one that holds already stays.
@@ -186,7 +180,8 @@ type CarrierHolds interface {
 	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (CarrierHold, error)
 }
 
-// Statistics count what there is in a stretch of time.
+// Statistics count what there is in a stretch of time. Postgres keeps, of each hour that is over, what Stats and Domains count in it: a
+// month of a busy service is more rows than anybody waits for. SQLite, which has few, counts anew each time.
 type Statistics interface {
 	// Stats counts what there is in a stretch of time.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
@@ -195,6 +190,9 @@ type Statistics interface {
 	// ApprovalsBy are how many codes were entered by a dimension, at most 20, those with the most codes first. It reads all rows of the
 	// time: ask for a day at most.
 	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
+	// CountHours counts ahead up to limit hours that are over and of which nothing is under way any more, the newest first, and says how
+	// many it counted. Hours that began longer than age ago are forgotten. Several replicas may call it at once: one counts.
+	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
 }
 
 // Health tells whether the store can be written.
@@ -222,11 +220,8 @@ type Store struct {
 	Health
 	EventQueue
 	PrefixWatcher
-	ReceiptPolling
 	AuditTrail
 	CounterReset
-	Eraser
 	AccountStore
 	Expirer
-	HourCounter
 }

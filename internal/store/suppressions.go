@@ -105,13 +105,8 @@ func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression,
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
-	if f.Limit < 1 || f.Limit > MaxPage {
-		return f, Bad("a page has 1 to %d rows", MaxPage)
-	}
-	if f.Before != nil {
-		f.Before = &Mark{At: Micro(f.Before.At), ID: f.Before.ID}
-	}
-	return f, nil
+	f.Before = f.Before.micro()
+	return f, checkPage(f.Limit)
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.

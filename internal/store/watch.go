@@ -80,10 +80,8 @@ type PrefixLifting struct {
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (w PrefixWatch) Check() error {
-	if w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause {
-		return Bad("a watch counts sends over some time, below half of them, and pauses for a second to a day")
-	}
-	return nil
+	return badIf(w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause,
+		"a watch counts sends over some time, below half of them, and pauses for a second to a day")
 }
 
 // Exempts says that a prefix is never paused.
@@ -176,9 +174,8 @@ var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
-	s, err := SuppressionFilter{Before: f.Before, Limit: f.Limit}.Checked()
-	f.Before = s.Before
-	return f, err
+	f.Before = f.Before.micro()
+	return f, checkPage(f.Limit)
 }
 
 // Lifted says in an act what was lifted.
@@ -199,10 +196,7 @@ func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, err
 
 // CheckAcquireLease says what is wrong with the arguments of a call of AcquireLease.
 func CheckAcquireLease(name string, lasts time.Duration) error {
-	if name == "" || !Storable(name) || lasts < time.Millisecond {
-		return Bad("a turn has a name and lasts for a while")
-	}
-	return nil
+	return badIf(name == "" || !Storable(name) || lasts < time.Millisecond, "a turn has a name and lasts for a while")
 }
 
 // Untried says that a prefix's pause may have stopped the send.

@@ -160,7 +160,7 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	now, err := p.clock(ctx)
+	now, err := p.Clock(ctx)
 	if err != nil {
 		return err
 	}

@@ -230,7 +230,7 @@ INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) SELECT ge
 	storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0) // the first look reads them all
 	_, err = log.pool.Exec(t.Context(), `UPDATE flights SET due_at = now() WHERE id = $1`, stuck.Send.ID)
 	storetest.OK(t, err)
-	now, err := log.clock(t.Context())
+	now, err := log.Clock(t.Context())
 	storetest.OK(t, err)
 	whole, read := touched(t, log, now, time.Time{}), touched(t, log, now, log.overdue.from("email", now))
 	t.Logf("from the oldest on %d pages, from the mark on %d", whole, read)
@@ -259,7 +259,7 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 		}
 		next = next.Add(*heldFor / 60)
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
-		now, err := log.clock(t.Context())
+		now, err := log.Clock(t.Context())
 		storetest.OK(t, err)
 		looks = append(looks, touched(t, log, now, log.overdue.from("email", now)))
 	}

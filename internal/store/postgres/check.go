@@ -74,8 +74,12 @@ func (p *DB) countTry(ctx context.Context, conn *pgxpool.Conn, id string, v *sto
 	if err != nil {
 		return false, now, err
 	}
-	if err := results.QueryRow().Scan(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(v)...)...); err != nil {
-		return false, now, found(err)
+	err = results.QueryRow().Scan(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(v)...)...)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, now, store.ErrNotFound
+	case err != nil:
+		return false, now, err
 	}
 	if done, err := results.Exec(); err != nil || done.String() != "COMMIT" {
 		return false, now, errors.Join(err, errors.New("store: a try was not committed"))

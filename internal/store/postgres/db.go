@@ -116,22 +116,6 @@ func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err err
 	return now, results.QueryRow().Scan(sqldb.TimeField{To: &now})
 }
 
-// inTransaction runs what writes more than one row. Each statement sees what was committed before it, whatever the
-// server's default says.
-func (p *DB) inTransaction(ctx context.Context, f func(tx pgx.Tx) error) error {
-	return p.change(ctx, func(conn *pgxpool.Conn) error {
-		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing to do after a commit
-		if err := f(tx); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
-	})
-}
-
 // Running implements engine, in one round trip.
 func (p *DB) Running(ctx context.Context, steps []*sqldb.Step) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
@@ -175,18 +159,25 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 }
 
 // Clock reads the log's.
-func (p *DB) Clock(ctx context.Context) (time.Time, error) { return p.clock(ctx) }
-
-// clock reads the log's.
-func (p *DB) clock(ctx context.Context) (now time.Time, err error) {
-	err = p.DB.Read(ctx, func(q sqldb.Tx) error {
-		now, err = q.Clock()
-		return err
-	})
-	return now, err
+func (p *DB) Clock(ctx context.Context) (time.Time, error) {
+	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
 }
 
 // deliveredSQL notes the minute in which there is a delivered message: the console finds these rows by it.
 const deliveredSQL = `
 INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
   ON CONFLICT DO NOTHING`
+
+func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query string, args ...any) ([]T, error) {
+	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.Numbered(args))
+}
+
+// latestSQL is one look at the index for each recipient, whatever the planner thinks of how many there are.
+var latestSQL = `
+SELECT s.* FROM unnest(@recipients) AS h (recipient) CROSS JOIN LATERAL (
+    (SELECT ` + sqldb.SendColumns + ` FROM sends s WHERE s.recipient = h.recipient AND s.number > 0 AND s.logged_at > @now - @within
+     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
+    UNION ALL
+    (SELECT ` + sqldb.SendColumns + ` FROM sends s WHERE s.recipient = h.recipient AND s.number = 0 AND s.logged_at > @now - @within
+     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
+) s`

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/recipient"
@@ -63,7 +62,7 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	if err := store.CheckLease(lease, limit); err != nil {
 		return nil, err
 	}
-	now, err := p.clock(ctx)
+	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -149,19 +148,11 @@ FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIM
 // changeRows runs a statement that changes rows and tells of them.
 func changeRows[T any](ctx context.Context, p *DB, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, p.sql(statement), args...)
-		list, err = pgx.CollectRows(rows, scanned(fields))
+		_, err := pgConn{ctx, conn}.Run(p.sql(statement), args, sqldb.Into(&list, fields))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return list, nil
-}
-
-func scanned[T any](fields func(*T) []any) pgx.RowToFunc[T] {
-	return func(row pgx.CollectableRow) (x T, err error) {
-		err = row.Scan(fields(&x)...)
-		return x, err
-	}
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// EnsurePartitions implements PartitionMaker.
+// EnsurePartitions implements Expirer.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = insistent(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(conn *pgxpool.Conn) error {
@@ -52,7 +52,7 @@ func (p *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone sto
 	if err := store.CheckAge(age, limit); err != nil {
 		return gone, err
 	}
-	now, err := p.clock(ctx)
+	now, err := p.Clock(ctx)
 	if err != nil {
 		return gone, err
 	}

@@ -105,7 +105,7 @@ func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error
 		p.pool.Close()
 		return nil, err
 	}
-	told, err := p.clock(ctx)
+	told, err := p.Clock(ctx)
 	if err != nil {
 		p.writers.Close()
 		p.pool.Close()
@@ -191,13 +191,10 @@ func (p *DB) Store() store.Store {
 		Health:          p,
 		EventQueue:      p,
 		PrefixWatcher:   p,
-		ReceiptPolling:  p,
 		AuditTrail:      p,
 		CounterReset:    p,
-		Eraser:          p,
 		AccountStore:    p,
 		Expirer:         p,
-		HourCounter:     p,
 	}
 }
 
@@ -251,8 +248,8 @@ func (p *DB) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
 
 // aborted says that the server itself ended the statement, and with it the transaction, with an error.
 func aborted(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) && e.SeverityUnlocalized == "ERROR"
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
 // connectionLost says that another connection may do better.
@@ -264,8 +261,7 @@ func connectionLost(err error) bool {
 func readOnly(err error) bool { return code(err) == "25006" }
 
 func code(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
 	}
 	return ""

@@ -2,11 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -22,11 +19,11 @@ const (
 	countLock = 0x73656e64636f6475
 )
 
-// nextHour is the newest that is over and not yet counted: $1 is how far back. An hour with a row that is under way waits; there
+// nextHour is the newest that is over and not yet counted: @age is how far back. An hour with a row that is under way waits; there
 // are few such rows, and they have a table. Hours that are too old are forgotten on the way.
 var nextHour = strings.ReplaceAll(`
 WITH clock AS MATERIALIZED (
-    SELECT {{now}} AS now, {{now}} - $1 * interval '1 microsecond' AS since
+    SELECT @now AS now, @now - @age AS since
 ), under_way AS MATERIALIZED (
     SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM flights f))
 ), old AS (
@@ -43,7 +40,7 @@ SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - {{settl
 WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", sqldb.Interval(settled))
 
-// countHour counts the hour that begins at $1. All of it is one statement and so one view of the log.
+// countHour counts the hour that begins at @hour. All of it is one statement and so one view of the log.
 var countHour = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
@@ -51,35 +48,30 @@ WITH row AS MATERIALIZED (
            s.domain, v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
-    WHERE s.logged_at >= $1 AND s.logged_at < $1 + interval '1 hour' AND ` + sqldb.LoggedSince("$1::timestamptz") + `
+    WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSince("@hour") + `
 ), tallied AS (
     INSERT INTO hour_tallies (hour, app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved)
-    SELECT $1, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened),
+    SELECT @hour, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened),
       count(*) FILTER (WHERE approved)
     FROM row GROUP BY app, channel, purpose, status, reason, blocked_by
 ), timed AS (
     INSERT INTO hour_times (hour, app, channel, purpose, bucket, n)
-    SELECT $1, app, channel, purpose, ` + bucketSQL + `, count(*) FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
+    SELECT @hour, app, channel, purpose, ` + bucketSQL + `, count(*) FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
 ), addressed AS (
     INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
-    SELECT $1, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
+    SELECT @hour, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
       count(*) FILTER (WHERE status = 'failed' AND reason = '` + store.ReasonRejected + `')
     FROM row WHERE domain <> '' AND status <> 'refused' GROUP BY app, channel, purpose, domain
 )
-INSERT INTO hours (hour) VALUES ($1)`
+INSERT INTO hours (hour) VALUES (@hour)`
 
-// CountHours implements HourCounter. Each hour is a transaction of its own: an erasure waits for one at most.
+// CountHours implements Statistics. Each hour is a transaction of its own: an erasure waits for one at most.
 func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err
 	}
-	age = min(age, countedFor)
 	for n < limit {
-		more := false
-		err := p.inTransaction(ctx, func(tx pgx.Tx) (err error) {
-			more, err = countOne(ctx, tx, p.sql(nextHour), age)
-			return err
-		})
+		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countOne(q, min(age, countedFor)) })
 		if err != nil || !more {
 			return n, err
 		}
@@ -89,19 +81,16 @@ func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n in
 }
 
 // countOne counts an hour, unless none is due or another replica is at it.
-func countOne(ctx context.Context, tx pgx.Tx, nextHour string, age time.Duration) (bool, error) {
-	var mine bool
-	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(countLock)).Scan(&mine); err != nil || !mine {
+func countOne(q sqldb.Tx, age time.Duration) (bool, error) {
+	mine, err := sqldb.All(q, sqldb.Only[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": countLock})
+	if err != nil || !mine[0] {
 		return false, err
 	}
-	var hour time.Time
-	switch err := tx.QueryRow(ctx, nextHour, age.Microseconds()).Scan(&hour); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return false, nil
-	case err != nil:
+	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{sqldb.TimeField{To: at}} }, nextHour, sqldb.Args{"age": age})
+	if err != nil || len(hours) == 0 {
 		return false, err
 	}
-	_, err := tx.Exec(ctx, countHour, hour)
+	_, err = q.Run(countHour, sqldb.Args{"hour": hours[0]}, nil)
 	return err == nil, err
 }
 

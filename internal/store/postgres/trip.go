@@ -201,6 +201,6 @@ func flights(admitted []*answer) []any {
 
 // spoke says that the server itself told of the failure, or that nothing was sent to it.
 func spoke(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) || pgconn.SafeToRetry(err)
+	_, ok := errors.AsType[*pgconn.PgError](err)
+	return ok || pgconn.SafeToRetry(err)
 }

@@ -20,7 +20,11 @@ func postgresCause(err error) error {
 	case "25006":
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
-	return noPartition(err)
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if ok && e.Code == "23514" && e.ConstraintName == "" { // a row without a place; a check of ours has a name
+		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
+	}
+	return err
 }
 
 // The looks whether Postgres can be written. TRUNCATE gives the table a new file, whose pages the disk must have room for. It
@@ -63,15 +67,6 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
 		err = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrReadOnly)
 	case err == nil && !room:
 		err = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrNoPartition)
-	}
-	return err
-}
-
-// noPartition makes the database's word for a row without a place our own.
-func noPartition(err error) error {
-	var e *pgconn.PgError
-	if errors.As(err, &e) && e.Code == "23514" && e.ConstraintName == "" { // a check of ours has a name
-		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
 	}
 	return err
 }

@@ -77,7 +77,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		act.Detail, err = single(q, only[string], changeAccountSQL, Args{
+		act.Detail, err = single(q, Only[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
 			"disables": c.DisabledAt != nil, "disabled_at": orNull(store.Account{}.Changed(c).DisabledAt),
 		})

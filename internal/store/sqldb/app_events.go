@@ -64,7 +64,7 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.du
 // An error is left to the transaction that follows.
 func (db *DB) idle(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := Each(shares, func(s store.Share) string { return s.App })
-	due, err := readSingle(ctx, db, withNow(&now, only[bool]), anyDueSQL, Args{"apps": apps})
+	due, err := readSingle(ctx, db, withNow(&now, Only[bool]), anyDueSQL, Args{"apps": apps})
 	return now, err == nil && !due
 }
 
@@ -82,7 +82,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 			return nil, nil
 		}
 		args := Args{"now": now, "lease": lease}
-		ids, err := All(q, only[uuid.UUID], takeEventsSQL(shares, args), args)
+		ids, err := All(q, Only[uuid.UUID], takeEventsSQL(shares, args), args)
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func awaitedFields(a *store.PendingReceipt) []any {
 	return []any{&a.Carrier, &a.ID, &a.Send, TimeField{&a.At}}
 }
 
-// AwaitReceipt implements ReceiptPolling.
+// AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if err := a.Check(ask); err != nil {
 		return err
@@ -38,14 +38,14 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 	return err
 }
 
-// SendAwaiting implements ReceiptPolling.
+// SendAwaiting implements Receipts.
 func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readSingle(ctx, db, awaitedFields, `SELECT `+awaitedColumns+` FROM awaited WHERE carrier = @carrier AND message_id = @message`,
 		Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
-// DuePolls implements ReceiptPolling.
+// DuePolls implements Receipts.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	if err := store.CheckDuePolls(limit); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	return store.OldestFirst(list), nil
 }
 
-// PollAnswered implements ReceiptPolling.
+// PollAnswered implements Receipts.
 func (db *DB) PollAnswered(ctx context.Context, send uuid.UUID) error {
 	_, err := db.one(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
 	return err

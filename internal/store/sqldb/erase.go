@@ -107,7 +107,7 @@ func (q Tx) execAll(args Args, statements ...string) error {
 	return nil
 }
 
-// Erase implements Eraser.
+// Erase implements Expirer.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	act, err := store.CheckErased(h, keep, act)
 	if err != nil {
@@ -123,7 +123,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	})
 }
 
-// Forget implements Eraser. Replicas may do it at once: each person is one's alone.
+// Forget implements Expirer. Replicas may do it at once: each person is one's alone.
 func (db *DB) Forget(ctx context.Context) (int, error) {
 	return Writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.execAll(nil, db.Dialect.BeforeForget...); err != nil {

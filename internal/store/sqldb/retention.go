@@ -70,7 +70,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	if err := q.execAll(nil, q.Dialect.BeforeExpire...); err != nil {
 		return gone, err
 	}
-	ids, err := All(q, only[uuid.UUID], expiringSQL, args)
+	ids, err := All(q, Only[uuid.UUID], expiringSQL, args)
 	if err != nil {
 		return gone, err
 	}

@@ -37,7 +37,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	err = db.Write(ctx, func(q Tx) error {
 		for _, c := range charges {
 			at := store.Spent{Charge: c, Period: store.Period(c.Per, q.Now)}
-			at.Used, err = single(q, only[int64], spendSQL,
+			at.Used, err = single(q, Only[int64], spendSQL,
 				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, store.ErrNotFound) {
 				refusedBy = c.Account

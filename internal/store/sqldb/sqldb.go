@@ -184,5 +184,5 @@ func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, state
 	return Reading(ctx, db, func(q Tx) (T, error) { return single(q, fields, statement, args) })
 }
 
-// only is the fields of a row of one column.
-func only[T any](x *T) []any { return []any{x} }
+// Only is the fields of a row of one column.
+func Only[T any](x *T) []any { return []any{x} }

@@ -153,7 +153,7 @@ FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 // Lost counts what carriers say was lost, among the failures of the time.
 func (tx Tx) Lost(q store.StatsQuery) (int, error) {
 	c := StatsConditions(q, *tx.Dialect)
-	return single(tx, only[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
+	return single(tx, Only[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
  AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
 }
 

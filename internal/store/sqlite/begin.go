@@ -129,7 +129,7 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
 
 // suppressing is the suppression that an intent meets, the one that lasts longest; Nil: none.
 func suppressing(q sqldb.Tx, in store.Intent) (uuid.UUID, error) {
-	id, err := first(q, func(id *uuid.UUID) []any { return []any{id} }, `
+	id, err := first(q, sqldb.Only[uuid.UUID], `
 SELECT id FROM suppressions
 WHERE lifted_at IS NULL AND address = $1 AND channel = $2 AND until > $3 AND app IN ('', $4) ORDER BY until DESC, id DESC LIMIT 1`,
 		in.Address[:], in.Send.Channel, q.Now.UnixMicro(), in.Send.App)

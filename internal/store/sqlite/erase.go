@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Erase implements Eraser. The file keeps nothing of it either: what a row gives up is overwritten (secure_delete), and the
+// Erase implements Expirer. The file keeps nothing of it either: what a row gives up is overwritten (secure_delete), and the
 // write-ahead log is emptied where no reader needs it just now.
 func (s *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if err := s.DB.Erase(ctx, h, keep, act); err != nil {
@@ -17,7 +17,7 @@ func (s *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, ac
 	return s.emptyWAL(ctx)
 }
 
-// Forget implements Eraser.
+// Forget implements Expirer.
 func (s *DB) Forget(ctx context.Context) (n int, err error) {
 	if n, err = s.DB.Forget(ctx); err != nil || n == 0 {
 		return 0, err

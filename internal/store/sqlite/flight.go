@@ -139,7 +139,7 @@ func takeOver(q sqldb.Tx, s store.Send) error {
 
 // due looks whether there is something to do: most looks of a job find nothing, and then no transaction has to begin.
 func (s *DB) due(ctx context.Context, query string, args sqldb.Args) (bool, error) {
-	found, err := sqldb.ReadAll(ctx, &s.DB, func(x *bool) []any { return []any{x} }, query, args)
+	found, err := sqldb.ReadAll(ctx, &s.DB, sqldb.Only[bool], query, args)
 	return err == nil && found[0], err
 }
 

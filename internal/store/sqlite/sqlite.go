@@ -114,13 +114,10 @@ func (s *DB) Store() store.Store {
 		Health:          s,
 		EventQueue:      s,
 		PrefixWatcher:   s,
-		ReceiptPolling:  s,
 		AuditTrail:      s,
 		CounterReset:    s,
-		Eraser:          s,
 		AccountStore:    s,
 		Expirer:         s,
-		HourCounter:     s,
 	}
 }
 
@@ -178,10 +175,10 @@ func committing(err error) error {
 	return store.Uncertain(sqliteCause(err))
 }
 
-// EnsurePartitions implements PartitionMaker: a file has it.
+// EnsurePartitions implements Expirer: a file has it.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements HourCounter.
+// CountHours implements Statistics.
 func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -16,10 +17,8 @@ type HeavyQuery struct {
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (q HeavyQuery) Check() error {
-	if len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage {
-		return Bad("a crowd has purposes, a number of sends, and a limit")
-	}
-	return nil
+	return badIf(len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage,
+		"a crowd has purposes, a number of sends, and a limit")
 }
 
 // HeavyRecipient is one recipient with so many sends.
@@ -37,4 +36,23 @@ type HeavyRecipient struct {
 type HeavyRow struct {
 	HeavyRecipient
 	All int // how many recipients there are
+}
+
+// MaxLatest bounds the recipients that are looked for at once.
+const MaxLatest = 5000
+
+// CheckLatest says what is wrong with the arguments of a call of Latest.
+func CheckLatest(hs []recipient.Hash, within time.Duration) error {
+	return badIf(len(hs) > MaxLatest || within <= 0, "the latest of up to %d recipients are read, within a positive time", MaxLatest)
+}
+
+// Latest leaves the newest row of each recipient, newest first.
+func Latest(rows []Send) (list []Send) {
+	slices.SortFunc(rows, func(a, b Send) int { return ByLogged(b, a) })
+	for _, row := range rows {
+		if !slices.ContainsFunc(list, func(s Send) bool { return s.Recipient == row.Recipient }) {
+			list = append(list, row)
+		}
+	}
+	return list
 }

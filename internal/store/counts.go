@@ -1,0 +1,97 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Bucket names one recipient's counting sends under one policy.
+type Bucket struct {
+	App       string
+	Channel   recipient.Channel
+	Recipient recipient.Hash
+	Purposes  []string // those that share the policy, at least one
+}
+
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+func (b Bucket) Check() error {
+	return badIf(len(b.Purposes) == 0 || !Storable(b.App, string(b.Channel)) || !Storable(b.Purposes...),
+		"a bucket names its app, channel and purposes")
+}
+
+// LockKey names a recipient's buckets. Two recipients with one key only wait for each other.
+func LockKey(s Send) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
+	h.Write(s.Recipient[:])
+	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
+}
+
+// ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good, ReasonPaused that of
+// one whose channel or purpose is paused. Such sends, and those to who is suppressed, give their places back, so they are
+// bounded by themselves: Begin counts those of a recipient whatever their purpose (QUOTA-15).
+const (
+	ReasonRejected = "rejected"
+	ReasonPaused   = "paused"
+)
+
+// Failure says that a send which failed for this reason counts as one that was rejected.
+func Failure(reason string) bool {
+	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
+}
+
+// Ended is a rejected send as a limiter counts it: from its end, on the log's clock.
+func Ended(s Send) CountedSend {
+	return CountedSend{
+		App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: LogClock,
+		Event: quota.Event{ID: string(s.ID[:]), At: s.FinishedAt},
+	}
+}
+
+// YieldAll calls yield for each row until one fails.
+func YieldAll(rows []CountedSend, yield func(CountedSend) error) error {
+	for _, c := range rows {
+		if err := yield(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
+// on and for both gates. What happened stays to be read.
+
+// CounterReset is the part of the log that forgets what counts.
+type CounterReset interface {
+	// ResetCounters has everything that counts in the buckets count no more: their sends, and of their recipients, apps and channels
+	// the rejected sends and the failed checks. A send that is under way is forgiven with all that becomes of it. The act is written with it,
+	// or neither. Codes keep the tries that they had: no more guesses are allowed at one code.
+	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
+	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.
+	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
+}
+
+// CheckReset says what is wrong with the arguments of a call of ResetCounters.
+func CheckReset(buckets []Bucket, act AuditEntry) ([]Bucket, AuditEntry, error) {
+	if len(buckets) == 0 {
+		return nil, act, Bad("nothing to forgive")
+	}
+	for _, b := range buckets {
+		if err := b.Check(); err != nil {
+			return nil, act, err
+		}
+	}
+	buckets = slices.Clone(buckets)
+	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(LockKey(a.Row()), LockKey(b.Row())) })
+	act, err := act.Checked()
+	return buckets, act, err
+}
+
+// Row is what a bucket's lock is named after.
+func (b Bucket) Row() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }
