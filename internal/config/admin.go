@@ -12,12 +12,11 @@ import (
 
 // Admin is what the file says about the console.
 type Admin struct {
-	// For accounts with a password, `optional` or `required`: with `required` nothing but setting one up is possible
-	// [without](operations.md#second-factor).
+	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required" wrong:"is optional or required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
 	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" check:"admin_role"`
-	// Further bearer tokens. Make one by `openssl rand -hex 32`, and its hash by `printf %s TOKEN | sha256sum`.
+	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its hash.
 	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id" twice:"another token has the same id" style:"items"`
 	// A provider of OpenID Connect.
 	OIDC OIDC `yaml:"oidc,omitempty"`
@@ -31,7 +30,7 @@ type AdminToken struct {
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
 	Role string `yaml:"role" default:"reader" check:"admin_role"`
-	// From then on it is refused; a day is its last.
+	// A day (its last) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
 }
 
@@ -43,27 +42,27 @@ const (
 
 // OIDC is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
 type OIDC struct {
-	// On the button; the issuer's host where it is left out.
+	// On the button; by default the issuer's host.
 	Title string `yaml:"title" check:"word"`
 	// Exactly as the provider writes it.
 	Issuer string `yaml:"issuer" check:"secure_url"`
-	// What the provider calls this service.
+	// This service's ID at the provider.
 	ClientID string `yaml:"client_id" check:"word"`
-	// Register exactly this at the provider; it ends in `/admin/oidc/callback`.
+	// Register exactly this; it ends in `/admin/oidc/callback`.
 	RedirectURL string `yaml:"redirect_url" check:"redirect_url"`
-	// `openid` and what `claim` needs where it is left out.
+	// By default `openid` and what `claim` needs.
 	Scopes []string `yaml:"scopes" style:"flow"`
-	// Names a person; `email` where it is left out.
+	// Names a person; by default `email`.
 	Claim string `yaml:"claim" check:"word"`
-	// Roles by a claim, optional.
+	// Roles by a claim.
 	Roles OIDCRoles `yaml:"roles,omitempty" style:"flow"`
 }
 
 // OIDCRoles gives roles to people without an account.
 type OIDCRoles struct {
-	// The claim, a text or a list.
+	// A text or a list.
 	Claim string `yaml:"claim" required:"yes" check:"word"`
-	// What its values give: `reader`, `operator` or `owner`; the highest one of several.
+	// Claim value to role; the highest of several counts.
 	Values map[string]string `yaml:"values" keys:"oidc_value" check:"admin_role"`
 }
 

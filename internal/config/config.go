@@ -27,99 +27,92 @@ import (
 //	unset   what an empty value means, for people
 //	reload  it can change while the service runs
 type Config struct {
-	// `host:port` of the API and the page. `:8080` is every interface. Port 0 takes a free one.
+	// `host:port` of the API and the page; `:8080` is every interface, port 0 a free one.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// The SQLite file and generated secrets. Made with mode 0700, locked while the process runs. Not used when the database is
-	// Postgres and every secret is given.
+	// The SQLite file and generated secrets. Locked while the process runs. Not used with Postgres and every secret given.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
 	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
 	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" mask:"url" unset:"SQLite in data_dir"`
-	// The Postgres role that the service works as, `sendcode_app` for instance. It may only add to the table of administrators'
-	// acts; see [operations](operations.md#the-databases-two-roles).
+	// The Postgres role that the service works as; see [two roles](operations.md#the-databases-two-roles).
 	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
-	// `redis://user:password@host:6379/0`, `rediss://…` with TLS, `redis+sentinel://user:password@host1,host2:26379/master/0`,
-	// `redis+cluster://user:password@host1,host2:6379` (some of the nodes; no database number). With TLS (`rediss`,
-	// `rediss+sentinel`, `rediss+cluster`) `?ca=/path.pem` names the authorities to trust instead of the system's. Redis 7.0 or later.
+	// `redis://user:password@host:6379/0`; `redis+sentinel://user:password@host1,host2:26379/master/0`;
+	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`, `rediss+cluster`, and `?ca=/path.pem`
+	// for your own authorities. Redis 7.0 or later.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" mask:"url" unset:"rules are counted in process"`
-	// `smtp://user:password@host:587`, `smtps://host:465`; several by commas, the preferred one first. Parameters below.
+	// `smtp://user:password@host:587`, `smtps://host:465`; several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" mask:"urls" unset:"the dev mailbox"`
-	// The sender, `Name <address>`. Its domain is also that of Message-IDs.
+	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
-	// The selector that your mail server signs with: what follows `s=` in the `DKIM-Signature` of a mail that arrived. `sendcode
-	// doctor` then looks at its key in the DNS.
+	// The selector (`s=` in `DKIM-Signature`) whose key `sendcode doctor` looks at.
 	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr: JSON, or plain lines at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" check:"level"`
 
-	// `id:base64,id:base64`: at least 32 random bytes each. The first serves new codes and stored recipients, the others still
-	// read what names them. `sendcode key --kind ring` makes one.
+	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
+	// `sendcode key --kind ring` makes one.
 	SecretKeys Secret `yaml:"secret_keys" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 random bytes. Recipients are found by a hash with this key. Changing it frees every quota. `sendcode key
-	// --kind index` makes one.
+	// base64, at least 32 bytes: recipients are found by a hash with it. `sendcode key --kind index` makes one.
 	IndexKey Secret `yaml:"index_key" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key" env:"file" check:"api_key" unset:"generated" reload:"quiet"`
 	// At least 12 characters, for `/admin`.
 	AdminPassword Secret `yaml:"admin_password" env:"file" check:"password" unset:"generated"`
-	// Instead of the password: an argon2id hash, `$argon2id$v=19$m=65536,t=3,p=4$…$…`, with m × t of at least 35840 KiB.
+	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash" env:"file" check:"password_hash"`
-	// Bearer token of the admin JSON API, at least 20 characters. Without it none is accepted.
+	// Bearer token of the admin JSON API, at least 20 characters.
 	AdminToken Secret `yaml:"admin_token" env:"file" check:"token"`
-	// Bearer token of `/metrics` where it is on the listener of the API and other machines reach that, at least 20 characters;
-	// without it `/metrics` is a 404 there. With `SENDCODE_ADMIN_ADDR`, or on loopback, none is asked for.
+	// Bearer token of `/metrics`, at least 20 characters. Not needed on `SENDCODE_ADMIN_ADDR` or on loopback.
 	MetricsToken Secret `yaml:"metrics_token" env:"file" check:"token"`
-	// What the console proves itself with to the provider of [`admin: oidc`](operations.md#logging-in-by-a-provider). Without it
-	// the client is a public one.
+	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider). Without it the client is a public one.
 	OIDCSecret Secret `yaml:"oidc_client_secret" env:"file"`
-	// `app:whsec_…,app:whsec_…`: what each app's webhook is signed with; two of one app while they are exchanged. `sendcode key
-	// --kind webhook` makes one.
+	// `app:whsec_…,app:whsec_…` signs webhooks; an app may have two. `sendcode key --kind webhook` makes one.
 	WebhookSecrets Secret `yaml:"webhook_secrets" env:"file" check:"webhook_secrets" reload:"quiet"`
 
 	// A directory whose files replace those of the mails and text messages, one by one.
 	Templates string `yaml:"templates" unset:"the built-in ones"`
-	// A policy is a list of rules; a send must pass all of them. Naming `default` replaces it, other policies are added.
+	// Lists of rules; a send must pass all of them. Naming `default` replaces it.
 	Policies Policies `yaml:"policies" reload:"yes"`
-	// Lists of rules for `/v1/limits`, over keys that the caller names; see [limits](limits.md).
+	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits Limits `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" style:"items" reload:"yes"`
-	// What a code is for; requests name it. `default` always exists.
+	// What codes are for. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
-	// An app is a tenant with keys and limits of its own. `default` always exists; it is the first one here.
+	// Tenants with keys and limits of their own. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name" twice:"there is another app with this name" style:"items" reload:"yes"`
-	// Networks, or single addresses, whose `X-Forwarded-For` is believed; the variable has them by commas.
+	// Networks or addresses whose `X-Forwarded-For` is believed; by commas in the variable.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
-	// How many checks of codes may fail, by app and channel.
+	// How many checks may fail, by app and channel.
 	Checks Checks `yaml:"checks" style:"flow" reload:"yes"`
-	// Sends of all apps, policies and channels together; `{}`: no bound.
+	// Sends of all apps together; `{}`: no bound.
 	Breaker Bound `yaml:"breaker" none:"yes" style:"flow" reload:"yes"`
-	// What browsers may ask for, of one app, for all spellings of one mailbox together; `{}`: no bound.
+	// Sends by browsers to all spellings of one mailbox, for each app; `{}`: no bound.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}" none:"yes" style:"flow" reload:"yes"`
-	// Recipients with a code that is known, to which nothing is sent.
+	// Recipients with a known code, to which nothing is sent.
 	TestRecipients []TestRecipient `yaml:"test_recipients" most:"20 test recipients" count:"yes" reload:"yes"`
-	// Recipients that get no codes.
+	// Recipients that get no codes; each entry has one of `to`, `domain`, `prefix`.
 	Blocks []Block `yaml:"block" count:"yes" style:"flow" reload:"yes"`
-	// What sends nothing for now: a channel, a purpose, or a purpose on a channel.
+	// A channel, a purpose, or a purpose on a channel that sends nothing for now.
 	Pauses []Pause `yaml:"paused" style:"flow" reload:"yes"`
 	// How long a recipient gets no mail after a hard bounce or a complaint.
 	Suppressions Suppressions `yaml:"suppressions" style:"flow" reload:"yes"`
-	// How long the log keeps a send, a refusal and the verification that belongs to it; `0s`: for ever.
+	// How long the log keeps a row; `0s`: for ever.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h" zero:"0s for ever" reload:"yes"`
-	// How many requests browsers of one network may make in any minute; `0`: any number.
+	// Requests of browsers of one network in a minute; `0`: any number.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
-	// Mail providers that tell what became of mails which they took.
+	// [Mail providers that report bounces](provider-events.md).
 	Providers []Provider `yaml:"provider_events" unique:"name" twice:"%s is there twice"`
-	// The path of a file with one domain a line (`#` begins a comment) that gives out addresses for a short while.
+	// A file of domains, one a line, whose addresses get no codes. `#` begins a comment.
 	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
 	// Domains at which several spellings are one mailbox.
 	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
-	// How text messages are sent.
+	// [Text messages](sms.md).
 	SMS SMS `yaml:"sms"`
-	// Webhooks of all apps.
+	// Of all apps.
 	Webhooks Webhooks `yaml:"webhooks" style:"flow" reload:"yes"`
 	// The public page at `/`.
 	Page Page `yaml:"page" style:"flow"`
-	// The console.
+	// [The console](operations.md#accounts).
 	Admin Admin `yaml:"admin"`
 
 	// Path of the YAML file.
@@ -131,32 +124,31 @@ type Config struct {
 
 // Bound is fewer than Limit events in any Window.
 type Bound struct {
-	// How many, 1 to 100000.
+	// 1 to 100000.
 	Limit int `yaml:"limit,omitempty" required:"yes" range:"1 100000"`
-	// In how long, `1s` to `744h`.
+	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" required:"yes" range:"1s 744h"`
 }
 
 // Checks bound failed checks, beside those of a recipient.
 type Checks struct {
-	// For a client's IPv4 address or IPv6 /64.
+	// For an IPv4 address or IPv6 /64.
 	Network Bound `yaml:"network" default:"{limit: 100, window: 1h}"`
-	// For its /24 or /48.
+	// For a /24 or /48.
 	WideNetwork Bound `yaml:"wide_network" default:"{limit: 300, window: 1h}"`
-	// For an app. It raises an alarm and refuses no request.
+	// For an app; it raises an alarm and refuses nothing.
 	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
 }
 
 // Purpose is what a code is for.
 type Purpose struct {
 	Name string `yaml:"-"`
-	// Must hold at least one enforced rule with `scope: recipient`. Purposes with one policy share what is counted, per app and
-	// channel.
+	// It needs one enforced rule with `scope: recipient`. Purposes with one policy share what is counted.
 	Policy string `yaml:"policy" default:"default"`
-	// Life of a code, `30s` to `10m`. A resend carries the same code, and does not prolong it.
+	// Life of a code, `30s` to `10m`. A resend does not prolong it.
 	TTL  time.Duration `yaml:"ttl" default:"10m" range:"30s 10m" why:": a code may not live longer than ten minutes"`
 	Code Code          `yaml:"code"`
-	// `private` or `glance`, below.
+	// `private`, or `glance`: the code in subject and preview.
 	Notify Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
@@ -164,7 +156,7 @@ type Purpose struct {
 type Code struct {
 	// 6 to 10.
 	Length int `yaml:"length" default:"6" range:"6 10"`
-	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ` (RFC 8628, section 6.1).
+	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ`.
 	Alphabet string `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
 }
 
@@ -181,34 +173,31 @@ const (
 type App struct {
 	// Up to 32 of `a-z 0-9 _ -`.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// What mails call the app, up to 64 characters and nothing that looks like a link. Without it, its name.
+	// Its name in mails, up to 64 characters; by default `name`.
 	Title string `yaml:"title" check:"title"`
-	// The sender of its mails, `Name <address>`. Without it, the service's. Message-IDs keep the service's domain.
+	// The sender of its mails; by default the service's.
 	MailFrom string `yaml:"mail_from" check:"sender_address_or_none"`
-	// A directory whose files replace those of `templates` for this app, one by one. Read at the start, and with each change of this file.
+	// A directory whose files replace those of `templates` for this app.
 	Templates string `yaml:"templates"`
-	// How it shows itself on the page and in its mails.
+	// How it looks on the page and in mails.
 	Brand Brand `yaml:"brand"`
-	// Where its pages come from, exactly as browsers send it: `https://shop.example`. No patterns. A public key works from these
-	// pages and our own, and only they can read the answers (CORS).
+	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// Where our page may return a person with a `reference` that the back end redeems: exact origins, or origins with a path. A path allows
-	// what is below it.
+	// Where the page may return a person with a `reference`: origins, or paths and what is below them.
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Its API keys.
 	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
-	// Where the app is told of what happened.
+	// [Where the app is told of events](webhooks.md).
 	Webhook Webhook `yaml:"webhook"`
 }
 
 // Brand is how an app shows itself.
 type Brand struct {
-	// The https URL of an image that the page shows, without a query. The page of this app, and no other, may load it (`img-src` of its
-	// Content-Security-Policy). Mails hold no picture.
+	// The https URL of an image on the page. Mails hold no picture.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
-	// A colour in quotes, `"#1f5fd1"`, of buttons, links and the code. In light and in dark it is darkened or lightened until it can be read.
+	// A colour, `"#1f5fd1"`, of buttons, links and the code; changed until it can be read.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
-	// The https URL that the app's name leads to.
+	// The https URL that its name leads to.
 	Home string `yaml:"home,omitempty" check:"home"`
 }
 
@@ -216,13 +205,13 @@ type Brand struct {
 type Key struct {
 	// Unique within the app.
 	ID string `yaml:"id" required:"yes" check:"name"`
-	// `secret` for back ends or `public` for browsers.
+	// `secret` for back ends, `public` for browsers.
 	Kind KeyKind `yaml:"kind" required:"yes" oneof:"secret public"`
 	// SHA-256 of the whole key, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
-	// A day (to its end in UTC) or a time after which it is refused.
+	// A day (to its end in UTC) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
-	// What a secret key may do, as in the [notes](#notes); without it everything.
+	// What a secret key may do ([notes](#notes)); by default everything.
 	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
 
@@ -243,15 +232,11 @@ const (
 
 // Page is the public page at /.
 type Page struct {
-	// Whose codes the page asks for; `""` turns it off. On loopback addresses `default`, else it has to be named. `/?app=NAME` is the page
-	// of another app: of those that have `return_urls`, on loopback addresses of every app.
+	// Whose codes it asks for; `""` turns it off. `/?app=NAME` is that of an app with `return_urls`.
 	App string `yaml:"app"`
-	// What it offers, the first one first: `[email]`, `[sms]`, `[email, sms]`. Without it, all that there are. Text messages are
-	// there as soon as they go anywhere ([sms](sms.md)): say `[email]` if the page shall not offer them. What is `paused` is not
-	// offered, unless there is nothing else.
+	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" wrong:"%s is no channel; there are email and sms" unique:"yes"`
-	// Where phone numbers are dialled that do not say it, for visitors whose browser names no country that is served. Without it
-	// the likeliest one of their language, else the first one by name.
+	// Where local phone numbers are dialled if the browser names no served country.
 	Country string `yaml:"country" check:"country_or_none"`
 }
 

@@ -15,17 +15,17 @@ type Limits map[string][]LimitRule
 type LimitRule struct {
 	// Unique within the limit.
 	Name string `yaml:"name" required:"yes"`
-	// The key that the rule counts by, or several: events with the same values of all of them count together.
+	// The key that the rule counts by, or several: the same values of all count together.
 	Keys []string `yaml:"key" required:"yes" single:"yes" check:"name" unique:"yes" style:"flow"`
-	// How many events, 1 to 100000.
+	// 1 to 100000.
 	Limit int `yaml:"limit" required:"yes"`
-	// Instead of `window`, by the calendar: `hour`, `day`, `week` (from Monday) or `month`.
+	// Instead of `window`, a calendar `hour`, `day`, `week` (from Monday) or `month`.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
-	// Instead of `window`, by dates: today and the dates before it, so many together, 1 to 31.
+	// Instead of `window`, so many dates up to today, 1 to 31.
 	Days int `yaml:"days,omitempty"`
-	// Whose calendar `per` and `days` mean: an IANA name. Without it, UTC.
+	// The time zone of `per` and `days`; by default UTC.
 	Zone *time.Location `yaml:"time_zone,omitempty"`
-	// In how long, sliding: `1s` to `744h`, whole seconds.
+	// Sliding: `1s` to `744h`.
 	Window time.Duration `yaml:"window,omitempty"`
 	// `enforce` (the default), or `observe`: the rule counts and never refuses.
 	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`

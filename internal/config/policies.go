@@ -26,22 +26,19 @@ type Policies map[string]quota.Policy
 type rule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"quota"`
-	// Whose sends are counted, below.
+	// Whose sends are counted; see [scopes](#notes).
 	Scope quota.Scope `yaml:"scope" required:"quota" oneof:"recipient ip network app purpose country prefix global failures"`
-	// How many sends, 1 to 100000.
+	// 1 to 100000.
 	Limit int `yaml:"limit" required:"quota"`
-	// Instead of `window`, by the calendar: `hour`, `day`, `week` (from Monday) or `month`. All sends of the period count until it
-	// ends.
+	// Instead of `window`, a calendar `hour`, `day`, `week` (from Monday) or `month`.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
-	// Instead of `window`, by dates: today and the dates before it, so many together, 1 to 31. The sends of a date count until the
-	// midnight at which it is none of them.
+	// Instead of `window`, so many dates up to today, 1 to 31.
 	Days int `yaml:"days,omitempty"`
-	// Whose calendar `per` and `days` mean: an IANA name such as `Asia/Shanghai`. Without it, UTC.
+	// The time zone of `per` and `days`, such as `Asia/Shanghai`; by default UTC.
 	Zone *time.Location `yaml:"time_zone,omitempty"`
-	// In how long: `60s`, `1h`, `168h`; whole seconds, up to 31 days. It slides: a send counts until exactly this long after it.
+	// Sliding: `60s`, `1h`, up to `744h`.
 	Window time.Duration `yaml:"window,omitempty"`
-	// `browsers`: the rule counts and refuses the sends of browsers alone, those of public keys and of our own page. What secret
-	// keys ask for takes none of its places. Without it a rule is for all callers. Not with scope `failures`.
+	// `browsers`: the rule counts and refuses sends of public keys and our page alone. Not with scope `failures`.
 	Callers string `yaml:"callers,omitempty" oneof:"browsers" wrong:"must be browsers; without it a rule is for all callers"`
 	// `enforce` (the default), or `observe`: the rule counts and never refuses.
 	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`

@@ -13,7 +13,7 @@ import (
 
 // SecretSource says where a secret stands: never in the file.
 type SecretSource struct {
-	// The variable that holds the secret; its name does not begin with `SENDCODE_`.
+	// The variable that holds the secret, not `SENDCODE_…`.
 	SecretEnv string `yaml:"secret_env,omitempty"`
 	// Or the file that holds it.
 	SecretFile string `yaml:"secret_file,omitempty"`

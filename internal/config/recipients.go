@@ -13,9 +13,9 @@ import (
 type TestRecipient struct {
 	// `email` or `sms`.
 	Channel string `yaml:"channel" required:"yes"`
-	// Its address or number.
+	// An address or number.
 	Address string `yaml:"to" required:"yes"`
-	// 6 to 10 digits, or letters as `unambiguous` has them, whatever the purpose's codes are made of.
+	// 6 to 10 digits or `unambiguous` letters.
 	Code string `yaml:"code" required:"yes" check:"test_code"`
 	// After it this is a recipient like any other.
 	Expires time.Time `yaml:"expires" required:"yes"`
@@ -46,15 +46,15 @@ func parseRecipient(p *document.Place, channel, to string) (r recipient.Recipien
 
 // Block refuses recipients: exactly one of Address, Domain and Prefix is set.
 type Block struct {
-	// `email` or `sms`, with `to` alone.
+	// `email` or `sms`, with `to`.
 	Channel string `yaml:"channel,omitempty"`
-	// An address or number, in whatever case it is typed.
+	// An address or number.
 	Address string `yaml:"to,omitempty"`
-	// A domain of mail addresses, and its subdomains.
+	// A mail domain and its subdomains.
 	Domain string `yaml:"domain,omitempty"`
-	// What phone numbers begin with, with its plus.
+	// The beginning of phone numbers, with its plus.
 	Prefix string `yaml:"prefix,omitempty"`
-	// For yourself; browsers are not told.
+	// Shown in the console.
 	Reason string `yaml:"reason"`
 
 	To recipient.Recipient `yaml:"-"`
@@ -107,9 +107,9 @@ func mailDomain(text string) string {
 type Fold struct {
 	// The domain, exactly.
 	Domain string `yaml:"domain" required:"yes"`
-	// `ana+shop` is the mailbox `ana`.
+	// `ana+shop` is `ana`.
 	PlusTags bool `yaml:"plus_tags"`
-	// `a.na` is the mailbox `ana`.
+	// `a.na` is `ana`.
 	Dots bool `yaml:"dots"`
 }
 
@@ -137,11 +137,11 @@ func (c Config) Folding() recipient.Folding {
 
 // Pause stops sends: of a channel, of a purpose, or of a purpose on a channel. At least one of both is set.
 type Pause struct {
-	// `email` or `sms`; without it every channel.
+	// `email` or `sms`; by default both.
 	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
-	// One of `purposes`; without it all of them.
+	// By default all.
 	Purpose string `yaml:"purpose,omitempty"`
-	// For administrators, in the console.
+	// Shown in the console.
 	Reason string `yaml:"reason"`
 }
 
@@ -157,6 +157,6 @@ func (s *Pause) Check(p *document.Place) {
 
 // Suppressions is for how long mail is kept from recipients without a mailbox or with a complaint.
 type Suppressions struct {
-	// From `1h` to `8784h`; `0s`: suppressions are made by hand only.
+	// `1h` to `8784h`; `0s`: only by hand.
 	For time.Duration `yaml:"for" default:"720h" range:"1h 8784h" zero:"0s for none"`
 }

@@ -32,45 +32,41 @@ var carrierTypes = []struct {
 
 // SMS is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
 type SMS struct {
-	// Which countries numbers may belong to, as ISO 3166-1 (`DE`); `"001"` is satellite and international networks. By country,
-	// not by dial code: `US` does not let in Jamaica, though both are +1. A number of any other country is a 422 with the reason
-	// `country_not_served` and a refused row in the log, and nothing leaves.
+	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are a 422
+	// `country_not_served` and a refused row.
 	Countries []string `yaml:"countries" check:"country" unique:"yes" style:"flow"`
-	// `allow`, or `refuse`: numbers that the numbering plan gives to internet telephony are a 422, too. Premium-rate and
-	// shared-cost numbers always are.
+	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
-	// How many segments one text may take, 1 to 4. Checked at the start, for every language and app.
+	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// Host of the page that codes are entered on. Texts then end with the line `@host #code`, from which browsers fill the code
-	// in, on that host and those below it. The log has a warning when the page is looked at under another one. Not for texts that
-	// a carrier has approved.
+	// The page's host. Texts end with `@host #code`, from which browsers fill in the code. Not for approved templates.
 	Origin string `yaml:"origin" check:"page_host"`
-	// Where carriers reach this service, `https://codes.shop.example`. Without it no receipts are asked for.
+	// Where carriers reach this service. Without it no receipts are asked for.
 	PublicURL string `yaml:"public_url" check:"public_url"`
-	// What messages come from: a number, a short code, or a name of at most 11 characters. Without it the carrier chooses.
+	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
 	Sender string `yaml:"sender" check:"sender_or_none"`
 	// The same by country.
 	Senders map[string]string `yaml:"senders" keys:"country" check:"sender" style:"flow"`
 	// In order of preference.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name" twice:"there is another carrier of that name" most:"20 carriers"`
-	// Caps on what text messages may cost, below.
+	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []SpendCap `yaml:"spend" unique:"name" twice:"there is another cap of that name" style:"flow"`
-	// When text messages to a prefix rest because hardly any of their codes is entered, below; `off`: never.
+	// [Pauses](#the-watch-on-pumping) prefixes whose codes are hardly entered; `off`: never.
 	Watch SMSWatch `yaml:"watch" style:"flow"`
 }
 
 // SMSCarrier is one carrier. What its type has for itself is in Settings.
 type SMSCarrier struct {
-	// Stands in the log, in metrics and in the addresses of receipts.
+	// In the log, in metrics and in addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// `http`, or the name of a carrier, below.
+	// `http`, `twilio`, `aliyun` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
-	// What the numbers that it takes begin with; without it all. Each country needs a carrier.
+	// Of the numbers that it takes; by default all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix" style:"flow"`
 	// Of one attempt.
 	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s 60s"`
-	// Of a segment by country, with `default` for all others.
+	// Of a segment by country, `default` for all others.
 	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of" style:"flow"`
 	Settings sms.Settings     `yaml:",inline"`
 }
@@ -165,7 +161,7 @@ func (s *SMS) checkSpend(p *document.Place) {
 type SpendCap struct {
 	// Unique.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// For all together (`global`), or for each `app` or each `country` by itself.
+	// `global`, or each `app` or `country` by itself.
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country" wrong:"must be global or app or country"`
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
@@ -176,15 +172,15 @@ type SpendCap struct {
 // SMSWatch is when text messages to a prefix rest because hardly any of their codes is entered.
 type SMSWatch struct {
 	Off bool `yaml:"-"`
-	// From how many on a share says something, 5 to 100000.
+	// Messages from which on the share counts, 5 to 100000.
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
-	// Of a hundred, 1 to 50: below it the prefix is paused.
+	// Percent, 1 to 50: below it the prefix is paused.
 	Approved int `yaml:"approved" default:"10" range:"1 50"`
-	// Over how long they are counted, `10m` to `24h`.
+	// `10m` to `24h`.
 	Within time.Duration `yaml:"within" default:"1h" range:"10m 24h"`
-	// For how long the prefix rests, `1m` to `24h`; each pause within a week of another is twice as long, up to a day.
+	// `1m` to `24h`; doubled, up to a day, if the last pause was within a week.
 	Pause time.Duration `yaml:"pause" default:"1h" range:"1m 24h"`
-	// Beginnings of prefixes that are never paused, of six digits at most, such as `"+49"` or `"+49151"`.
+	// Prefixes that are never paused, up to six digits: `"+49"`.
 	Exempt []string `yaml:"exempt" check:"exempt"`
 }
 

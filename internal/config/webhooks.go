@@ -14,10 +14,9 @@ import (
 
 // Webhook is where an app hears of its events.
 type Webhook struct {
-	// Where events are posted to. Signed with the app's secret of `SENDCODE_WEBHOOK_SECRETS`. [What arrives, and how to check
-	// it](webhooks.md).
+	// Events are posted there.
 	URL string `yaml:"url,omitempty" check:"webhook_url" mask:"url"`
-	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved` those that it wants; without it all.
+	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved`; by default all.
 	Events  []string `yaml:"events,omitempty" check:"event" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
@@ -51,7 +50,7 @@ func WebhookKey(s Secret) []byte {
 
 // Webhooks are what all webhooks have in common.
 type Webhooks struct {
-	// Networks that webhooks may call although they are not on the public internet; there without TLS as well.
+	// Private networks that webhooks may call, there also without TLS.
 	Allow []netip.Prefix `yaml:"allow" check:"callee"`
 }
 

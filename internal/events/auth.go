@@ -33,26 +33,24 @@ const MaxAge = 5 * time.Minute
 
 // Auth is how a source's requests are known. Each secret is enough, so that one can be changed without a pause.
 type Auth struct {
-	// How a request is known: `standard_webhooks` ([its signature](https://www.standardwebhooks.com) over ID, time and body),
-	// `hmac` (HMAC-SHA256 of the body, in a header), `hmac_fields` (of members of the body; each signature counts once), `header`
-	// (the secret itself in a header), `basic` (the secret as a password). The last two show nothing about the body: use them over
-	// TLS alone.
+	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body), `hmac` (HMAC-SHA256 of the body
+	// in a header), `hmac_fields` (of members of the body), `header` (the secret in a header), `basic` (the secret as password).
+	// Use the last two over TLS only.
 	Scheme  Scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
 	Secrets [][]byte `yaml:"-"`
-	// `hmac` and `header`: the header. With `standard_webhooks`, what its headers begin with: `webhook-` unless told, `svix-` at
-	// some.
+	// `hmac`, `header`: the header. `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`
-	// `hmac` and `header`: what stands there before it, such as `sha256=`.
+	// `hmac`, `header`: what the value begins with, such as `sha256=`.
 	Prefix string `yaml:"prefix,omitempty"`
-	// `hmac` and `hmac_fields`: `hex` or `base64`.
+	// `hmac`, `hmac_fields`: `hex` (the default) or `base64`.
 	Encoding string `yaml:"encoding,omitempty"`
 	// `basic`: the user.
 	User string `yaml:"user,omitempty"`
-	// `hmac_fields`: what is signed, one after the other.
+	// `hmac_fields`: the signed members, in order.
 	Fields []Path `yaml:"signed,omitempty" single:"yes" style:"flow"`
-	// `hmac_fields`: where the signature stands.
+	// `hmac_fields`: the path of the signature.
 	Signature Path `yaml:"signature,omitempty"`
-	// `hmac_fields`: which of `signed` is the time, in seconds since 1970.
+	// `hmac_fields`: the one of `signed` that is the time, in seconds since 1970.
 	Time Path `yaml:"signed_time,omitempty"`
 }
 

@@ -43,28 +43,28 @@ type Event struct {
 
 // Source is a provider: the settings of it, whose tags and comments are read by package config.
 type Source struct {
-	// Stands in the address and in metrics.
+	// In the address and in metrics.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	Auth Auth   `yaml:",inline"`
-	// A header `X-…` that each mail carries with its send's ID, for providers that replace Message-ID.
+	// A header `X-…` that mails carry with the send's ID, if the provider replaces Message-ID.
 	Header string `yaml:"message_header,omitempty" check:"mail_header"`
 	Shape  Shape  `yaml:",inline"`
 }
 
 // Shape says where in the JSON what stands. Of several paths the first that leads to something counts.
 type Shape struct {
-	// Where the events stand, a list or one; without it the body.
+	// The path of the events, a list or one; by default the body.
 	List Path `yaml:"list,omitempty"`
-	// The paths to an event's type are joined by points, those that lead nowhere are left out.
+	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes" single:"yes" style:"flow"`
-	// What a type means: `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out`, `ignored`; `Bounce` means every
-	// type that begins with it and is not named.
+	// Type to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or `ignored`; `Bounce` also means types that
+	// begin with it.
 	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" check:"outcome" style:"flow"`
-	// Where our Message-ID stands, or what `message_header` said.
+	// The path of our Message-ID or of `message_header`.
 	Message []Path `yaml:"message,omitempty" required:"yes" single:"yes" style:"flow"`
-	// Whom it was sent to, which is compared. Of several paths the first counts.
+	// The recipient, which must match; the first path that exists counts.
 	To []Path `yaml:"recipient,omitempty" single:"yes" style:"flow"`
-	// When, as RFC 3339 or in seconds.
+	// RFC 3339, or seconds.
 	Time []Path `yaml:"time,omitempty" single:"yes" style:"flow"`
 	// Codes or a word.
 	Detail []Path `yaml:"detail,omitempty" single:"yes" style:"flow"`

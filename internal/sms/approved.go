@@ -37,15 +37,15 @@ func (a Approved) Find(purpose, language string) string {
 
 // Account is what the settings of a carrier begin with that approves templates and has requests signed with a key.
 type Account struct {
-	// The ID of the access key, which Tencent Cloud calls its secret ID; the secret is that key's.
+	// The access key's ID (Tencent Cloud: secret ID).
 	KeyID string `yaml:"key_id,omitempty"`
-	// The approved signature, which stands before the text; mainland China needs one.
+	// The approved signature; mainland China needs one.
 	Sign string `yaml:"sign,omitempty"`
-	// IDs of approved templates by purpose and language; `default` serves every purpose without its own.
+	// Approved template IDs by purpose and language; `default` for all other purposes.
 	Templates Approved `yaml:"templates"`
-	// What the templates take, in their order: `code` and `minutes`.
+	// What the templates take, in order.
 	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
-	// `off`: the carrier is not asked what became of messages.
+	// `off`: do not ask what became of messages.
 	Poll OnOff `yaml:"poll" default:"on"`
 }
 

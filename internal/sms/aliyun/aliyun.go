@@ -21,7 +21,7 @@ import (
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-sendsms).
 type Config struct {
 	sms.Account `yaml:",inline"`
-	// Another one is for tests and regions.
+	// For tests and regions.
 	Endpoint string `yaml:"endpoint" default:"https://dysmsapi.aliyuncs.com"`
 }
 

@@ -13,7 +13,7 @@ import (
 // Poll describes how a carrier is asked what became of a message.
 type Poll struct {
 	Off bool `yaml:"-"`
-	// Fetched by GET with `headers` and `user`; `{message}` is the carrier's ID (from `answer.id`).
+	// Fetched by GET; `{message}` is the carrier's message ID.
 	URL          string `yaml:"url,omitempty"`
 	ReceiptWords `yaml:",inline"`
 }

@@ -21,19 +21,19 @@ import (
 type Config struct {
 	// `POST`, `GET` or `PUT`.
 	Method string `yaml:"method" default:"POST"`
-	// https, or http to a loopback address. Redirects are not followed.
+	// https, or http to loopback. Redirects are not followed.
 	URL string `yaml:"url,omitempty"`
-	// Logs in (HTTP Basic) with the secret as password.
+	// HTTP Basic, with the secret as password.
 	User string `yaml:"user,omitempty"`
-	// What each request carries beside that.
+	// Further headers.
 	Header map[string]string `yaml:"headers,omitempty"`
-	// How the body is written: `json` or `form`.
+	// Of the body: `json` or `form`.
 	Format Format `yaml:"format,omitempty"`
 	// The body.
 	Body string `yaml:"body,omitempty"`
-	// How the carrier's answer is read.
+	// How the answer is read.
 	Answer Answer `yaml:"answer,omitempty"`
-	// How the carrier is asked what became of a message; `off`: it is not.
+	// How the carrier is asked what became of a message; `off`: not.
 	Poll Poll `yaml:"poll,omitempty" style:"flow"`
 	// How receipts are read.
 	Receipt ReceiptWords `yaml:"receipt,omitempty" style:"flow"`
@@ -42,17 +42,17 @@ type Config struct {
 // Answer says how a carrier's answer is read. What it says is looked for in this order: the carrier's code in Codes, its
 // code in Accepted, Match, the status.
 type Answer struct {
-	// Where the carrier's identifier of the message stands: a path such as `$.messages.0.id`, or a regular expression with a group.
+	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a group.
 	ID Extract `yaml:"id,omitempty"`
-	// Where its code stands.
+	// The carrier's code, likewise.
 	Code Extract `yaml:"code,omitempty"`
-	// The codes of acceptance; without it every 2xx is one.
+	// Codes of acceptance; by default every 2xx.
 	Accepted []string `yaml:"accepted,omitempty" style:"flow"`
-	// A regular expression that the body of a 2xx must match to be an acceptance.
+	// A regular expression that the body of an accepting 2xx matches.
 	Match *regexp.Regexp `yaml:"match,omitempty" wrong:"is no regular expression"`
-	// What other codes mean: `rejected`, `temporary`, `unknown`, `opted_out`, or a limit for the recipient such as `limit 60s`.
+	// Code to `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as `limit 60s`.
 	Codes map[string]string `yaml:"codes,omitempty" style:"flow"`
-	// The same of HTTP statuses, `"404"`, where no code says it.
+	// The same for HTTP statuses, if no code decides.
 	Statuses map[string]string `yaml:"statuses,omitempty" style:"flow"`
 }
 

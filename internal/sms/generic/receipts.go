@@ -11,11 +11,11 @@ import (
 
 // ReceiptWords say how the receipts of a described carrier are read.
 type ReceiptWords struct {
-	// The parameter of query or form that holds the status, or a path such as `$.status` through a JSON body.
+	// The status: a parameter, or a path in JSON.
 	Status string `yaml:"status,omitempty"`
-	// The words that it has when a message was delivered.
+	// Its values for delivered.
 	Delivered []string `yaml:"delivered,omitempty"`
-	// The words that it has when a message was not.
+	// Its values for undelivered.
 	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 

@@ -19,11 +19,11 @@ import (
 // Config is an account with Tencent Cloud SMS, interface sms 2021-01-11 (cloud.tencent.com/document/product/382/55981).
 type Config struct {
 	sms.Account `yaml:",inline"`
-	// The SDK app ID of the SMS application.
+	// The SDK app ID.
 	App string `yaml:"app,omitempty"`
-	// Where the application is.
+	// The application's region.
 	Region string `yaml:"region" default:"ap-guangzhou"`
-	// Another one is for tests and regions.
+	// For tests and regions.
 	Endpoint string `yaml:"endpoint" default:"https://sms.tencentcloudapi.com"`
 }
 

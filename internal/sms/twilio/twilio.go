@@ -20,15 +20,15 @@ import (
 
 // Config is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
 type Config struct {
-	// The account's SID, `AC` and 32 hexadecimal digits.
+	// The account's SID, `AC…`.
 	Account string `yaml:"account,omitempty"`
-	// An API key's SID, `SK…`, where the secret is that key's and not the account's auth token.
+	// An API key's SID, `SK…`, if the secret is that key's.
 	Key string `yaml:"key,omitempty"`
 	// A messaging service's SID, `MG…`. Without it each message needs a sender.
 	Service string `yaml:"service,omitempty"`
-	// Another one is for tests and regions.
+	// For tests and regions.
 	Endpoint string `yaml:"endpoint" default:"https://api.twilio.com"`
-	// `off`: the carrier is not asked what became of messages.
+	// `off`: do not ask what became of messages.
 	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
