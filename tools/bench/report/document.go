@@ -63,21 +63,16 @@ func (r Results) preface() string {
 	return fmt.Sprintf(`<!-- Written by make bench. Do not edit. -->
 
 Measured %s on %d processors (%s) with %d GB of memory.
-Postgres %s on %s with fsync %s, Redis with an append-only file that is synced every second, one mail server that takes everything. All of
-them, the callers and the measured program share the processors. %d rounds of %v; within a round the programs take turns, and the order changes from round to
-round. A value is the median of the rounds, with the lowest and the highest in brackets.
-
-Compare ratios: both sides of a ratio were measured in the same round. Figures of different runs of the bench, or of
-different machines, say little about each other.
-
-- **ours**: the service, as configured by default, on Postgres and Redis.
-- **fair floor**: a program of 300 lines that keeps the same record and promises nothing else. One script in Redis; lock, count, verification and send in
-  one transaction; the answer; the mail; one UPDATE for its outcome. Trips to Redis and Postgres are shared between requests, as in the service.
+Postgres %s on %s with fsync %s, Redis with an append-only file synced every second, one mail server that takes everything. They, the callers
+and the measured program share the processors. %d rounds of %v, the programs by turns; a value is the median, with the lowest and the highest
+in brackets. Compare ratios, whose two sides are of one round: figures of different runs or machines say little about each other.
+%s
+- **ours**: the service, as configured by default.
+- **fair floor**: a program of 300 lines that keeps the same record and promises nothing else: one script in Redis; lock, count and rows in one
+  transaction; the answer; the mail; one UPDATE. Like the service it batches its trips to Redis and Postgres.
 - **plain floor**: a script, an INSERT and a mail in turn, then the answer.
 - **bare HTTP**: reads the request and answers.
-
-All of them answer with the same bytes and send the same mail.
-%s`, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, foreign(r.Board))
+`, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, foreign(r.Board))
 }
 
 // foreign says how much the machine was disturbed.
@@ -91,8 +86,7 @@ func foreign(b Board) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nOther programs had %s %% of the processors during a run. Where that is much, processor times can be trusted, "+
-		"and rates and waits cannot.\n", SpreadOf(all))
+	return fmt.Sprintf("Other programs had %s %% of the processors; where that is much, only processor times can be trusted.\n", SpreadOf(all))
 }
 
 // sections are what stands in a document before its sections, and these by title.

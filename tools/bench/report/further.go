@@ -16,7 +16,7 @@ func (r Results) level() string {
 	}
 	n := len(l.Sends)
 	g := newGrid("seconds", "sends/s", "processor time of a send, µs")
-	step := max(1, n/12)
+	step := max(1, n/4)
 	for first := 0; first+step <= n; first += step {
 		sum := 0
 		for _, sends := range l.Sends[first : first+step] {
@@ -24,9 +24,8 @@ func (r Results) level() string {
 		}
 		g.add(fmt.Sprintf("%d–%d", first, first+step), number(float64(sum)/float64(step)), micros(l.cost(first, first+step)))
 	}
-	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s times the sends, %s times the processor "+
-		"time for each in the program, "+
-		"Postgres and Redis.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio()), number(l.CostRatio())) + g.String()
+	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s times the sends, %s times the processor time "+
+		"of a send.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio()), number(l.CostRatio())) + g.String()
 }
 
 func (r Results) takes() string {
@@ -43,8 +42,8 @@ func (r Results) takes() string {
 		}
 		all = append(all, r.takesGoal(n))
 	}
-	return "`POST /v1/limits/{limit}/take` of a rule over one key, decided in Redis, for 10,000 keys, beside bare HTTP, by turns.\n" +
-		foreign(r.Takes) + "\n" + g.String() + "\n" + goals(all...)
+	return "`POST /v1/limits/{limit}/take` of a rule over one of 10,000 keys in Redis, beside bare HTTP, by turns.\n\n" + g.String() + "\n" +
+		goals(all...)
 }
 
 func (r Results) attack() string {
@@ -56,9 +55,8 @@ func (r Results) attack() string {
 	for _, q := range []float64{.5, .99} {
 		g.add(fmt.Sprintf("p%.0f", q*100), millis(Quantile(q, a.Quiet)), millis(Quantile(q, a.Beside)), number(a.Ratio(q)))
 	}
-	return fmt.Sprintf("%d honest requests a second, each for another recipient, beside %d callers that ask for one recipient as often "+
-		"as they are answered (%s requests/s, in a "+
-		"process on one processor). %d honest requests were refused.\n\n", a.Honest, a.Attackers, number(a.Rate), a.Refused) + g.String()
+	return fmt.Sprintf("%d honest requests a second, each for another recipient, beside %d callers that ask for one recipient without pause "+
+		"(%s requests/s). %d honest requests were refused.\n\n", a.Honest, a.Attackers, number(a.Rate), a.Refused) + g.String()
 }
 
 func (r Results) limiter() string {
@@ -67,18 +65,11 @@ func (r Results) limiter() string {
 	}
 	g := newGrid("outcome, or what differs", "callers", "way", "decisions/s", "Redis, µs", "÷ bare script")
 	for _, rival := range r.Limiter {
-		g.add(rival.Outcome, fmt.Sprint(rival.Callers), rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
-	}
-	out := "The default policy decided in several ways by turns, without HTTP and Postgres (`go test -run='^$' -bench='Rivals|TakeBy' " +
-		"./quota`).\n\n" + g.String()
-	ratios := newGrid("outcome", "callers", "ours ÷ redis_rate three times", "ours ÷ bare script")
-	for _, rival := range r.Limiter {
-		if rival.Name == ourLimiter {
-			x := r.Limiter.ratios(rival.Outcome, rival.Callers)
-			ratios.add(rival.Outcome, fmt.Sprint(rival.Callers), number(x.rival), number(x.bare))
+		if rival.shown() {
+			g.add(rival.Outcome, fmt.Sprint(rival.Callers), rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
 		}
 	}
-	return out + "\n" + ratios.String()
+	return "The default policy decided without HTTP and Postgres, by turns (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String()
 }
 
 func (r Results) rows() string {
@@ -94,7 +85,7 @@ func (r Results) rows() string {
 		g.add(thousands(float64(row.Rows)), cell(Run.Rate), cpu(Service), cpu(Postgres), cpu(Redis),
 			cell(func(r Run) float64 { return r.each(r.WAL.Bytes) }), number(float64(row.CPU())/float64(r.Rows[0].CPU())))
 	}
-	return "Sends of 64 callers on databases that hold so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String() +
+	return "Sends of 64 callers on databases with so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String() +
 		"\n" + goals(r.rowsGoal())
 }
 
@@ -127,18 +118,15 @@ func (r Results) needs() string {
 	add("connections to Postgres", func(n Needs) string { return thousands(float64(n.Connections)) })
 	add("connections to mail servers, peak", func(n Needs) string { return thousands(float64(n.Mail)) })
 	add("memory of Redis", func(n Needs) string { return size(n.Memory) })
-	return "The unit costs, at 64 callers on this machine:\n\n" + units.String() + fmt.Sprintf(`
-What the arithmetic takes for granted: each code is sent once and checked once; the busiest second has %d times the mean; no processor is more than %.0f %% busy
-then; rows are kept for %d days; a replica has %d processors and %d connections to Postgres; a mail server takes %.1f s for a mail; every send is for another recipient, whose
-events Redis keeps for a day; %d index entries of a send are in no order of time (its recipient, and the key of its verification).
+	return "The unit costs, at 64 callers:\n\n" + units.String() + fmt.Sprintf(`
+Assumed: each code is sent once and checked once; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are
+kept for %d days; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day; %d index
+entries of a send are in no order of time.
 
 `, PeakFactor, Busy*100, Retention, PerReplica, Pool, MailTime, Scattered) + g.String() + `
-- Processors: sends a second at the peak × processor time ÷ how busy a processor may be. Redis runs scripts in one thread: beyond one processor it has to be a Redis Cluster.
-- WAL: sends × bytes. After a checkpoint the first change of each page writes the page as a whole. Entries in the order of time share few pages; of the others each
-  may meet a page of its own, so the bound is sends × such entries × 8 kB. Longer between checkpoints and ` + "`wal_compression`" + ` make it less.
-- Disk: sends × days × bytes of tables and indexes; the room between vacuums is in the measured bytes only as far as it was made while measuring.
-- Connections: replicas × those of one; mail: sends a second at the peak × time of a mail.
-- Redis: recipients a day × bytes.
-- One Postgres takes all writes. Where the table asks for more processors than one machine has, apps have to be divided among several installations.
+- Beyond one processor Redis has to be a Cluster. Beyond one machine for Postgres, divide apps among several installations.
+- Whole pages: the first change of a page after a checkpoint writes all of it; at most sends × entries in no order of time × 8 kB. Longer between
+  checkpoints and ` + "`wal_compression`" + ` make it less.
+- Disk has only the room between vacuums that was made while measuring.
 `
 }

@@ -30,33 +30,28 @@ func (r Results) sends() string {
 		return ""
 	}
 	g := newGrid("callers", "program", "sends/s", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
-	ratios := newGrid("callers", "ours ÷", "sends/s", "202 p50", "processor time")
 	for _, n := range r.Board.Callers() {
 		for _, name := range Contenders {
 			row := func(of func(Run) float64) string { return r.Board.Over(name, n, of).String() }
-			if name == Bare {
-				g.add(fmt.Sprint(n), name, row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), "–", "–")
-			} else {
-				g.add(fmt.Sprint(n), name, row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
+			median := func(of func(Run) float64) string { return number(r.Board.Over(name, n, of).Median) }
+			mail50, mail99 := "–", "–"
+			if name != Bare {
+				mail50, mail99 = median(wait(.5, mails)), median(wait(.99, mails))
 			}
-			if name != Ours {
-				ratio := func(of func(Run) float64) string { return r.Board.Ratio(Ours, name, n, of).String() }
-				ratios.add(fmt.Sprint(n), name, ratio(Run.Rate), ratio(wait(.5, answers)), ratio(func(r Run) float64 { return float64(r.CPUEach()) }))
-			}
+			g.add(fmt.Sprint(n), name, row(Run.Rate), row(wait(.5, answers)), median(wait(.99, answers)), mail50, mail99)
 		}
 	}
-	return g.String() + "\nA send counts when its mail has arrived. Mail: from the 202 to the final dot at the mail server; 0 where the " +
-		"mail was there first.\n\n" + ratios.String()
+	return g.String() + "\nMail: from the 202 to the final dot at the mail server; 0 if the mail was first.\n"
 }
 
 func (r Results) costs() string {
 	if len(r.Board) == 0 {
 		return ""
 	}
-	cpu := newGrid("callers", "program", "the program, µs", "Postgres", "Redis", "mail server", "callers", "sum", "allocations", "bytes")
-	work := newGrid("callers", "program", "WAL, bytes", "records", "index entries", "commits", "trips: Postgres", "Redis", "mail")
+	cpu := newGrid("callers", "program", "the program, µs", "Postgres", "Redis", "mail server", "callers", "sum", "allocations")
+	work := newGrid("callers", "program", "WAL, bytes", "index entries", "commits", "trips: Postgres", "Redis")
 	for _, n := range r.Board.Callers() {
-		for _, name := range Contenders {
+		for _, name := range []string{Ours, Fair} {
 			value := func(of func(Run) float64) string { return number(r.Board.Over(name, n, of).Median) }
 			each := func(of func(Run) float64) string { return value(func(r Run) float64 { return r.each(of(r)) }) }
 			cells := []string{fmt.Sprint(n), name}
@@ -64,18 +59,14 @@ func (r Results) costs() string {
 				cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach(process)) / float64(time.Microsecond) }))
 			}
 			cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach()) / float64(time.Microsecond) }))
-			cpu.add(append(cells, each(func(r Run) float64 { return r.Mallocs }), each(func(r Run) float64 { return r.Bytes }))...)
-			if name == Bare {
-				continue
-			}
+			cpu.add(append(cells, each(func(r Run) float64 { return r.Mallocs }))...)
 			trips := r.Trips[Key{name, n}]
-			work.add(fmt.Sprint(n), name, each(func(r Run) float64 { return r.WAL.Bytes }), each(func(r Run) float64 { return r.WAL.Records }),
-				each(func(r Run) float64 { return r.WAL.Entries }), each(func(r Run) float64 { return r.WAL.Commits }),
-				number(trips.Postgres), number(trips.Redis), number(trips.Mail))
+			work.add(fmt.Sprint(n), name, each(func(r Run) float64 { return r.WAL.Bytes }), each(func(r Run) float64 { return r.WAL.Entries }),
+				each(func(r Run) float64 { return r.WAL.Commits }), number(trips.Postgres), number(trips.Redis))
 		}
 	}
-	return "Processor time, from the kernel's scheduler statistics, and allocations of a send:\n\n" + cpu.String() +
-		"\nWhat a send writes, without the images of whole pages that follow upon a checkpoint, and its round trips:\n\n" + work.String()
+	return "Processor time (by the kernel's scheduler) and allocations of a send:\n\n" + cpu.String() +
+		"\nWhat a send writes, without images of whole pages, and its round trips:\n\n" + work.String()
 }
 
 func (r Results) half() string {
@@ -85,11 +76,11 @@ func (r Results) half() string {
 	g := newGrid("program", "sends/s", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
 	for _, name := range Contenders {
 		if p, ok := r.Half[name]; ok {
-			row := func(of func(Run) float64) string { return p.over(of).String() }
+			row := func(of func(Run) float64) string { return number(p.over(of).Median) }
 			g.add(name, number(p.Rate), row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
 		}
 	}
-	return "Requests arrive at random at half the highest rate that ours has reached, whether earlier ones were answered or not.\n\n" +
+	return "Requests arrive at random, at half the highest rate of ours, whether earlier ones were answered or not.\n\n" +
 		g.String()
 }
 
