@@ -63,9 +63,9 @@ func (r Results) preface() string {
 	return fmt.Sprintf(`<!-- Written by make bench. Do not edit. -->
 
 Measured %s on %d processors (%s) with %d GB of memory.
-Postgres %s on %s with fsync %s, Redis with an append-only file synced every second, one mail server that takes everything. They, the callers
-and the measured program share the processors. %d rounds of %v, the programs by turns; a value is the median, with the lowest and the highest
-in brackets. Compare ratios, whose two sides are of one round: figures of different runs or machines say little about each other.
+Postgres %s on %s with fsync %s, Redis with an append-only file synced every second, one mail server that takes everything; all share the
+processors with the callers. %d rounds of %v by turns; a value is the median (lowest–highest). Compare ratios, whose two sides are of one round:
+figures of different runs or machines say little about each other.
 %s
 - **ours**: the service, as configured by default.
 - **fair floor**: a program of 300 lines that keeps the same record and promises nothing else: one script in Redis; lock, count and rows in one

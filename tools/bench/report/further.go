@@ -10,13 +10,14 @@ func (r Results) level() string {
 	if len(l.Sends) == 0 {
 		return ""
 	}
-	vacuum := "off"
-	if l.Vacuum {
-		vacuum = "on"
-	}
 	n := len(l.Sends)
+	text := fmt.Sprintf("%d callers for %d s. The last %d s against the first: %s times the sends, %s times the processor time of a send.\n", l.Callers, n,
+		edge, number(l.Ratio()), number(l.CostRatio()))
+	if !l.Vacuum {
+		return text
+	}
 	g := newGrid("seconds", "sends/s", "processor time of a send, µs")
-	step := max(1, n/4)
+	step := max(1, n/12)
 	for first := 0; first+step <= n; first += step {
 		sum := 0
 		for _, sends := range l.Sends[first : first+step] {
@@ -24,8 +25,7 @@ func (r Results) level() string {
 		}
 		g.add(fmt.Sprintf("%d–%d", first, first+step), number(float64(sum)/float64(step)), micros(l.cost(first, first+step)))
 	}
-	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s times the sends, %s times the processor time "+
-		"of a send.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio()), number(l.CostRatio())) + g.String()
+	return text + "\n" + g.String()
 }
 
 func (r Results) takes() string {
@@ -63,13 +63,17 @@ func (r Results) limiter() string {
 	if len(r.Limiter) == 0 {
 		return ""
 	}
-	g := newGrid("outcome, or what differs", "callers", "way", "decisions/s", "Redis, µs", "÷ bare script")
+	g := newGrid("outcome", "way, 64 callers", "decisions/s", "Redis, µs", "÷ bare script")
 	for _, rival := range r.Limiter {
-		if rival.shown() {
-			g.add(rival.Outcome, fmt.Sprint(rival.Callers), rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
+		if rival.Callers == 64 {
+			g.add(rival.Outcome, rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
 		}
 	}
-	return "The default policy decided without HTTP and Postgres, by turns (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String()
+	redis := func(outcome, name string) string { return number(r.Limiter.find(outcome, 1, name).Redis) }
+	return "The default policy decided without HTTP and Postgres, by turns (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String() +
+		fmt.Sprintf("\nOf one caller a decision takes Redis %s µs with a limit of 10 and %s µs with 100,000; %s µs among 10,000 recipients and %s µs among "+
+			"1,000,000.\n", redis("limit", "a limit of 10"), redis("limit", "a limit of 100000"), redis("recipients", "10000 recipients"),
+			redis("recipients", "1000000 recipients"))
 }
 
 func (r Results) rows() string {
@@ -105,14 +109,12 @@ func (r Results) needs() string {
 	small, large := Need(u, 10e6), Need(u, 100e6)
 	g := newGrid("need", "10M sends a day", "100M sends a day")
 	add := func(name string, of func(Needs) string) { g.add(name, of(small), of(large)) }
-	add("sends a second, mean", func(n Needs) string { return number(n.Mean) })
 	add("sends a second, peak", func(n Needs) string { return number(n.Peak) })
 	add("processors for the program", func(n Needs) string { return number(n.Service) })
 	add("replicas", func(n Needs) string { return thousands(float64(n.Replicas)) })
 	add("processors for Postgres", func(n Needs) string { return number(n.Postgres) })
 	add("processors for Redis", func(n Needs) string { return number(n.Redis) })
 	add("WAL a day", func(n Needs) string { return size(n.WALDay) })
-	add("WAL a second, peak", func(n Needs) string { return size(n.WALPeak) })
 	add("whole pages in the WAL a day, at most", func(n Needs) string { return size(n.Pages) })
 	add("disk for the log", func(n Needs) string { return size(n.Disk) })
 	add("connections to Postgres", func(n Needs) string { return thousands(float64(n.Connections)) })

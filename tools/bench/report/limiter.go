@@ -2,7 +2,6 @@ package report
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,11 +17,6 @@ type Rival struct {
 	Rate    float64 // decisions a second
 	Redis   float64 // µs of Redis for each
 	Bare    float64 // rate ÷ that of a script that does nothing: median of the rounds
-}
-
-// shown says whether the document has the rival: those at 64 callers, and the ends of what differs.
-func (r Rival) shown() bool {
-	return r.Callers == 64 || slices.Contains([]string{"a limit of 10", "a limit of 100000", "10000 recipients", "1000000 recipients"}, r.Name)
 }
 
 // The names that the benchmark gives.
