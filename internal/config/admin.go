@@ -26,7 +26,7 @@ type Admin struct {
 type AdminToken struct {
 	// Unique.
 	ID string `yaml:"id" required:"yes" check:"name"`
-	// SHA-256 of the whole token, in hex.
+	// Of the whole token, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
 	Role string `yaml:"role" default:"reader" check:"admin_role"`

@@ -70,41 +70,41 @@ type Config struct {
 	// `app:whsec_…,app:whsec_…` signs webhooks; an app may have two. `sendcode key --kind webhook` makes one.
 	WebhookSecrets Secret `yaml:"webhook_secrets" env:"file" check:"webhook_secrets" reload:"quiet"`
 
-	// A directory whose files replace those of the mails and text messages, one by one.
+	// A directory whose files replace those of mails and text messages.
 	Templates string `yaml:"templates" unset:"the built-in ones"`
-	// Lists of rules; a send must pass all of them. Naming `default` replaces it.
+	// Lists of rules; a send must pass all. Naming `default` replaces it.
 	Policies Policies `yaml:"policies" reload:"yes"`
 	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits Limits `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" style:"items" reload:"yes"`
 	// What codes are for. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
-	// Tenants with keys and limits of their own. `default` always exists.
+	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name" twice:"there is another app with this name" style:"items" reload:"yes"`
 	// Networks or addresses whose `X-Forwarded-For` is believed; by commas in the variable.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
 	// How many checks may fail, by app and channel.
 	Checks Checks `yaml:"checks" style:"flow" reload:"yes"`
-	// Sends of all apps together; `{}`: no bound.
+	// Sends of all apps together, well above your busiest minute; `{}`: no bound.
 	Breaker Bound `yaml:"breaker" none:"yes" style:"flow" reload:"yes"`
 	// Sends by browsers to all spellings of one mailbox, for each app; `{}`: no bound.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}" none:"yes" style:"flow" reload:"yes"`
-	// Recipients with a known code, to which nothing is sent.
+	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []TestRecipient `yaml:"test_recipients" most:"20 test recipients" count:"yes" reload:"yes"`
-	// Recipients that get no codes; each entry has one of `to`, `domain`, `prefix`.
+	// Recipients that get no codes (`failed`, `blocked`; the place is kept): one of `to`, `domain`, `prefix`.
 	Blocks []Block `yaml:"block" count:"yes" style:"flow" reload:"yes"`
-	// A channel, a purpose, or a purpose on a channel that sends nothing for now.
+	// What sends nothing for now (`failed`, `paused`; the place is given back).
 	Pauses []Pause `yaml:"paused" style:"flow" reload:"yes"`
-	// How long a recipient gets no mail after a hard bounce or a complaint.
+	// After a hard bounce or a complaint.
 	Suppressions Suppressions `yaml:"suppressions" style:"flow" reload:"yes"`
-	// How long the log keeps a row; `0s`: for ever.
+	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole months are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h" zero:"0s for ever" reload:"yes"`
-	// Requests of browsers of one network in a minute; `0`: any number.
+	// Of browsers of one network, above it 429 and no row; `0`: any number.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
 	// [Mail providers that report bounces](provider-events.md).
 	Providers []Provider `yaml:"provider_events" unique:"name" twice:"%s is there twice"`
-	// A file of domains, one a line, whose addresses get no codes. `#` begins a comment.
+	// A file of domains, one a line, whose addresses get no codes.
 	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
-	// Domains at which several spellings are one mailbox.
+	// Domains at which several spellings are one mailbox, for all callers and rules.
 	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
 	// [Text messages](sms.md).
 	SMS SMS `yaml:"sms"`
@@ -177,27 +177,27 @@ type App struct {
 	Title string `yaml:"title" check:"title"`
 	// The sender of its mails; by default the service's.
 	MailFrom string `yaml:"mail_from" check:"sender_address_or_none"`
-	// A directory whose files replace those of `templates` for this app.
+	// As `templates`, for this app.
 	Templates string `yaml:"templates"`
-	// How it looks on the page and in mails.
+	// Its looks on the page and in mails.
 	Brand Brand `yaml:"brand"`
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// Where the page may return a person with a `reference`: origins, or paths and what is below them.
+	// Where the page may return a person with a `reference`, and what is below.
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
-	// Its API keys.
+	// API keys.
 	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
-	// [Where the app is told of events](webhooks.md).
+	// [Where events are posted](webhooks.md).
 	Webhook Webhook `yaml:"webhook"`
 }
 
 // Brand is how an app shows itself.
 type Brand struct {
-	// The https URL of an image on the page. Mails hold no picture.
+	// The https URL of an image, on the page only.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
-	// A colour, `"#1f5fd1"`, of buttons, links and the code; changed until it can be read.
+	// A colour, `"#1f5fd1"`; changed until it can be read.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
-	// The https URL that its name leads to.
+	// The https URL of its name.
 	Home string `yaml:"home,omitempty" check:"home"`
 }
 
@@ -205,9 +205,9 @@ type Brand struct {
 type Key struct {
 	// Unique within the app.
 	ID string `yaml:"id" required:"yes" check:"name"`
-	// `secret` for back ends, `public` for browsers.
+	// `secret` (back ends) or `public` (browsers).
 	Kind KeyKind `yaml:"kind" required:"yes" oneof:"secret public"`
-	// SHA-256 of the whole key, in hex.
+	// Of the whole key, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
 	// A day (to its end in UTC) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`

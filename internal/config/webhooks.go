@@ -14,7 +14,7 @@ import (
 
 // Webhook is where an app hears of its events.
 type Webhook struct {
-	// Events are posted there.
+	// https; http only in `webhooks: allow`.
 	URL string `yaml:"url,omitempty" check:"webhook_url" mask:"url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved`; by default all.
 	Events  []string `yaml:"events,omitempty" check:"event" unique:"yes"`

@@ -51,12 +51,12 @@ func (r Results) attack() string {
 	if !a.known() {
 		return ""
 	}
-	g := newGrid("honest 202", "quiet, ms", "attacked, ms", "ratio")
-	for _, q := range []float64{.5, .99} {
-		g.add(fmt.Sprintf("p%.0f", q*100), millis(Quantile(q, a.Quiet)), millis(Quantile(q, a.Beside)), number(a.Ratio(q)))
+	waits := func(q float64) string {
+		return fmt.Sprintf("p%.0f %s ms quiet and %s ms attacked", q*100, millis(Quantile(q, a.Quiet)), millis(Quantile(q, a.Beside)))
 	}
 	return fmt.Sprintf("%d honest requests a second, each for another recipient, beside %d callers that ask for one recipient without pause "+
-		"(%s requests/s). %d honest requests were refused.\n\n", a.Honest, a.Attackers, number(a.Rate), a.Refused) + g.String()
+		"(%s requests/s). %d honest requests were refused. Their 202: %s, %s.\n", a.Honest, a.Attackers, number(a.Rate), a.Refused,
+		waits(.5), waits(.99))
 }
 
 func (r Results) limiter() string {
@@ -65,7 +65,7 @@ func (r Results) limiter() string {
 	}
 	g := newGrid("outcome", "way, 64 callers", "decisions/s", "Redis, µs", "÷ bare script")
 	for _, rival := range r.Limiter {
-		if rival.Callers == 64 {
+		if rival.Callers == 64 && (rival.Outcome == "admitted" || rival.Name == ourLimiter || rival.Name == rememberingLimiter) {
 			g.add(rival.Outcome, rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
 		}
 	}

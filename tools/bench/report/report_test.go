@@ -256,7 +256,7 @@ func parse(t *testing.T, text string) {
 			t.Errorf("%d cells, want %d: %s", n, cells, line)
 		}
 	}
-	if tables < 12 {
+	if tables < 10 {
 		t.Errorf("%d tables", tables)
 	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {

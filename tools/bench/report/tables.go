@@ -76,15 +76,14 @@ func (r Results) half() string {
 	if len(r.Half) == 0 {
 		return ""
 	}
-	g := newGrid("program", "sends/s", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
+	g := newGrid("program", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
 	for _, name := range []string{Ours, Fair} {
 		if p, ok := r.Half[name]; ok {
 			row := func(of func(Run) float64) string { return number(p.over(of).Median) }
-			g.add(name, number(p.Rate), row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
+			g.add(name, row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
 		}
 	}
-	return "Requests arrive at random at half the highest rate of ours, answered or not.\n\n" +
-		g.String()
+	return fmt.Sprintf("%s requests a second arrive at random, answered or not.\n\n", number(r.Half[Ours].Rate)) + g.String()
 }
 
 func (r Results) others() string {
@@ -108,11 +107,8 @@ func (r Results) memory() string {
 	for _, d := range r.Started {
 		starts = append(starts, ms(d))
 	}
-	g := newGrid("what", "value")
-	g.add("resident memory after the start", size(r.Memory.Start))
-	g.add("most of it in all runs", size(r.Memory.Most))
-	g.add("from the start of the process to the first 202, ms", SpreadOf(starts).String())
-	return g.String()
+	return fmt.Sprintf("%s resident after the start, %s at most in all runs. %s ms from the start to the first 202.\n",
+		size(r.Memory.Start), size(r.Memory.Most), SpreadOf(starts))
 }
 
 func (r Results) profile() string {
