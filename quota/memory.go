@@ -172,9 +172,9 @@ func (m *Memory) open(name string, now int64) *bucket {
 	return b
 }
 
-// sweep drops what no rule can still need: once as many buckets have been opened as half of those that there are, or once
-// it is long enough ago. So after a rush its buckets go, though few come after it, and an opened bucket pays for looking at
-// a few: by numbers at two, by time at no more than sweepRate in a minute.
+// sweep drops buckets that no rule can need any more. It is due when half as many buckets as there are have been opened since the last
+// sweep, or after some time, so that the buckets of a rush go even if few follow. For each opened bucket it looks at two at most, and by time
+// at no more than sweepRate in a minute.
 func (s *shard) sweep(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)
@@ -191,5 +191,5 @@ func (s *shard) sweep(now int64) {
 	}
 }
 
-// sweepRate is how many buckets of one shard are looked at in a minute for time alone.
+// sweepRate bounds how many buckets of one shard are looked at in a minute by sweeps that are due by time.
 const sweepRate = 10_000

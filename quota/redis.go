@@ -107,7 +107,7 @@ func (r *Redis) within(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, r.budget)
 }
 
-// Peek answers without counting; see [Limiter]. It is a look at buckets none of which counts an ID.
+// Peek decides without counting; see [Limiter].
 func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *Redis) try(ctx context.Context, id, mode string, tombstone time.Duratio
 	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
-// tries is how often a decision by the calendar is asked for: the second time with the periods around the instant that
-// the server answered, the third in case its clock was set meanwhile.
+// tries is how often the script is called for a calendar rule: the second call has the periods around the server's time, and the third
+// is needed if its clock was set in between.
 const tries = 3
 
 // errOutside says that the server's clock is in none of the periods that the script was given.

@@ -109,7 +109,7 @@ func (m *Remembering) touch(buckets ...string) {
 	}
 }
 
-// version is that of all the buckets together: each one only grows.
+// version is the sum of the versions of the request's buckets. It changes when any of them does, since each only grows.
 func (m *Remembering) version(req Request) (sum uint64) {
 	for _, r := range req.Rules {
 		sum += m.versions[maphash.String(m.seed, req.Buckets[r.Scope])%bucketVersions].Load()

@@ -87,8 +87,7 @@ func (a *App) localClock() string {
 	return processClock + "-" + newInstance()
 }
 
-// warnRedis says at start what will hurt later (OPS-5). A Redis that is away now is no reason not to start: it may
-// come.
+// warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not answer does not stop the start.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

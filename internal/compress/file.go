@@ -60,7 +60,7 @@ func best(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 	return b.Bytes()
 }
 
-// Version names the body: another body has another one.
+// Version names the body: different bodies have different versions.
 func (f *File) Version() string { return f.version }
 
 // Serve answers GET and HEAD. A part that is asked for is one of the body without an encoding, which every encoding's reader

@@ -60,7 +60,7 @@ type Block struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Hidden leaves addresses out: no output shows a whole one.
+// Hidden leaves out blocks of one recipient, since no output shows a whole address.
 func (b *Block) Hidden() bool { return b.Domain == "" && b.Prefix == "" }
 
 // Check implements document.Checker.

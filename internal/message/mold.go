@@ -16,7 +16,7 @@ type molds struct {
 	kept map[moldKey]*Form // nil: of this kind, none can be filled in
 }
 
-// maxMolds bounds what is kept. Kinds are few: purposes, locales, apps and minutes.
+// maxMolds bounds the cache. It has one entry for each combination of purpose, locale, app and minutes.
 const maxMolds = 512
 
 // moldKey is everything that a message depends on but the characters of the code and the reference.

@@ -78,12 +78,13 @@ func (m *Metrics) MailServers(health func() []failover.Health) {
 	m.up("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is set aside after failures.", "server", health)
 }
 
-// Carriers shows the same of each carrier of text messages.
+// Carriers shows of each carrier of text messages whether it is in use.
 func (m *Metrics) Carriers(health func() []failover.Health) {
 	m.up("sendcode_sms_carrier_up", "1 while text messages go to the carrier, 0 while it is set aside after failures.", "carrier", health)
 }
 
-// up shows of each of several whether it is in use. The order is a label too, since one may be configured twice, with two logins.
+// up is a gauge for each server or carrier: 1 while it is in use. Its order is a label too, since a host may be configured twice with two
+// logins.
 func (m *Metrics) up(name, help, label string, health func() []failover.Health) {
 	for n, h := range health() {
 		m.gauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},

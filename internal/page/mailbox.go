@@ -17,8 +17,8 @@ type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails as they are, so each is kept in a frame without scripts, without an origin and without the
-// net; the page around it may hold such frames.
+// The mailbox shows mails unchanged. mailPolicy puts each in a frame without scripts, origin and network; mailboxPolicy allows the page
+// such frames.
 const (
 	mailboxPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"

@@ -18,9 +18,8 @@ type Process struct {
 	err  error // of Wait; set before done is closed
 }
 
-// Run starts cmd as such a child, in a process group of its own so that a
-// Ctrl-C in the terminal ends the parent first. It takes cmd over: the caller
-// reads its fields no more.
+// Run starts cmd as a child that dies with this process. It has a process group of its own, so that a Ctrl-C in the terminal ends the
+// parent first. The caller must not read cmd's fields afterwards.
 func Run(cmd *exec.Cmd) (*Process, error) {
 	return run(cmd, syscall.SIGKILL)
 }

@@ -35,7 +35,8 @@ func AppChecksBucket(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// CheckBuckets count a check. A caller whose client is not known has no networks: a back end's own address is that of all its users.
+// CheckBuckets are the buckets that count a check. Without a known client there are none for networks: all users of a back end share its
+// address.
 func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{quota.App: AppChecksBucket(app, ch)}
 	for scope, subject := range map[quota.Scope]string{quota.IP: Client(ip), quota.Network: Network(ip)} {

@@ -29,8 +29,8 @@ func (s Set) ForBrowser(p Purpose) Purpose {
 	return p
 }
 
-// ForBackEnd is the purpose as a back end's requests go by it: without rules for browsers alone, and without its client's address
-// without those on addresses, for its own is the same for all of its clients.
+// ForBackEnd is the purpose without the rules that do not apply to a back end: those for browsers alone and, if the request names no
+// client, those on addresses and networks, since all clients of a back end share its address.
 func (s Set) ForBackEnd(p Purpose, client netip.Addr) Purpose {
 	rules := without(p.Policy.Rules, func(r quota.Rule) bool {
 		return r.Scope.Browsers() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)

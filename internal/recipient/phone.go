@@ -68,7 +68,7 @@ func numberOf(digits string, international bool, country string) (*phonenumbers.
 	return number, err
 }
 
-// assigned lets through what the numbering plan gives out, and says of the rest what a person may have got wrong.
+// assigned accepts numbers that the numbering plan assigns; for others the error says what a person may have got wrong.
 func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, invalid(reasonTooShort)

@@ -75,7 +75,7 @@ const (
 	long      = 24 * time.Hour
 )
 
-// Plan is all that happens to a world from outside.
+// Plan is what happens to a world from outside: requests and faults, with their times.
 type Plan struct {
 	Seed     uint64
 	Replicas int

@@ -71,8 +71,8 @@ type IdempotencyKeys interface {
 	// Claim takes an idempotency key, once for all requests that share it while it lives; see Claim the type. One that was
 	// held for longer than its lease without a send goes to the next request.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
-	// Release gives a claim up that no send came of: the next request may have it at once. forget: as if it never was, also
-	// for a request that asks something else. A claim with another send is not touched.
+	// Release gives up a claim that led to no send, so that the next request may have it at once. With forget the claim is deleted, and
+	// the key may also be used for a different request. A claim of another send than id is not touched.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 }
 

@@ -153,8 +153,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	return Answer{Quota: Public(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
-// RecipientQuota is Quota for an administrator, who has only the recipient's hash. It says all that the rules say, also of those
-// that no caller reads; quota.Decision.Public leaves these out.
+// RecipientQuota is Quota for an administrator, by the recipient's hash. It includes rules that no caller reads; quota.Decision.Public
+// leaves them out.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
 	p, err := Purpose(s.Policy.Get(), purpose)

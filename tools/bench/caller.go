@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// caller is one connection that asks, in plain HTTP/1.1: the usual client would need more of the processor than what is measured.
+// caller is one connection of a client in plain HTTP/1.1. net/http would take more processor time than what is measured.
 type caller struct {
 	base string
 	conn net.Conn

@@ -56,7 +56,7 @@ func commit(ctx context.Context) string {
 // errNoDisk: where fsync waits for nothing, nothing that was measured would be true.
 var errNoDisk = errors.New("the directory for temporary files is in memory: set TMPDIR to one on a disk")
 
-// realDisk is a directory that is not in memory.
+// realDisk is a directory on a disk, not in memory.
 func realDisk() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {

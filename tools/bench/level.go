@@ -8,7 +8,7 @@ import (
 	"sendcode/tools/bench/report"
 )
 
-// measureLevel counts the sends of each second on a fresh database that nothing vacuums or analyzes.
+// measureLevel counts the sends of each second on a fresh database without autovacuum.
 func (b *rig) measureLevel(ctx context.Context, p plan, r *report.Results) (err error) {
 	if err := b.autovacuum(ctx, "off"); err != nil {
 		return err

@@ -34,8 +34,8 @@ type result struct {
 	Fingerprint fingerprint
 }
 
-// fingerprint is what a result depends on: a mutant that was noticed stays so while its file is the same. One that lives is tried again
-// when its list of tests changes, or a file of a package whose tests ran.
+// fingerprint says whether a result still holds. A caught mutant is not tried again until its file changes; a surviving one is also tried
+// again when its list of tests or a file of a package whose tests ran changes.
 type fingerprint struct {
 	Mutant, Tests string
 }

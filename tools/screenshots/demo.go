@@ -27,7 +27,7 @@ import (
 // pictures is where the README finds those of the page and the console.
 const pictures = "docs/pictures"
 
-// scene is one picture of the demonstration: what is done in a tab, and how much of it is shown.
+// scene is one picture of the demonstration: the steps in a tab, and the size of the picture.
 type scene struct {
 	name          string
 	width, height int64

@@ -21,7 +21,7 @@ import (
 	"sendcode/docs"
 )
 
-// Hooked has the app default told by a receiver on this machine.
+// Hooked points the webhook of the app default at a receiver on this machine.
 func (s *Stack) Hooked(r *Receiver, more string) *Stack {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "sendcode.yaml")

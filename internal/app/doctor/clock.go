@@ -10,7 +10,7 @@ import (
 // expiries on the log's.
 const maxDrift = time.Second
 
-// compareClock takes the middle of the question as its instant.
+// compareClock compares the clock that read asks with the middle between question and answer by this machine's clock.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	asked := d.now()
 	at, err := read(ctx)

@@ -63,7 +63,7 @@ func oursOr(address string) string {
 	return address
 }
 
-// programsNeedKey lets through a bearer token or a session. Who sends a token is judged by it alone.
+// programsNeedKey lets through a valid bearer token or session. If there is a token, the session does not matter.
 func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if header := c.Request().Header.Get(echo.HeaderAuthorization); header != "" {

@@ -112,7 +112,7 @@ func (v session) lacking(demanded bool) string {
 	return lacksCode
 }
 
-// keySize is of what a cookie holds: 256 random bits.
+// keySize is the number of random bytes in a session's cookie.
 const keySize = 32
 
 // readKey reads a cookie's value.

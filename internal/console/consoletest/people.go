@@ -82,7 +82,7 @@ func Is(server *openidtest.Provider, name string, groups ...string) {
 	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
 }
 
-// LeadsTo is where a page of ours goes by itself.
+// LeadsTo is the address that a page's refresh leads to.
 func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
 	t.Helper()
 	Want(t, rec, http.StatusOK)

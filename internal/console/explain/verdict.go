@@ -161,7 +161,7 @@ func (c matter) doubt() texts.Sentence {
 	return c.about("doubt.else")
 }
 
-// afterwards says what became of the code that went out, and what follows from it, which is mostly the same however it went.
+// afterwards says what became of the sent code and what to do next. how is the state of the send; most texts are those of sent.
 func (c matter) afterwards(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
 	if !c.Has(key) {

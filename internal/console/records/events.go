@@ -21,7 +21,7 @@ import (
 
 // What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
 
-// Event is one as scripts see it. Every member is always there; what an event does not have is null.
+// Event is a webhook event in the JSON API. Every member is always present, some as null.
 type Event struct {
 	ID             string           `json:"id"`
 	App            string           `json:"app"`

@@ -43,7 +43,7 @@ func (d *delivered) dawdle() {
 	}
 }
 
-// vanish closes the connection under the answer to a mail that was kept.
+// vanish closes the connection instead of answering, after the mail was kept.
 func (d *delivered) vanish() {
 	if d.plays(playUnknown) {
 		_ = d.conn.Conn().Close()

@@ -192,7 +192,7 @@ func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
 	return text
 }
 
-// PublicKey is the present one, as it is in the set of keys.
+// PublicKey is the current public key, as the provider's key set has it.
 func (p *Provider) PublicKey() jose.JSONWebKey { return p.keys[0].Public() }
 
 func answer(w http.ResponseWriter, status int, v any) {

@@ -90,7 +90,7 @@ func immediately(s store.Status) Step {
 	return func(w *World) error { w.Codes.Immediately = s; return nil }
 }
 
-// despite sends to an address whose domain was doubted.
+// despite sends to an address although the page doubts its domain.
 func despite(address string) []Step {
 	return []Step{send(address), post("?view=change", "send", "to", address)}
 }

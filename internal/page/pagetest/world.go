@@ -43,7 +43,7 @@ func newRing() (*keyring.Ring, error) {
 	return keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
 }
 
-// clock stands still until it is let run, and is moved by hand: afternoons pass at once.
+// clock stands still until it is set running, and can be moved by hand.
 type clock struct {
 	mu      sync.Mutex
 	at      time.Time

@@ -6,8 +6,8 @@ import (
 	"sendcode/internal/sms"
 )
 
-// Reports implements Reporter (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): a list, at an
-// address that the account has and that names no send; out_id is what SendSms was given.
+// Reports implements Reporter (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a list to
+// one address; out_id names the send, as in SendSms.
 func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`

@@ -9,7 +9,7 @@ import (
 	"sendcode/quota"
 )
 
-// Rejection is a send that was rejected. Its age is by the log's clock, which is the one that saw it end.
+// Rejection is a send that was rejected. At is by the log's clock.
 type Rejection struct {
 	ID uuid.UUID
 	At time.Time

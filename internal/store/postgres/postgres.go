@@ -117,7 +117,7 @@ func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error
 	return p, nil
 }
 
-// newPool makes a pool: that of the writers where prepare is given, else that of all others.
+// newPool makes a pool of connections: for the writers if prepare is given, else for everything else.
 func newPool(ctx context.Context, url, role string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

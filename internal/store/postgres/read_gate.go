@@ -32,7 +32,7 @@ CROSS JOIN LATERAL (
     ORDER BY v.id FOR NO KEY UPDATE OF v
 ) v`
 
-// resentSQL are the verifications that a recipient was sent codes of lately; of is where that comes from.
+// resentSQL selects the verifications whose codes a recipient was sent lately. of is the prefix of the parameter or column recipient.
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
         WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.Interval(gate.MaxStale) + `) AND s.number > 0`

@@ -77,8 +77,8 @@ func narrow(ctx context.Context, err error) error {
 	return store.Unavailable(postgresCause(err))
 }
 
-// divides asks both connections for their server's process while the second one holds its own in a transaction. A pooler
-// in turn between some servers may answer alike for a while, so it is asked several times.
+// divides reports whether a pooler hands the connections' statements to changing server processes. It asks both for their process while
+// the second holds its own in a transaction, several times, since a pooler may give the same answer for a while.
 func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {

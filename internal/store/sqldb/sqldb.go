@@ -51,7 +51,7 @@ func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
 	return db.Engine.Writing(ctx, f)
 }
 
-// Step is a statement that is known before the one ahead of it has run.
+// Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.
 type Step struct {
 	Statement string
 	Args      Args

@@ -157,7 +157,7 @@ func (tx Tx) Lost(q store.StatsQuery) (int, error) {
  AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
 }
 
-// Approvals counts what first sends opened, and what of it was approved, in each stretch.
+// Approvals counts the verifications that first sends opened, and those of them that were approved, in each interval.
 func (c Conditions) Approvals(stretch string) string {
 	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at)
   FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1

@@ -68,7 +68,7 @@ func (s *DB) Image() (image []byte, err error) {
 	return image, err
 }
 
-// serializer is what a connection of the driver does besides database/sql.
+// serializer has the methods of the driver's connection that database/sql does not have.
 type serializer interface {
 	Serialize() ([]byte, error)
 	Deserialize(image []byte) error

@@ -51,7 +51,7 @@ func expires(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrBadRequest)
 }
 
-// A verification goes with the send that opened it, and no sooner than it is old itself; the tries of others stay counted.
+// Expire deletes a verification together with the send that opened it, once the verification is old enough; tries of others still count.
 func expiresWhole(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: old.Send.ID, Attempt: 1}, Status: store.Sent}, true)

@@ -168,7 +168,7 @@ func driftedRefusals(t *testing.T, f *Fixture) {
 	Equal(t, "send", f.Row(t, begun.Send.ID), begun.Send)
 }
 
-// What the log holds, and what has to be done.
+// StorageStatus reports the oldest row, and the rows that are due for deletion.
 func extents(t *testing.T, f *Fixture) {
 	look := func() store.StorageStatus {
 		e, err := f.StorageStatus(t.Context(), time.Hour)

@@ -58,7 +58,7 @@ func Leave(t *testing.T, f *Fixture, n int) {
 	OK(t, f.AddAuditEntry(t.Context(), f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
 }
 
-// FoundIn names the traces that a dump or a file has; of binary columns also as the dump writes them.
+// FoundIn names the traces that a dump or a file contains, as text or as the hex of binary columns.
 func FoundIn(content []byte) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(Traces)) {

@@ -265,7 +265,7 @@ func (r *Rig) Check(id, code string) verification.Checked {
 	return c
 }
 
-// waited lets time pass for everybody in the bubble.
+// Waited lets time pass in the bubble, and waits until all its goroutines wait again.
 func Waited(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
