@@ -176,9 +176,9 @@ type SMSWatch struct {
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
 	// Percent, 1 to 50: below it the prefix is paused.
 	Approved int `yaml:"approved" default:"10" range:"1 50"`
-	// `10m` to `24h`.
+	// How long messages count, `10m` to `24h`.
 	Within time.Duration `yaml:"within" default:"1h" range:"10m 24h"`
-	// `1m` to `24h`; doubled, up to a day, if the last pause was within a week.
+	// How long a prefix is paused, `1m` to `24h`; doubled, up to a day, if the last pause was within a week.
 	Pause time.Duration `yaml:"pause" default:"1h" range:"1m 24h"`
 	// Prefixes that are never paused, up to six digits: `"+49"`.
 	Exempt []string `yaml:"exempt" check:"exempt"`
