@@ -2,14 +2,9 @@
 package password
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
-	"fmt"
-
-	"golang.org/x/crypto/argon2"
 )
 
 // Password is one that a login is compared with. The zero Password matches nothing.
@@ -27,34 +22,36 @@ func Parse(plain, hash string) (Password, error) {
 		if err != nil {
 			return Password{}, err
 		}
-		return Password{matches: h.matches, identity: sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
+		return Password{h.matches, sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
 	case plain != "":
-		return Password{matches: newSecret(plain).is, identity: sha256.Sum256([]byte("plain\x00" + plain))}, nil
+		identity := identityOf(plain)
+		matches := func(typed string) bool { // of equal lengths, so that the time tells nothing of either
+			other := identityOf(typed)
+			return subtle.ConstantTimeCompare(other[:], identity[:]) == 1
+		}
+		return Password{matches, identity}, nil
 	}
 	return Password{}, nil
 }
 
-// The cost of a new hash, at which one check takes some 20 ms: a recommendation of OWASP's password storage cheat sheet.
-const (
-	newMemory  = 19 * 1024 // KiB
-	newTime    = 2
-	newThreads = 1
-)
+// identityOf names a password that is not hashed.
+func identityOf(plain string) [sha256.Size]byte { return sha256.Sum256([]byte("plain\x00" + plain)) }
 
 // Hash is the argon2id hash of a password, in the PHC string format.
 func Hash(plain string) string {
-	salt := make([]byte, 16)
-	rand.Read(salt) // never fails: the program stops when the system has no randomness
-	sum := argon2.IDKey([]byte(plain), salt, newTime, newMemory, newThreads, 32)
-	encode := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", newMemory, newTime, newThreads, encode(salt), encode(sum))
+	h := unmatchable
+	h.salt = make([]byte, len(unmatchable.salt))
+	rand.Read(h.salt) // never fails: the program stops when the system has no randomness
+	h.hash = h.of(plain)
+	return h.String()
 }
 
 // New makes one up, of 120 random bits, that can be typed.
 func New() string { return rand.Text()[:24] }
 
-// unmatchable takes the time of a hash and is no password.
-var unmatchable = phc{memory: newMemory, time: newTime, threads: newThreads, salt: make([]byte, 16), hash: make([]byte, 32)}
+// unmatchable takes the time of a new hash and is no password. One check takes some 20 ms: a recommendation of OWASP's password storage
+// cheat sheet.
+var unmatchable = phc{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
 // IsSet says whether anything matches.
 func (p Password) IsSet() bool { return p.matches != nil }
@@ -71,24 +68,3 @@ func (p Password) Matches(typed string) bool {
 	}
 	return p.matches(typed)
 }
-
-// secret compares in a time that depends on neither value: keyed hashes are compared, so that even their lengths
-// are equal, and the key is this process's alone.
-type secret struct {
-	key, sum []byte
-}
-
-func newSecret(value string) *secret {
-	s := &secret{key: make([]byte, sha256.Size)}
-	rand.Read(s.key) // never fails: the program stops when the system has no randomness
-	s.sum = s.hash(value)
-	return s
-}
-
-func (s *secret) hash(value string) []byte {
-	mac := hmac.New(sha256.New, s.key)
-	mac.Write([]byte(value))
-	return mac.Sum(nil)
-}
-
-func (s *secret) is(typed string) bool { return subtle.ConstantTimeCompare(s.hash(typed), s.sum) == 1 }

@@ -4,14 +4,14 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
-	"strconv"
+	"fmt"
 	"strings"
 
 	"golang.org/x/crypto/argon2"
 )
 
 // phc is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC 9106), with all
-// that is needed to compute it again. Its errors repeat nothing of the text.
+// that is needed to compute it again.
 type phc struct {
 	memory  uint32 // KiB
 	time    uint32
@@ -29,59 +29,40 @@ const (
 	minTag, maxTag   = 16, 64
 )
 
-var (
-	errForm    = errors.New("not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash")
-	errVersion = errors.New("only version 19 of argon2id is known")
-	errCost    = errors.New("m must be at most 1048576 (KiB), t from 1 to 64 and p from 1 to 255")
-	errSalt    = errors.New("the salt must be 8 to 64 bytes of base64 without padding")
-	errTag     = errors.New("the hash must be 16 to 64 bytes of base64 without padding")
-)
+// errForm repeats nothing of the text.
+var errForm = errors.New("not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or out of bounds")
 
-func parsePHC(text string) (phc, error) {
+func parsePHC(text string) (h phc, err error) {
 	part := strings.Split(text, "$")
-	if len(part) != 6 || part[0] != "" || part[1] != "argon2id" {
+	if len(part) != 6 {
 		return phc{}, errForm
 	}
-	if part[2] != "v=19" {
-		return phc{}, errVersion
-	}
-	h, err := parseCost(part[3])
-	if err != nil {
-		return phc{}, err
-	}
-	encoding := base64.RawStdEncoding
-	if h.salt, err = encoding.DecodeString(part[4]); err != nil || len(h.salt) < minSalt || len(h.salt) > maxSalt {
-		return phc{}, errSalt
-	}
-	if h.hash, err = encoding.DecodeString(part[5]); err != nil || len(h.hash) < minTag || len(h.hash) > maxTag {
-		return phc{}, errTag
+	_, err = fmt.Sscanf(part[3], "m=%d,t=%d,p=%d", &h.memory, &h.time, &h.threads)
+	var saltErr, hashErr error
+	h.salt, saltErr = base64.RawStdEncoding.DecodeString(part[4])
+	h.hash, hashErr = base64.RawStdEncoding.DecodeString(part[5])
+	within := func(n, least, most int) bool { return least <= n && n <= most }
+	if err != nil || saltErr != nil || hashErr != nil || !strings.HasPrefix(text, h.prefix()) ||
+		!within(int(h.memory), 1, maxMemory) || !within(int(h.time), 1, maxTime) || h.threads == 0 ||
+		!within(len(h.salt), minSalt, maxSalt) || !within(len(h.hash), minTag, maxTag) {
+		return phc{}, errForm
 	}
 	return h, nil
 }
 
-// parseCost reads "m=65536,t=3,p=4", in this order.
-func parseCost(text string) (phc, error) {
-	var values [3]uint64
-	part := strings.Split(text, ",")
-	if len(part) != len(values) {
-		return phc{}, errForm
-	}
-	for i, name := range []string{"m=", "t=", "p="} {
-		digits, ok := strings.CutPrefix(part[i], name)
-		n, err := strconv.ParseUint(digits, 10, 32)
-		if !ok || err != nil {
-			return phc{}, errForm
-		}
-		values[i] = n
-	}
-	memory, passes, threads := values[0], values[1], values[2]
-	if memory < 1 || memory > maxMemory || passes < 1 || passes > maxTime || threads < 1 || threads > 255 {
-		return phc{}, errCost
-	}
-	return phc{memory: uint32(memory), time: uint32(passes), threads: uint8(threads)}, nil
+// prefix is what stands before the salt.
+func (h phc) prefix() string {
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$", h.memory, h.time, h.threads)
 }
 
-func (h phc) matches(typed string) bool {
-	sum := argon2.IDKey([]byte(typed), h.salt, h.time, h.memory, h.threads, uint32(len(h.hash)))
-	return subtle.ConstantTimeCompare(sum, h.hash) == 1
+func (h phc) String() string {
+	encode := base64.RawStdEncoding.EncodeToString
+	return h.prefix() + encode(h.salt) + "$" + encode(h.hash)
 }
+
+// of is the hash of another password at the same cost and with the same salt.
+func (h phc) of(typed string) []byte {
+	return argon2.IDKey([]byte(typed), h.salt, h.time, h.memory, h.threads, uint32(len(h.hash)))
+}
+
+func (h phc) matches(typed string) bool { return subtle.ConstantTimeCompare(h.of(typed), h.hash) == 1 }
