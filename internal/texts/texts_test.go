@@ -1,6 +1,10 @@
 package texts
 
 import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +24,19 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 	}
 }
 
-func TestFilesThatDisagreeAreRefused(t *testing.T) {
+func TestLanguagesAgree(t *testing.T) {
+	for _, w := range Pages() {
+		if err := whole(w); err != nil {
+			t.Error(err)
+		}
+		if err := agree(Pages()[0], w); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The check of the files finds what it is there for.
+func TestFilesThatDisagreeAreFound(t *testing.T) {
 	file := func(page, console string) Words {
 		w, err := read(language.English, []byte(`{"page": {`+page+`}, "phone": {}, "console": {`+console+`}, "replies": {"r": "."}}`))
 		if err != nil {
@@ -28,23 +44,103 @@ func TestFilesThatDisagreeAreRefused(t *testing.T) {
 		}
 		return w
 	}
-	whole := file(`"a": "{n} left"`, `"b": "text"`)
+	first := file(`"a": "{n} left"`, `"b": "text"`)
 	for want, other := range map[string]Words{
 		"":                            file(`"a": "noch {n}"`, `"b": "Text"`),
 		"a has [{n}] in en, [] in en": file(`"a": "noch"`, `"b": "Text"`),
 		"differ: [a]":                 file(``, `"b": "Text"`),
 		"differ: [c]":                 file(`"a": "noch {n}"`, `"b": "Text", "c": "Text"`),
 	} {
-		err := agree(whole, other)
+		err := agree(first, other)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	for _, wrong := range []string{`{`, `{"page": {}}`, `{"page": {}, "phone": {}, "console": {"r": "."}, "replies": {"r": "."}}`} {
-		if _, err := read(language.English, []byte(wrong)); err == nil {
+		w, err := read(language.English, []byte(wrong))
+		if err == nil && whole(w) == nil {
 			t.Errorf("%s is accepted", wrong)
 		}
 	}
+}
+
+// whole says whether a language has all sections, or those of the page, and no text of the console in two of them.
+func whole(w Words) error {
+	wanted := []string{Page, Phone}
+	if w.sections[Console] != nil {
+		wanted = []string{Console, Page, Phone, Replies}
+	}
+	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, wanted) {
+		return fmt.Errorf("texts in %s: sections %v, want %v", w.tag, names, wanted)
+	}
+	if len(w.texts) != len(w.sections[Console])+len(w.sections[Replies]) {
+		return fmt.Errorf("texts in %s: two texts for one key", w.tag)
+	}
+	return nil
+}
+
+var placeholder = regexp.MustCompile(`\{\w*\}`)
+
+// agree says whether two languages have the same texts, in all forms of the second one, and the same placeholders in each.
+func agree(a, b Words) error {
+	for section, texts := range b.sections {
+		first, wanted := a.sections[section], map[string]string{} // by key, the text that it is to be like
+		for key, text := range first {
+			name, ok := strings.CutSuffix(key, ".one")
+			if !ok {
+				name, ok = strings.CutSuffix(key, ".other")
+			}
+			if many := first[name+".other"]; ok && many != "" && first[name+".one"] != "" {
+				for _, form := range forms(section, b.tag) {
+					wanted[name+"."+form] = many
+				}
+				continue
+			}
+			wanted[key] = text
+		}
+		if x, y := slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(texts)); !slices.Equal(x, y) {
+			return fmt.Errorf("texts of %s: keys of %s and %s differ: %v", section, a.tag, b.tag, difference(x, y))
+		}
+		for key, text := range wanted {
+			if x, y := placeholders(key, text), placeholders(key, texts[key]); !slices.Equal(x, y) {
+				return fmt.Errorf("texts of %s: %s has %v in %s, %v in %s", section, key, x, a.tag, y, b.tag)
+			}
+		}
+	}
+	return nil
+}
+
+// forms are those that a section has of a text about {n} things. The console counts one and others, whatever its language.
+func forms(section string, tag language.Tag) []string {
+	if section == Console || section == Replies {
+		return []string{"one", "other"}
+	}
+	var all []string
+	for n := range 200 { // no count on a page is larger
+		if form := Form(tag, n); !slices.Contains(all, form) {
+			all = append(all, form)
+		}
+	}
+	return all
+}
+
+// placeholders are sorted. A text about none, one or two things need not count them.
+func placeholders(key, text string) []string {
+	if strings.HasSuffix(key, ".zero") || strings.HasSuffix(key, ".one") || strings.HasSuffix(key, ".two") {
+		text = strings.ReplaceAll(text, "{n}", "")
+	}
+	found := placeholder.FindAllString(text, -1)
+	slices.Sort(found)
+	return found
+}
+
+func difference(a, b []string) (alone []string) {
+	for _, key := range slices.Concat(a, b) {
+		if !slices.Contains(a, key) || !slices.Contains(b, key) {
+			alone = append(alone, key)
+		}
+	}
+	return alone
 }
 
 func TestLanguageOfReaders(t *testing.T) {
