@@ -117,8 +117,8 @@ func (c cardCase) text(t *cardTexts, key string) string {
 	switch text := reflect.ValueOf(*t).FieldByName(key); {
 	case key == "":
 		return ""
-	case text.Kind() == reflect.Struct:
-		return text.Interface().(plurals).of(c.tries())
+	case text.Kind() == reflect.Map:
+		return t.count(text.Interface().(plurals), c.tries())
 	default:
 		return fill(text.String(), "n", n)
 	}
@@ -167,7 +167,7 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	now := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	for _, c := range cases {
 		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
-		words := &catalogues()[0].mails
+		words := catalogues()[0]
 		l := &look{
 			Page: u, ctx: t.Context(), view: c.State.Screen, words: words, t: words.on(c.channel()), regions: []string{"DE"},
 			session: session{leg: leg{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},

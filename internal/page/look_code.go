@@ -77,7 +77,7 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	t := l.t
 	switch n := l.session.Note; n.Kind {
 	case wrongCode:
-		k.Error = t.WrongCode.of(v.AttemptsRemaining)
+		k.Error = t.count(t.WrongCode, v.AttemptsRemaining)
 	case tooMany:
 		k.Error = t.TooManyChecks
 	case badCode:

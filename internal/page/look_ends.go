@@ -61,12 +61,12 @@ func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
 		heading = t.EnoughMonth
 	}
 	if worst.Calendar() {
-		return heading, until{Else: fill(t.SentWithin.of(worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
+		return heading, until{Else: fill(t.count(t.SentWithin, worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
 	since := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
 	return heading, at(-since,
-		fill(t.SentSince.of(worst.Used), "to", to),
-		fill(t.SentElse.of(worst.Used), "to", to, "d", t.lasting(max(since, time.Second))))
+		fill(t.count(t.SentSince, worst.Used), "to", to),
+		fill(t.count(t.SentElse, worst.Used), "to", to, "d", t.lasting(max(since, time.Second))))
 }
 
 // failed says that the first mail of a verification did not go out. Why is not for browsers (SEC-19).

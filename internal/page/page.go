@@ -98,8 +98,8 @@ func New(c Config) *Page {
 	u := &Page{Config: c, said: &atomic.Pointer[said]{}, templates: parse("page/*.html"), once: newOnce(),
 		misnamed: &sync.Once{}}
 	u.countries = map[string][]country{}
-	for _, l := range catalogues() {
-		u.countries[l.mails.Lang] = countriesOf(&l.mails)
+	for _, t := range catalogues() {
+		u.countries[t.Lang] = countriesOf(t)
 	}
 	u.Say(c.Code, c.AppPage)
 	return u

@@ -18,8 +18,8 @@ const maxLocale = 256
 // served by simplified Chinese than by English.
 func textsOf(r *http.Request) *cardTexts {
 	lang := texts.ForPage(r.Header.Get("Accept-Language")).Lang()
-	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return c.mails.Lang == lang })
-	return &catalogues()[i].mails
+	i := slices.IndexFunc(catalogues(), func(t *cardTexts) bool { return t.Lang == lang })
+	return catalogues()[i]
 }
 
 // localeOf is what the message is asked to be written in: all that the browser said, as templates may know more

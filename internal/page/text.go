@@ -1,11 +1,10 @@
 package page
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"html/template"
-	"maps"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -136,15 +135,17 @@ type cardTexts struct {
 	SupportReference                      string  // {ref}
 	Stop                                  string  // ends a heading that a sentence follows
 	Separator                             string  // between sentences
+
+	phones *cardTexts // the same, where codes go to phones
 }
 
-// plurals is a text about a number {n} of things, in each form that its language has.
-type plurals struct {
-	lang  language.Tag
-	forms map[string]string
-}
+// plurals is a text about a number {n} of things, by form: each that its language has.
+type plurals map[string]string
 
-func (p plurals) of(n int) string { return fill(p.forms[texts.Form(p.lang, n)], "n", strconv.Itoa(n)) }
+// count is such a text for n things.
+func (t *cardTexts) count(forms plurals, n int) string {
+	return fill(forms[texts.Form(language.Make(t.Lang), n)], "n", strconv.Itoa(n))
+}
 
 // fill puts values into a pattern: fill("{n} left", "n", "3").
 func fill(pattern string, pairs ...string) string {
@@ -171,70 +172,34 @@ func (t *cardTexts) channelName(ch recipient.Channel) string {
 	return t.ByMail
 }
 
-// catalogue is one language: as it speaks of mails, what it says otherwise of text messages and phone numbers, and as it speaks of these.
-type catalogue struct {
-	mails, otherwise, phones cardTexts
-}
-
-// catalogues are the languages of the page, English first.
-var catalogues = sync.OnceValue(func() (all []*catalogue) {
+// catalogues are the languages of the page, as they speak of mails, English first.
+var catalogues = sync.OnceValue(func() (all []*cardTexts) {
 	for _, w := range texts.Pages() {
-		page, phone := w.Section(texts.Page), w.Section(texts.Phone)
-		merged := maps.Clone(page)
-		maps.DeleteFunc(merged, func(key, _ string) bool { return strings.HasPrefix(key, "BadAddress.") }) // a number's reasons are its own
-		maps.Copy(merged, phone)
-		all = append(all, &catalogue{mails: decoded(w.Tag(), page, true), otherwise: decoded(w.Tag(), phone, false), phones: decoded(w.Tag(), merged, true)})
+		mails, phones := &cardTexts{}, &cardTexts{}
+		decode(w.Forms(texts.Page), mails)
+		decode(w.Forms(texts.Page), phones)
+		phones.BadAddress = nil // a number's reasons are its own
+		decode(w.Forms(texts.Phone), phones)
+		mails.phones = phones
+		all = append(all, mails)
 	}
 	return all
 })
 
-// decoded reads a section by the names of the fields. A key that no field has, or of a whole section a field that no key has, is a
-// broken build.
-func decoded(lang language.Tag, section map[string]string, whole bool) (c cardTexts) {
-	rest, v := maps.Clone(section), reflect.ValueOf(&c).Elem()
-	take := func(key string) string {
-		text, ok := rest[key]
-		if !ok && whole {
-			panic("no text of the page " + key)
-		}
-		delete(rest, key)
-		return text
+// decode reads a section by the names of the fields. A key that no field has is a broken build.
+func decode(section map[string]any, into *cardTexts) {
+	text, _ := json.Marshal(section) // of strings it cannot fail
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		panic(fmt.Errorf("texts of the page: %w", err))
 	}
-	forms := func(name string) map[string]string { // and reasons, which are written alike
-		var all map[string]string
-		for key, text := range section {
-			if form, ok := strings.CutPrefix(key, name+"."); ok {
-				if all == nil {
-					all = map[string]string{}
-				}
-				all[form] = text
-				delete(rest, key)
-			}
-		}
-		return all
-	}
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		switch f := v.Field(i).Addr().Interface().(type) {
-		case *string:
-			*f = take(name)
-		case *plurals:
-			*f = plurals{lang, forms(name)}
-		case *map[string]string:
-			*f = forms(name)
-		}
-	}
-	if len(rest) > 0 {
-		panic(fmt.Sprintf("texts of the page that nothing shows: %v", slices.Sorted(maps.Keys(rest))))
-	}
-	return c
 }
 
-// on is the catalogue, of a language, as it speaks of a channel.
+// on is the language as it speaks of a channel.
 func (t *cardTexts) on(ch recipient.Channel) *cardTexts {
-	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return t == &c.mails })
-	if i < 0 || ch != recipient.SMS {
-		return t
+	if ch == recipient.SMS && t.phones != nil {
+		return t.phones
 	}
-	return &catalogues()[i].phones
+	return t
 }

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/texts"
 	"sendcode/web"
 )
 
-func TestBothLanguagesHaveEveryText(t *testing.T) {
-	for _, c := range []*cardTexts{english, chinese} {
+func TestEveryLanguageHasEveryText(t *testing.T) {
+	for _, c := range catalogues() {
 		v := reflect.ValueOf(*c)
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
@@ -32,9 +33,11 @@ var (
 )
 
 func spoken(lang string) (mails, onPhones *cardTexts) {
-	for _, c := range catalogues() {
-		if c.mails.Lang == lang {
-			return &c.mails, &c.otherwise
+	for i, w := range texts.Pages() {
+		if w.Lang() == lang {
+			onPhones = &cardTexts{}
+			decode(w.Forms(texts.Phone), onPhones)
+			return catalogues()[i], onPhones
 		}
 	}
 	panic("no texts in " + lang)
@@ -48,11 +51,14 @@ func samples(c *cardTexts) map[string]string {
 	v := reflect.ValueOf(*c)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
 		switch f := v.Field(i).Interface().(type) {
 		case string:
 			out[name] = f
 		case plurals:
-			out[name+" 1"], out[name+" 2"] = f.of(1), f.of(2)
+			out[name+" 1"], out[name+" 2"] = c.count(f, 1), c.count(f, 2)
 		case map[string]string:
 			for reason, text := range f {
 				out[name+" "+reason] = text
@@ -179,10 +185,10 @@ func TestEveryReasonOfABadNumberHasWords(t *testing.T) {
 
 func TestEnglishCounts(t *testing.T) {
 	for got, want := range map[string]string{
-		english.WrongCode.of(1):                "That code is wrong. 1 try left.",
-		english.WrongCode.of(4):                "That code is wrong. 4 tries left.",
-		english.SentSince.of(1):                "1 code was sent to {to} at {c}.",
-		english.SentSince.of(5):                "5 codes were sent to {to} since {c}.",
+		english.count(english.WrongCode, 1):    "That code is wrong. 1 try left.",
+		english.count(english.WrongCode, 4):    "That code is wrong. 4 tries left.",
+		english.count(english.SentSince, 1):    "1 code was sent to {to} at {c}.",
+		english.count(english.SentSince, 5):    "5 codes were sent to {to} since {c}.",
 		fill("{n} of {n}", "n", "3"):           "3 of 3",
 		string(emphasise("<{to}>", "to", "&")): `&lt;<strong dir="auto">&amp;</strong>&gt;`,
 	} {

@@ -91,9 +91,9 @@ func (t *cardTexts) pips(d quota.Decision) []web.Pips {
 		switch {
 		case p.Blocked:
 			p.Note = t.ticking(s.RetryAfter, t.PipsIn, t.PipsElse)
-			p.Wait = counted(s.RetryAfter, t.PipsIn, t.PipsAt, t.PipsLeft.of(1))
+			p.Wait = counted(s.RetryAfter, t.PipsIn, t.PipsAt, t.count(t.PipsLeft, 1))
 		default:
-			p.Note = t.PipsLeft.of(s.Remaining())
+			p.Note = t.count(t.PipsLeft, s.Remaining())
 		}
 		rows = append(rows, p)
 	}
@@ -120,7 +120,7 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	case r.Days == 1:
 		return t.Today
 	case r.Days > 1:
-		return fill(t.Within, "d", t.Days.of(r.Days))
+		return fill(t.Within, "d", t.count(t.Days, r.Days))
 	}
 	switch r.Per {
 	case quota.Hour:
@@ -140,7 +140,7 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	case r.Name == "day" && r.Window == 24*time.Hour:
 		return t.PerDay
 	case r.Window >= 48*time.Hour && r.Window%(24*time.Hour) == 0:
-		return fill(t.Within, "d", t.Days.of(int(r.Window/(24*time.Hour))))
+		return fill(t.Within, "d", t.count(t.Days, int(r.Window/(24*time.Hour))))
 	}
 	return fill(t.Within, "d", t.lasting(r.Window))
 }

@@ -136,8 +136,22 @@ func forBase(all []Words, locales string, otherwise Words) Words {
 	return otherwise
 }
 
-// Section has the texts of one section by key.
-func (w Words) Section(name string) map[string]string { return w.sections[name] }
+// Forms are the texts of one section by name: a text or, where keys are a name and a form after a dot, a map of texts by form.
+func (w Words) Forms(section string) map[string]any {
+	all := map[string]any{}
+	for key, text := range w.sections[section] {
+		name, form, several := strings.Cut(key, ".")
+		switch forms, _ := all[name].(map[string]string); {
+		case !several:
+			all[name] = text
+		case forms == nil:
+			all[name] = map[string]string{form: text}
+		default:
+			forms[form] = text
+		}
+	}
+	return all
+}
 
 // Tag is the language.
 func (w Words) Tag() language.Tag { return w.tag }

@@ -11,7 +11,6 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -104,25 +103,14 @@ func wordsOf(w texts.Words, script string) words {
 	for _, found := range named.FindAllStringSubmatch(script, -1) {
 		used[found[1]] = true
 	}
-	pick := func(section map[string]string) map[string]any {
-		out := map[string]any{}
-		for _, key := range slices.Sorted(maps.Keys(section)) {
-			name, form, some := strings.Cut(key, ".")
-			switch {
-			case script != "" && !used[name]:
-			case !some:
-				out[name] = section[key]
-			case out[name] == nil:
-				out[name] = map[string]string{form: section[key]}
-			default:
-				out[name].(map[string]string)[form] = section[key]
-			}
-		}
-		return out
+	pick := func(section string) map[string]any {
+		forms := w.Forms(section)
+		maps.DeleteFunc(forms, func(name string, _ any) bool { return script != "" && !used[name] })
+		return forms
 	}
-	all := words{Lang: w.Lang(), Mails: pick(w.Section(texts.Page))}
+	all := words{Lang: w.Lang(), Mails: pick(texts.Page)}
 	if script == "" {
-		all.Phones = pick(w.Section(texts.Phone))
+		all.Phones = pick(texts.Phone)
 	}
 	return all
 }
