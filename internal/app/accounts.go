@@ -76,7 +76,7 @@ func openAccounts(ctx context.Context, cfg config.Config) (store.AccountStore, f
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 	}
-	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "sendcode.db"), time.Now)
+	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, logFile), time.Now)
 	if err != nil {
 		_ = unlock()
 		return nil, nil, err

@@ -5,11 +5,10 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,13 +39,17 @@ type App struct {
 	given     config.Config // the same before secrets were filled in
 	again     Reload
 	logger    *slog.Logger
+	now       func() time.Time
+	ring      *keyring.Ring
+	ids       *store.IDs
 	generated []config.Generated
 
 	log     store.Store
 	limiter gates.Limiter
 	redis   *quota.Redis // behind the limiter; nil when that is in process
 	clock   string       // of the limiter, when it is in process
-	mail    smtp.Servers
+	servers smtp.Servers
+	sender  outbox.Sender    // the servers
 	mailbox *mailbox.Mailbox // nil when a real server is configured
 	carrier outbox.Carrier   // nil without text messages
 	texts   *message.Texts   // with carrier
@@ -99,15 +102,14 @@ func tuneRuntime(getenv func(string) string, container func() (uint64, error)) {
 
 // New builds every part and opens the ports. With an error, whatever was opened is closed again.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	logger = server.LogRequestIDs(logger)
-	a := &App{cfg: cfg, given: cfg, logger: logger, metrics: metrics.New()}
+	a := newApp(cfg, server.LogRequestIDs(logger), time.Now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
 		}
 	}()
 	for _, w := range cfg.Warnings {
-		logger.Warn(w)
+		a.logger.Warn(w)
 	}
 	if err := a.secrets(); err != nil {
 		return nil, err
@@ -124,32 +126,37 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	if err := a.openCarriers(); err != nil {
 		return nil, err
 	}
-	a.metrics.MailServers(a.mail.Health)
+	a.metrics.MailServers(a.servers.Health)
 	a.openHooks()
-	if a.services, err = a.newServices(a.metrics); err != nil {
+	if err := a.newOutbox(); err != nil {
 		return nil, err
 	}
+	a.newServices(a.outbox)
 	if err := a.rebuild(ctx); err != nil {
 		return nil, err
 	}
 	return a, a.listen()
 }
 
-// secrets locks the data directory and fills in what it holds, where the configuration leaves something to it.
-func (a *App) secrets() error {
-	if !a.cfg.NeedsDataDir() {
-		return nil
-	}
-	unlock, err := config.LockDataDir(a.cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	a.closers = append(a.closers, unlock)
-	a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir)
-	return err
+func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
+	return &App{cfg: cfg, given: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New()}
 }
 
-func (a *App) ring() (*keyring.Ring, error) { return keyring.Parse(a.cfg.SecretKeys.Reveal()) }
+// secrets locks the data directory and fills in what it holds, where the configuration leaves something to it.
+func (a *App) secrets() (err error) {
+	if a.cfg.NeedsDataDir() {
+		unlock, err := config.LockDataDir(a.cfg.DataDir)
+		if err != nil {
+			return err
+		}
+		a.onClose(unlock)
+		if a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir); err != nil {
+			return err
+		}
+	}
+	a.ring, err = keyring.Parse(a.cfg.SecretKeys.Reveal())
+	return err
+}
 
 // ReadAgain has Serve read the configuration again while it runs.
 func (a *App) ReadAgain(again Reload) { a.again = again }
@@ -161,7 +168,7 @@ func (a *App) Serve(ctx context.Context) error {
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { a.outbox.Run(background) })
-	work.Go(func() { jobs.Run(background, a.jobs, jobs.DefaultTick, a.logger) })
+	work.Go(func() { jobs.Run(background, a.jobs(), jobs.DefaultTick, a.logger) })
 	work.Go(func() { a.watch(background) })
 	work.Go(func() { a.hooks.Run(background) })
 	err := a.serveHTTP(ctx)
@@ -184,22 +191,14 @@ func (a *App) Log() store.Store { return a.log }
 
 func (a *App) close() error {
 	var errs []error
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		errs = append(errs, a.closers[i]())
+	for _, f := range slices.Backward(a.closers) {
+		errs = append(errs, f())
 	}
 	a.closers = nil
 	return errors.Join(errs...)
 }
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
-
-func listenOn(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("can't listen on %s: %w", address, err)
-	}
-	return l, nil
-}
 
 // openTimeout bounds reaching a part at start.
 const openTimeout = 30 * time.Second

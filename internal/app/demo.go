@@ -7,22 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"sendcode/internal/config"
 	"sendcode/internal/demo"
-	"sendcode/internal/gates"
-	"sendcode/internal/metrics"
-	"sendcode/internal/outbox"
-	"sendcode/internal/policy"
-	"sendcode/internal/proof"
-	"sendcode/internal/refusals"
-	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
-	"sendcode/internal/support"
-	"sendcode/internal/vault"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -74,56 +62,24 @@ func NewDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, 
 // fill plays the week before an instant into the data directory: use cases, outbox, gates and log are the real ones, on a clock of
 // their own; mail servers and carriers are played.
 func fill(ctx context.Context, cfg config.Config, until time.Time) (err error) {
-	quiet := slog.New(slog.DiscardHandler)
-	a := &App{cfg: cfg, given: cfg, logger: quiet, metrics: metrics.New()}
+	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
+	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	if err := a.secrets(); err != nil {
 		return err
 	}
-	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
-	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "sendcode.db"), clock.Now)
-	if err != nil {
+	if err := a.openLog(ctx); err != nil {
 		return err
-	}
-	a.onClose(log.Close)
-	a.log = log.Store()
-	parts, err := a.demoParts(clock)
-	if err != nil {
-		return err
-	}
-	return demo.Fill(ctx, parts)
-}
-
-func (a *App) demoParts(clock *demo.Clock) (demo.Parts, error) {
-	ring, err := a.ring()
-	if err != nil {
-		return demo.Parts{}, err
-	}
-	mails, err := a.renderer()
-	if err != nil {
-		return demo.Parts{}, err
-	}
-	texts, err := a.textRenderer()
-	if err != nil {
-		return demo.Parts{}, err
 	}
 	post := demo.NewPost(clock)
-	inForce := policy.NewInForce(policies(a.cfg), clock.Now)
-	keys := vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: ring}
-	ids := &store.IDs{}
-	gate := gates.New(quota.NewMemory(clock.Now, processClock), a.log, inForce, clock.Now, a.logger)
-	refused := refusals.New(a.log, clock.Now, a.logger)
-	box := outbox.New(outbox.Config{MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain()}, outbox.Parts{
-		Store: a.log, Gate: gate, Policy: inForce, Vault: keys, Renderer: mails, Sender: post.Mail(), Texts: texts, Carrier: post.Text(),
-		IDs: ids, Now: clock.Now, Logger: a.logger,
-	})
-	codes := verification.New(verification.Parts{
-		Store: a.log, Gate: gate, Outbox: demo.Waiting{Outbox: box}, Refusals: refused, Policy: inForce, Vault: keys, Mails: mails, Texts: texts,
-		Prover: proof.New(ring), Lease: outbox.DefaultLease, IDs: ids, Now: clock.Now, Logger: a.logger,
-	})
-	desk := support.New(support.Parts{
-		Store: a.log, Codes: codes, Limiter: gate, Refusals: refused, Policy: inForce, Vault: keys, Mails: mails, Texts: texts,
-		Now: clock.Now, Logger: a.logger,
-	})
-	return demo.Parts{Codes: codes, Desk: desk, Receipts: a.log, Flush: refused.Flush, Clock: clock, Post: post}, nil
+	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), post.Mail(), post.Text()
+	if a.texts, err = a.textRenderer(); err != nil {
+		return err
+	}
+	a.openHooks()
+	if err := a.newOutbox(); err != nil {
+		return err
+	}
+	a.newServices(demo.Waiting{Outbox: a.outbox})
+	return demo.Fill(ctx, demo.Parts{Codes: a.codes, Desk: a.desk, Receipts: a.log, Flush: a.refused.Flush, Clock: clock, Post: post})
 }

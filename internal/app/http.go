@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -23,7 +24,6 @@ import (
 	"sendcode/internal/failover"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
-	"sendcode/internal/proof"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -46,19 +46,22 @@ const (
 // listen makes the edges and opens their ports: everything on one or, with an admin address, the console and the
 // metrics on another.
 func (a *App) listen() error {
-	front := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(a.cfg.Addr)})
-	back := front
-	if a.cfg.AdminAddr != "" {
-		back = server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(a.cfg.AdminAddr)})
-	}
-	a.writable = readiness.New(a.log.Ping, a.logger, time.Now)
+	a.writable = readiness.New(a.log.Ping, a.logger, a.now)
 	health := server.NewHealth(a.probes()...)
 	a.health = health
-	for _, e := range distinct(front, back) {
+	var edges []*echo.Echo
+	addresses := []string{a.cfg.Addr}
+	if a.cfg.AdminAddr != "" {
+		addresses = append(addresses, a.cfg.AdminAddr)
+	}
+	for _, address := range addresses {
+		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(address)})
 		health.Register(e)
 		page.RegisterStatic(e)
+		edges = append(edges, e)
 	}
-	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, time.Now)
+	front, back := edges[0], edges[len(edges)-1]
+	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, a.now)
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Limit(a.requests)
 	a.api.Offer(a.limits, a.proofs)
@@ -78,18 +81,14 @@ func (a *App) listen() error {
 	if err := a.registerProofKeys(front); err != nil {
 		return err
 	}
-	if err := a.registerPages(front); err != nil {
-		return err
-	}
-	if err := a.registerConsole(back); err != nil {
-		return err
-	}
+	a.registerPages(front)
+	a.registerConsole(back)
 	a.metrics.Limiter(a.limiterPing())
 	a.metrics.Rebuilds(a.gate.Rebuilds)
 	a.metrics.Writable(a.writable.Check)
 	a.metrics.Storage(a.storage)
 	a.registerMetrics(back)
-	return a.open(front, back)
+	return a.open(addresses, edges)
 }
 
 // registerProviders listens to the mail providers that are configured.
@@ -107,11 +106,7 @@ func (a *App) registerProviders(e *echo.Echo) {
 // registerProofKeys serves what proofs are checked with. Checkers may keep it: a key that they do not know yet makes
 // them ask again, by its id.
 func (a *App) registerProofKeys(e *echo.Echo) error {
-	ring, err := a.ring()
-	if err != nil {
-		return err
-	}
-	keys, err := proof.New(ring).Keys()
+	keys, err := a.signer.Keys()
 	if err != nil {
 		return err
 	}
@@ -122,34 +117,20 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 	return nil
 }
 
-func distinct(front, back *echo.Echo) []*echo.Echo {
-	if front == back {
-		return []*echo.Echo{front}
-	}
-	return []*echo.Echo{front, back}
-}
-
-func (a *App) open(front, back *echo.Echo) error {
-	addresses := []string{a.cfg.Addr}
-	if back != front {
-		addresses = append(addresses, a.cfg.AdminAddr)
-	}
+// open has each address answered by its edge.
+func (a *App) open(addresses []string, edges []*echo.Echo) error {
 	for i, address := range addresses {
-		l, err := listenOn(address)
+		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return err
+			return fmt.Errorf("can't listen on %s: %w", address, err)
 		}
-		a.onClose(func() error { return ignoreClosed(l.Close()) })
-		a.listeners = append(a.listeners, listener{l, []*echo.Echo{front, back}[i]})
+		a.onClose(func() error {
+			_ = l.Close() // the server closes it as well
+			return nil
+		})
+		a.listeners = append(a.listeners, listener{l, edges[i]})
 	}
 	return nil
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
 }
 
 // probes are what /readyz looks at: without the log nothing can be sent, without Redis less is known.
@@ -178,24 +159,19 @@ func reasonOfRedis(err error) error {
 		Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
 }
 
-func (a *App) registerPages(e *echo.Echo) error {
+func (a *App) registerPages(e *echo.Echo) {
 	if a.mailbox != nil {
 		page.RegisterMailbox(e, a.mailbox)
 	}
 	if a.cfg.Page.App == "" {
-		return nil
-	}
-	ring, err := a.ring()
-	if err != nil {
-		return err
+		return
 	}
 	a.page = page.New(page.Config{
 		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
-		Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
+		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
 	a.say(a.cfg)
 	a.page.Register(e)
-	return nil
 }
 
 // say has the page tell what is configured now.
@@ -233,25 +209,20 @@ func subject(r *message.Renderer, p config.Purpose, app, title string) func(stri
 	}
 }
 
-func (a *App) registerConsole(e *echo.Echo) error {
+func (a *App) registerConsole(e *echo.Echo) {
 	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
-		return nil
-	}
-	ring, err := a.ring()
-	if err != nil {
-		return err
+		return
 	}
 	a.console = console.New(console.Config{
 		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Records: a.desk, Previews: a.desk,
 		Logger: a.logger, Aside: a.SetAside, Extent: a.storage,
 		Auth: auth.Config{
-			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
+			Accounts: a.log, Limiter: a.limiter, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 			Tokens: adminTokens(a.cfg), TokenRole: auth.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},
 	})
 	a.console.Register(e)
-	return nil
 }
 
 // registerMetrics opens /metrics, but not to the public: where it shares the listener of the API it wants a token, and without
@@ -287,7 +258,7 @@ func (a *App) SetAside() (out []console.Aside) {
 			}
 		}
 	}
-	add(false, a.mail.Health())
+	add(false, a.servers.Health())
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		add(true, carriers.Health())
 	}

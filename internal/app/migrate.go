@@ -25,7 +25,7 @@ func Migrate(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer func() { _ = unlock() }()
-	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "sendcode.db"), time.Now)
+	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, logFile), time.Now)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ import (
 // processClock names the clock of a limiter that shares it with the log: one process, one SQLite file, one machine.
 const processClock = "process"
 
+// logFile is the log in the data directory.
+const logFile = "sendcode.db"
+
 // RedisPrefix begins every key, so that a Redis can be shared.
 const RedisPrefix = "sendcode"
 
@@ -28,7 +31,7 @@ func (a *App) openLog(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if a.cfg.DatabaseURL == "" {
-		log, err := sqlite.Open(ctx, filepath.Join(a.cfg.DataDir, "sendcode.db"), time.Now)
+		log, err := sqlite.Open(ctx, filepath.Join(a.cfg.DataDir, logFile), a.now)
 		if err != nil {
 			return fmt.Errorf("the log can't be opened: %w", err)
 		}
@@ -52,7 +55,7 @@ func (a *App) openLog(ctx context.Context) error {
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
 		a.clock = a.localClock()
-		a.limiter = quota.NewMemory(time.Now, a.clock)
+		a.limiter = quota.NewMemory(a.now, a.clock)
 		return nil
 	}
 	LogRedis(a.logger)
@@ -62,7 +65,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	}
 	a.onClose(client.Close)
 	a.redis = quota.NewRedis(client, RedisPrefix)
-	a.limiter = quota.Remember(a.redis, time.Now)
+	a.limiter = quota.Remember(a.redis, a.now)
 	a.warnRedis(ctx, a.redis)
 	return nil
 }
@@ -137,15 +140,18 @@ func (a *App) openSender() error {
 		return err
 	}
 	a.onClose(servers.Close)
-	servers.Watch(a.mailServerMoved)
-	a.mail = servers
+	servers.Watch(a.logHealth("mail server", "server"))
+	a.servers, a.sender = servers, servers
 	return nil
 }
 
-func (a *App) mailServerMoved(h failover.Health) {
-	if h.Up {
-		a.logger.Info("a mail server works again", "server", h.Server)
-		return
+// logHealth tells when a mail server or a carrier is set aside, and when it works again.
+func (a *App) logHealth(what, key string) func(failover.Health) {
+	return func(h failover.Health) {
+		if h.Up {
+			a.logger.Info("a "+what+" works again", key, h.Server)
+			return
+		}
+		a.logger.Warn("a "+what+" is set aside", key, h.Server, "because", h.Why)
 	}
-	a.logger.Warn("a mail server is set aside", "server", h.Server, "because", h.Why)
 }

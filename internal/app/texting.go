@@ -11,7 +11,6 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/mailbox"
-	"sendcode/internal/failover"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
@@ -41,7 +40,7 @@ func (a *App) openCarriers() error {
 			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Asked: c.Polled(),
 		})
 	}
-	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved}
+	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.logHealth("carrier", "carrier")}
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = ReceiptAddresses(a.cfg).Of
 	}
@@ -97,14 +96,6 @@ func (a *App) watchOf() store.PrefixWatch {
 		life = max(life, p.TTL)
 	}
 	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
-}
-
-func (a *App) carrierMoved(h failover.Health) {
-	if h.Up {
-		a.logger.Info("a carrier works again", "carrier", h.Server)
-		return
-	}
-	a.logger.Warn("a carrier is set aside", "carrier", h.Server, "because", h.Why)
 }
 
 // checkTexts finds at start what would fail, or cost more than it may, at every send.
