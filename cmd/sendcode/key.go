@@ -18,16 +18,14 @@ func (k key) Run(p program) error {
 	case "index":
 		return p.print(config.NewIndexKey())
 	case "webhook":
-		return p.print(config.NewWebhookSecret(), nil)
+		return p.print(config.NewWebhookSecret())
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
 	_, _ = fmt.Fprintln(p.err, "The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
-	return p.print(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum), nil)
+	return p.print(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
 }
 
-func (p program) print(text string, err error) error {
-	if err == nil {
-		_, err = fmt.Fprintln(p.out, text)
-	}
+func (p program) print(text string) error {
+	_, err := fmt.Fprintln(p.out, text)
 	return err
 }

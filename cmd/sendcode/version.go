@@ -9,7 +9,7 @@ type version struct{}
 
 func (version) Run(p program) error {
 	info, _ := debug.ReadBuildInfo()
-	return p.print(describe(info), nil)
+	return p.print(describe(info))
 }
 
 // describe names the module's version, the commit that it was built from, and the compiler, as far as the build has

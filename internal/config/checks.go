@@ -20,19 +20,29 @@ import (
 
 // checks are those that tags name. They say what is wrong with a text, or nothing.
 var checks = map[string]func(text string) string{
-	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "role": checkRole, "redis_url": address.CheckRedis,
-	"smtp_url":  address.CheckSMTP,
-	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel, "ring": checkSecretKeys, "index_key": checkIndexKey,
-	"api_key": checkAPIKey, "password": checkAdminPassword, "password_hash": checkAdminPasswordHash, "token": checkToken,
-	"webhook_secrets": checkWebhookSecrets, "webhook_url": checkWebhookURL, "event": checkEvent, "return_url": checkReturnURL, "name": checkName, "title": checkTitle,
-	"origin": checkOrigin, "scope": checkScope, "key_hash": checkKeyHash, "token_hash": checkTokenHash, "test_code": checkTestCode,
-	"proxy": checkProxy, "callee": checkCallee, "admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
+	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "redis_url": address.CheckRedis, "smtp_url": address.CheckSMTP,
+	"role":      matching(rolePattern, "must be the name of a database role: small letters, digits and _, at most 63"),
+	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel,
+	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
+	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
+	"token":       matching(tokenPattern, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
+	"webhook_url": except("", checkWebhookURL), "event": among(WebhookEvents, "there is no such event"),
+	"name":  matching(namePattern, "a name has 1 to 32 of a-z 0-9 _ -"),
+	"title": checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
+	"scope": among(KeyScopes, "must be send, check, read or limit"),
+	// Values are never repeated: people paste the key where its hash belongs.
+	"key_hash":   hashOf("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
+	"token_hash": hashOf("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
+	"proxy":      notAll("would trust every client, and let each choose the address that the rules look at"),
+	"callee":     notAll("would let events go to every machine that this one can reach; name networks"),
+	"admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
-	"country":    checkCountry, "price_of": checkPriceOf, "prefix": checkPrefix, "sender": checkSender, "page_host": checkPageHost,
-	"public_url":             checkPublicURL,
-	"sender_address_or_none": orNone(checkMailFrom), "accent": orNone(brand.CheckAccent), "logo": orNone(checkLogo), "home": orNone(checkHome),
-	"country_or_none": orNone(checkCountry), "sender_or_none": orNone(checkSender),
+	"country":    checkCountry, "price_of": except(defaultName, checkCountry), "prefix": checkPrefix, "sender": checkSender,
+	"page_host": except("", checkPageHost), "public_url": except("", checkPublicURL),
+	"sender_address_or_none": except("", checkMailFrom), "accent": except("", brand.CheckAccent),
+	"logo": except("", checkLogo), "home": except("", checkHome),
+	"country_or_none": except("", checkCountry), "sender_or_none": except("", checkSender),
 	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
 	"outcome": func(text string) string {
@@ -48,12 +58,20 @@ func when(wrong bool, text string) string {
 	return ""
 }
 
-func orNone(check func(string) string) func(string) string {
+// except is a check that one text passes by.
+func except(allowed string, check func(string) string) func(string) string {
 	return func(text string) string {
-		if text == "" {
+		if text == allowed {
 			return ""
 		}
 		return check(text)
+	}
+}
+
+// among wants one of some words.
+func among(words []string, problem string) func(string) string {
+	return func(text string) string {
+		return when(!slices.Contains(words, text), problem+document.DidYouMean(text, words))
 	}
 }
 
@@ -67,13 +85,13 @@ var (
 	envPattern  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 	// headerPattern is a field name (RFC 9110 section 5.1) of the usual letters.
 	headerPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+	// rolePattern is an identifier that needs no quotes.
+	rolePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+	// tokenPattern: a token that opens the whole log is long, and fits a header.
+	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{20,1000}$`)
 	// mailHeader is what may be added to mails: nothing that means something already.
 	mailHeader = regexp.MustCompile(`^X-[A-Za-z0-9-]{1,62}$`)
 )
-
-func checkName(name string) string {
-	return when(!namePattern.MatchString(name), "a name has 1 to 32 of a-z 0-9 _ -")
-}
 
 // checkTitle: a title stands in messages, so nothing of it may look like a link.
 func checkTitle(text string) string {
@@ -151,29 +169,18 @@ func checkLogo(text string) string {
 	return ""
 }
 
-func checkScope(text string) string {
-	return when(!slices.Contains(KeyScopes, text), "must be send, check, read or limit"+document.DidYouMean(text, KeyScopes))
-}
-
-// checkKeyHash never repeats the value: people paste the key where its hash belongs.
-func checkKeyHash(text string) string {
-	return checkHash(text, "must be the 64 hexadecimal digits that `sendcode key` prints, not the key", "is not the hash of a key")
-}
-
-func checkTokenHash(text string) string {
-	return checkHash(text, "must be the 64 hexadecimal digits of the token's SHA-256, not the token", "is not the hash of a token")
-}
-
-// checkHash refuses the hash of nothing, with which an empty token would be let in.
-func checkHash(text, form, nothing string) string {
-	sum, err := hex.DecodeString(text)
-	switch {
-	case err != nil || len(sum) != sha256.Size:
-		return form
-	case [sha256.Size]byte(sum) == [sha256.Size]byte{} || [sha256.Size]byte(sum) == sha256.Sum256(nil):
-		return nothing
+// hashOf wants a hash, and refuses that of nothing, with which an empty token would be let in.
+func hashOf(what, form string) func(string) string {
+	return func(text string) string {
+		sum, err := hex.DecodeString(text)
+		switch {
+		case err != nil || len(sum) != sha256.Size:
+			return form
+		case [sha256.Size]byte(sum) == [sha256.Size]byte{} || [sha256.Size]byte(sum) == sha256.Sum256(nil):
+			return "is not the hash of " + what
+		}
+		return ""
 	}
-	return ""
 }
 
 // Bounds of a code's length; six digits are the least of NIST 800-63B.
@@ -191,18 +198,13 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-func checkProxy(text string) string {
-	network, problem := document.Network(text)
-	if problem == "" && network.Bits() == 0 {
-		return "would trust every client, and let each choose the address that the rules look at"
+// notAll wants a network that is not the whole internet.
+func notAll(problem string) func(string) string {
+	return func(text string) string {
+		network, wrong := document.Network(text)
+		if wrong == "" && network.Bits() == 0 {
+			return problem
+		}
+		return wrong
 	}
-	return problem
-}
-
-func checkCallee(text string) string {
-	network, problem := document.Network(text)
-	if problem == "" && network.Bits() == 0 {
-		return "would let events go to every machine that this one can reach; name networks"
-	}
-	return problem
 }

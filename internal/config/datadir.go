@@ -53,9 +53,7 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 		return nil, false, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
 			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), document.Plain(database))
 	}
-	if secrets, err = generateSecrets(); err != nil {
-		return nil, false, err
-	}
+	secrets = generateSecrets()
 	if err := writeSecrets(path, secrets); err != nil {
 		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), cause(err))
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ type setting struct {
 
 // fromEnviron reads the variables and the files that …_FILE variables name. Empty ones count as not given, because
 // container tools pass on variables that are not set.
-func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
+func fromEnviron(environ map[string]string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
 	given := ours(environ)
 	unknown(given, errs)
 	settings := map[string]setting{}
@@ -45,11 +46,20 @@ func give(v variable, given map[string]string, readFile func(string) ([]byte, er
 	return setting{value, name}, value != ""
 }
 
-// ours picks the variables that begin with SENDCODE_. Where one is there twice the last wins, as in os/exec.
-func ours(environ []string) map[string]string {
-	given := map[string]string{}
+// byName has every variable. Where one is there twice the last wins, as in os/exec.
+func byName(environ []string) map[string]string {
+	all := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
+		all[name] = value
+	}
+	return all
+}
+
+// ours picks the variables that begin with SENDCODE_.
+func ours(environ map[string]string) map[string]string {
+	given := map[string]string{}
+	for name, value := range environ {
 		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, testPrefix) {
 			given[name] = strings.TrimSpace(value)
 		}
@@ -57,29 +67,12 @@ func ours(environ []string) map[string]string {
 	return given
 }
 
-// lookup finds a variable of any name; the last one wins, as in os/exec.
-func lookup(environ []string) func(string) string {
-	return func(wanted string) (found string) {
-		for _, entry := range environ {
-			if name, value, _ := strings.Cut(entry, "="); name == wanted {
-				found = value
-			}
-		}
-		return found
-	}
-}
-
 func unknown(given map[string]string, errs *document.Errors) {
 	known := envNames()
-	var names []string
-	for name, value := range given {
-		if !slices.Contains(known, name) && !fromOrchestrator(name, value) {
-			names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, name) && !fromOrchestrator(name, given[name]) {
+			errs.Add(document.Plain(name), "there is no such variable%s", suggestVariable(name, known))
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		errs.Add(document.Plain(name), "there is no such variable%s", suggestVariable(name, known))
 	}
 }
 

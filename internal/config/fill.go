@@ -65,19 +65,11 @@ func (c *Config) secret(key string) *Secret {
 }
 
 // generateSecrets makes all of them, also those that a setting gives today: so a file in which one is missing is broken.
-func generateSecrets() (map[string]string, error) {
-	ring, err := NewRingKey()
-	if err != nil {
-		return nil, err
-	}
-	index, err := NewIndexKey()
-	if err != nil {
-		return nil, err
-	}
+func generateSecrets() map[string]string {
 	key, _ := NewAPIKey(SecretKey)
 	return map[string]string{
-		keySecretKeys: ring, keyIndexKey: index, keyAPIKey: key, keyAdminPassword: randomText(passwordBytes),
-	}, nil
+		keySecretKeys: NewRingKey(), keyIndexKey: NewIndexKey(), keyAPIKey: key, keyAdminPassword: randomText(passwordBytes),
+	}
 }
 
 // passwordBytes of randomness make a password: 20 characters to type.

@@ -36,11 +36,7 @@ const maxKeys = 8
 
 // Rule is the rule without its keys.
 func (r LimitRule) Rule() quota.Rule {
-	q := quota.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days, Zone: r.Zone, Observe: r.Mode == observe}
-	if q.Calendar() && q.Zone == nil {
-		q.Zone = time.UTC
-	}
-	return q
+	return rule{Name: r.Name, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days, Zone: r.Zone, Mode: r.Mode}.quota()
 }
 
 // Check implements document.Checker: quota judges its own rules.

@@ -20,10 +20,11 @@ type Errors = document.Errors
 // connection; it reads the file, and those of the …_FILE variables, through readFile.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &document.Errors{}
-	given := fromEnviron(environ, readFile, errs)
+	all := byName(environ)
+	given := fromEnviron(all, readFile, errs)
 	c := document.Defaults[Config]()
 	c.File = given[keyConfig].value
-	d := &reader{config: &c, readFile: readFile, getenv: lookup(environ), settings: map[string]setting{}, hooks: map[string]*document.Place{}}
+	d := &reader{config: &c, readFile: readFile, environ: all, settings: map[string]setting{}, hooks: map[string]*document.Place{}}
 	d.Decoder = &document.Decoder{Name: document.Plain(c.File), Errs: errs, Checks: checks, Take: d.take, Owner: d}
 	root := d.file(given[keyConfig])
 	layers := layered(d.settings, given)
@@ -47,8 +48,8 @@ type reader struct {
 	*document.Decoder
 	config   *Config
 	readFile func(string) ([]byte, error)
-	getenv   func(string) string // of any name, where the file asks for it
-	settings map[string]setting  // of the file, which the environment may give as well
+	environ  map[string]string  // of any name, where the file asks for it
+	settings map[string]setting // of the file, which the environment may give as well
 
 	hooks       map[string]*document.Place // of webhooks, by app
 	badPolicies []string                   // there, but with mistakes: no reason to complain about what names them

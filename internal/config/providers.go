@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/base64"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func (s *SecretSource) Check(p *document.Place) {
 	case strings.HasPrefix(s.SecretEnv, prefix):
 		p.Complain("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
 	case s.SecretEnv != "":
-		s.keep(p, "secret_env", readerOf(p).getenv(s.SecretEnv), "the variable "+s.SecretEnv)
+		s.keep(p, "secret_env", readerOf(p).environ[s.SecretEnv], "the variable "+s.SecretEnv)
 	case s.SecretFile != "":
 		content, err := readerOf(p).readFile(s.SecretFile)
 		if err != nil {
@@ -62,18 +61,9 @@ type Provider struct {
 func (p Provider) Complete() events.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
 	if p.Auth.Scheme == events.StandardWebhooks {
-		p.Auth.Secrets = [][]byte{standardKey(p.Secret.Reveal())}
+		p.Auth.Secrets = [][]byte{WebhookKey(p.Secret)}
 	}
 	return p.Source
-}
-
-// standardKey decodes a key as Standard Webhooks writes it; nil where it is none.
-func standardKey(text string) []byte {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, webhookPrefix))
-	if err != nil {
-		return nil
-	}
-	return key
 }
 
 // minProviderSecret is the least length of what a provider is known by, in bytes.
@@ -111,7 +101,7 @@ func (v *Provider) Check(p *document.Place) {
 	}
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == events.StandardWebhooks && len(standardKey(secret)) < minProviderSecret:
+	case a.Scheme == events.StandardWebhooks && len(WebhookKey(v.Secret)) < minProviderSecret:
 		p.Complain("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
 		p.Complain("", "the secret must have at least %d characters", minProviderSecret)

@@ -11,16 +11,6 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// roleName is an identifier that needs no quotes.
-var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-
-func checkRole(value string) string {
-	if !roleName.MatchString(value) {
-		return "must be the name of a database role: small letters, digits and _, at most 63"
-	}
-	return ""
-}
-
 // selector is one or more labels of a domain name (RFC 6376 section 3.1).
 var selector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 

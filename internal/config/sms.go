@@ -208,19 +208,7 @@ func checkCountry(country string) string {
 	return ""
 }
 
-func checkPriceOf(country string) string {
-	if country == defaultName {
-		return ""
-	}
-	return checkCountry(country)
-}
-
-func checkPrefix(text string) string {
-	if len(text) < 2 || text[0] != '+' || strings.Trim(text[1:], "0123456789") != "" {
-		return "must be + and digits, as phone numbers begin"
-	}
-	return ""
-}
+var checkPrefix = matching(regexp.MustCompile(`^\+[0-9]+$`), "must be + and digits, as phone numbers begin")
 
 // exemptPattern: no prefix that is watched shows more than a calling code and three digits.
 var exemptPattern = regexp.MustCompile(`^\+[1-9][0-9]{0,5}$`)
@@ -238,19 +226,16 @@ func checkSender(text string) string {
 
 // checkPageHost takes the host of the page: the line in the text has no scheme and no port.
 func checkPageHost(text string) string {
-	if domain := mailDomain(text); text != "" && (domain != text || strings.ContainsAny(text, ":/")) {
+	if mailDomain(text) != text || strings.ContainsAny(text, ":/") {
 		return "must be the host of the page alone, in lower case, such as shop.example"
 	}
 	return ""
 }
 
 func checkPublicURL(text string) string {
-	switch problem := sms.CheckURL(text); {
-	case text == "":
-		return ""
-	case problem == "" && strings.ContainsAny(text, "?#{}"):
+	problem := sms.CheckURL(text)
+	if problem == "" && strings.ContainsAny(text, "?#{}") {
 		return "must end with the host or a path"
-	default:
-		return problem
 	}
+	return problem
 }

@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
+	"sendcode/internal/keyring"
 	"sendcode/internal/recipient"
 )
 
@@ -81,7 +82,7 @@ func (c *Config) indexKeyOnRing() bool {
 	}
 	for entry := range strings.SplitSeq(c.SecretKeys.Reveal(), ",") {
 		_, encoded, _ := strings.Cut(strings.TrimSpace(entry), ":")
-		if string(decodeKey(encoded)) == index {
+		if key, err := keyring.Decode(encoded); err == nil && string(key) == index {
 			return true
 		}
 	}

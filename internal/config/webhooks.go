@@ -73,21 +73,12 @@ func checkWebhookURL(text string) string {
 	p, problem := address.Check(text)
 	u, err := url.Parse(text)
 	switch {
-	case text == "":
-		return ""
 	case problem != "":
 		return problem
 	case err != nil || u.Hostname() == "" || p.Scheme != "https" && p.Scheme != "http":
 		return "must be a URL such as https://shop.example/hooks"
 	case p.Userinfo != "":
 		return "must not hold a user or a password: requests are signed instead"
-	}
-	return ""
-}
-
-func checkEvent(text string) string {
-	if !slices.Contains(WebhookEvents, text) {
-		return "there is no such event" + document.DidYouMean(text, WebhookEvents)
 	}
 	return ""
 }

@@ -2,55 +2,38 @@ package keyring
 
 import (
 	"crypto/cipher"
-	"sync"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// derivationName says what is derived: from the key of an ID, for a use under a label.
-type derivationName struct{ id, use, label string }
+// derivation says what is derived: from the key of an ID, for a use under a label. Uses and labels are constants of the program and IDs
+// those of the ring, so the derived keys that a ring keeps are few.
+type derivation struct{ id, use, label string }
 
-// derivation is a derived key and, where it is one for sealing, its cipher, which any number may use at once.
-type derivation struct {
+// derived is a derived key, and its cipher, which any number may use at once.
+type derived struct {
 	key  []byte
 	aead cipher.AEAD
 }
 
-// derivations keeps what was derived. Uses and labels are constants of the program and IDs those of the ring, so they are few.
-type derivations struct {
-	mu   sync.RWMutex
-	kept map[derivationName]derivation
-}
-
 const useSeal = "seal"
 
-func (r *Ring) derivation(name derivationName) (derivation, error) {
-	if r.derived == nil {
-		return derivation{}, ErrUnknownKey
+func (r *Ring) derive(d derivation) (derived, error) {
+	if r.kept == nil {
+		return derived{}, ErrUnknownKey
 	}
-	all := r.derived()
-	all.mu.RLock()
-	known, ok := all.kept[name]
-	all.mu.RUnlock()
-	if ok {
-		return known, nil
+	if known, ok := r.kept().Load(d); ok {
+		return known.(derived), nil
 	}
-	made, err := r.newDerivation(name)
+	key, err := r.expand(d)
 	if err != nil {
-		return derivation{}, err
+		return derived{}, err
 	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.kept[name] = made
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return derived{}, err
+	}
+	made := derived{key, aead}
+	r.kept().Store(d, made)
 	return made, nil
-}
-
-func (r *Ring) newDerivation(name derivationName) (d derivation, err error) {
-	if d.key, err = r.expand(name.id, name.use, name.label); err != nil {
-		return derivation{}, err
-	}
-	if name.use == useSeal {
-		d.aead, err = chacha20poly1305.NewX(d.key)
-	}
-	return d, err
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 )
 
 // subkeySize is the length of every derived key in bytes.
@@ -34,7 +35,7 @@ type Ring struct {
 	// it would even follow a pointer there, for a verb that does not fit ("%s").
 	keys func() []key
 	// What was derived from them: to derive one and to set up its cipher takes longer than to seal with it.
-	derived func() *derivations
+	kept func() *sync.Map // derivation → derived
 }
 
 type key struct {
@@ -69,22 +70,18 @@ func (r Ring) all() []key {
 // Subkey derives 32 bytes from the key with this id. Different labels give unrelated keys. The error
 // is ErrUnknownKey for an id that is not on the ring.
 func (r *Ring) Subkey(id, label string) ([]byte, error) {
-	return r.derive(id, "subkey", label)
-}
-
-// derive separates the keys of Subkey from those of Seal, also where both have the same label.
-func (r *Ring) derive(id, use, label string) ([]byte, error) {
-	d, err := r.derivation(derivationName{id, use, label})
+	d, err := r.derive(derivation{id, "subkey", label})
 	return bytes.Clone(d.key), err
 }
 
-func (r *Ring) expand(id, use, label string) ([]byte, error) {
-	if label == "" {
+// expand separates the keys of Subkey from those of Seal, also where both have the same label.
+func (r *Ring) expand(d derivation) ([]byte, error) {
+	if d.label == "" {
 		return nil, errNoLabel
 	}
 	for _, k := range r.all() {
-		if k.id == id {
-			return hkdf.Expand(sha256.New, k.prk, "sendcode 1 "+use+"\x00"+label, subkeySize)
+		if k.id == d.id {
+			return hkdf.Expand(sha256.New, k.prk, "sendcode 1 "+d.use+"\x00"+d.label, subkeySize)
 		}
 	}
 	return nil, ErrUnknownKey

@@ -44,7 +44,7 @@ func TestSubkeyVectors(t *testing.T) {
 		{"a", "3417f70b59fed683fa97f5ccecb3fad92b7cf5985c1379e06d7a9d163773bff5"},
 		{"b", "cb664e039ecb4c6e5d6dd48dce9c429584ec6de0709140f1a077e86276f76702"},
 	} {
-		if got, _ := r.derive(c.id, "seal", "code"); hex.EncodeToString(got) != c.want {
+		if got, _ := r.derive(derivation{c.id, "seal", "code"}); hex.EncodeToString(got.key) != c.want {
 			t.Errorf("sealing key of %s: %x", c.id, got)
 		}
 	}
@@ -131,7 +131,7 @@ func TestRingPrintsRedacted(t *testing.T) {
 	if !strings.Contains(out.String(), "keyring(1 redacted)") {
 		t.Error("the redacted form is not printed")
 	}
-	raw, _ := decode(secret1)
+	raw, _ := Decode(secret1)
 	prk := r.all()[0].prk
 	for name, secret := range map[string][]byte{"secret": raw, "extracted key": prk} {
 		for _, form := range []string{

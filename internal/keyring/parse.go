@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"cmp"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // minKey is the least length of a key in bytes: as long as the output of the hash it feeds (RFC 2104 section 3).
@@ -25,11 +27,11 @@ func Parse(value string) (*Ring, error) {
 	}
 	var keys []key
 	var errs []error
-	seen := positions{}
+	seen := map[string]int{} // ids and secrets: the same secret under a new id is a rotation that rotates nothing
 	for i, text := range strings.Split(value, ",") {
 		e, err := parseEntry(strings.TrimSpace(text))
 		if err == nil {
-			err = seen.add(e, i+1)
+			err = cmp.Or(twice(seen, "id", e.id, i+1), twice(seen, "key", string(e.secret), i+1))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("entry %d: %w", i+1, err))
@@ -44,8 +46,8 @@ func Parse(value string) (*Ring, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	derived := &derivations{kept: map[derivationName]derivation{}}
-	return &Ring{keys: func() []key { return keys }, derived: func() *derivations { return derived }}, nil
+	kept := &sync.Map{}
+	return &Ring{keys: func() []key { return keys }, kept: func() *sync.Map { return kept }}, nil
 }
 
 type entry struct {
@@ -65,7 +67,7 @@ func parseEntry(text string) (entry, error) {
 	case encoded == "":
 		return entry{}, errors.New("no key after the colon")
 	}
-	secret, err := decode(encoded)
+	secret, err := Decode(encoded)
 	if err != nil {
 		return entry{}, err
 	}
@@ -80,7 +82,8 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxID && strings.Trim(id, allowed) == ""
 }
 
-func decode(encoded string) ([]byte, error) {
+// Decode reads a key: base64 of either alphabet, padded or not.
+func Decode(encoded string) ([]byte, error) {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
 	// The decoder skips line breaks, which here are a sign of a value that was cut or joined.
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
@@ -90,35 +93,23 @@ func decode(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// positions finds a key that is there twice: the same id could not be told apart, the same secret under a new id is
-// a rotation that rotates nothing.
-type positions struct {
-	ids, secrets map[string]int
-}
-
-func (p *positions) add(e entry, at int) error {
-	if p.ids == nil {
-		p.ids, p.secrets = map[string]int{}, map[string]int{}
+// twice notes where something is, and says so of what is there already.
+func twice(seen map[string]int, what, value string, at int) error {
+	if first := seen[what+value]; first != 0 {
+		return fmt.Errorf("the same %s as entry %d", what, first)
 	}
-	secret := string(e.secret)
-	if first := p.ids[e.id]; first != 0 {
-		return fmt.Errorf("the same id as entry %d", first)
-	}
-	if first := p.secrets[secret]; first != 0 {
-		return fmt.Errorf("the same key as entry %d", first)
-	}
-	p.ids[e.id], p.secrets[secret] = at, at
+	seen[what+value] = at
 	return nil
 }
 
 // Generate makes one new entry, "id:base64", with 32 bytes from the system's random source.
-func Generate() (string, error) {
+func Generate() string {
 	for {
 		fresh := make([]byte, 4+minKey)
 		rand.Read(fresh) // never fails: the program stops when the system has no randomness
 		text := "k" + hex.EncodeToString(fresh[:4]) + ":" + base64.StdEncoding.EncodeToString(fresh[4:])
 		if _, err := Parse(text); err == nil { // about one key in ten million spells a word that Parse refuses
-			return text, nil
+			return text
 		}
 	}
 }

@@ -57,6 +57,6 @@ func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 }
 
 func (r *Ring) aead(id, label string) (cipher.AEAD, error) {
-	d, err := r.derivation(derivationName{id, useSeal, label})
+	d, err := r.derive(derivation{id, useSeal, label})
 	return d.aead, err
 }

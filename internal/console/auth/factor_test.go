@@ -280,9 +280,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if _, err := r.Ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
-	entry, err := keyring.Generate()
-	r.Must(err)
-	without, err := keyring.Parse(entry)
+	without, err := keyring.Parse(keyring.Generate())
 	r.Must(err)
 	half := r.halfIn()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })

@@ -56,11 +56,7 @@ func (c *Clock) Add(d time.Duration) {
 // Ring is a key ring of one new key.
 func Ring(t *testing.T) *keyring.Ring {
 	t.Helper()
-	entry, err := keyring.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keyring.Parse(entry)
+	ring, err := keyring.Parse(keyring.Generate())
 	if err != nil {
 		t.Fatal(err)
 	}
