@@ -132,8 +132,8 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 // complain logs every mistake by itself.
 func (r *reloader) complain(err error) {
 	const what = "the configuration was read again and rejected; nothing has changed"
-	var all *config.Errors
-	if !errors.As(err, &all) {
+	all, ok := errors.AsType[*config.Errors](err)
+	if !ok {
 		r.logger.Error(what, "mistake", err)
 		return
 	}

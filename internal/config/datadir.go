@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,24 +71,18 @@ func databaseIn(dir string) string {
 
 // readSecrets fails with fs.ErrNotExist only if there is no file. No error repeats what the file holds.
 func readSecrets(path string) (map[string]string, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fs.ErrNotExist
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
-	}
-	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" { // there the bits say nothing
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // there the bits say nothing
 		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", document.Plain(path))
-	}
-	content, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
 	}
 	return parseSecrets(path, content)
 }
@@ -116,23 +109,16 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 // writeSecrets makes the file appear whole or not at all, also when the power fails: first the content is on disk, then
 // the name.
 func writeSecrets(path string, secrets map[string]string) (err error) {
-	root := &yaml.Node{Kind: yaml.MappingNode}
-	for _, s := range secretChecks {
-		value := &yaml.Node{}
-		value.SetString(secrets[s.key])
-		value.Style = yaml.DoubleQuotedStyle // so that a file that was cut is not taken for a whole one
-		document.Put(root, s.key, value)
-	}
-	body, err := yaml.Marshal(root)
-	if err != nil {
-		return err
+	body := secretsHead
+	for _, s := range secretChecks { // in quotes, so that a file that was cut is not taken for a whole one
+		body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), secretsName+".*") // 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	_, err = f.Write(append([]byte(secretsHead), body...))
+	_, err = f.WriteString(body)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -150,8 +150,7 @@ func (s session) typed(p posted, n note) session {
 }
 
 func reasonOf(err error) string {
-	var bad *recipient.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
 		return bad.Reason
 	}
 	return ""
@@ -233,13 +232,11 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification
 
 // failed keeps what an error means for the next page.
 func (u *Page) failed(s session, err error) session {
-	var bad *verification.InvalidError
-	var locked *verification.TooManyChecksError
-	if errors.As(err, &locked) {
+	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		s.Note = note{Kind: tooMany}
 		return s
 	}
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*verification.InvalidError](err); ok {
 		switch bad.Field {
 		case "to":
 			s.Note = note{Kind: badAddress, Reason: bad.Reason}
@@ -281,14 +278,11 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		p.code = found
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
-	var bad *verification.InvalidError
-	var barred *verification.TooManyChecksError
+	bad, foreign := errors.AsType[*verification.InvalidError](err)
 	switch {
 	case errors.Is(err, verification.ErrNotFound):
 		s.leg = leg{Channel: s.Channel, To: s.To}
-	case errors.As(err, &barred):
-		s.Note = note{Kind: tooMany}
-	case errors.As(err, &bad):
+	case foreign:
 		s.Note = note{Kind: badCode, Reason: bad.Reason}
 	case err != nil:
 		return u.failed(s, err)
@@ -303,11 +297,10 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 // slip gives the code in a text, or what keeps the text from being one, in the words of package verification and one more: "length".
 func slip(shape code.Shape, typed string) (found, reason string) {
 	found, err := shape.Find(typed)
-	var bad *code.InvalidError
-	switch {
-	case errors.As(err, &bad):
+	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
 		return "", bad.Reason
-	case shape.Length > 0 && len(found) != shape.Length:
+	}
+	if shape.Length > 0 && len(found) != shape.Length {
 		return "", "length"
 	}
 	return found, ""

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ type typed struct {
 // typed is what was typed last.
 func (l *look) typed() typed {
 	if s := l.session; s.DraftOn != "" {
-		return typed{s.DraftOn, or(s.Draft, l.session.shownOn(s.DraftOn)), true}
+		return typed{s.DraftOn, cmp.Or(s.Draft, l.session.shownOn(s.DraftOn)), true}
 	}
 	return typed{on: l.session.begun(), text: l.session.shown()}
 }
@@ -58,15 +59,11 @@ func (u *Page) offers() []verification.Offer {
 // meant is the channel that a form names, if the page has it, else its first one.
 func (u *Page) meant(named string) recipient.Channel {
 	offers := u.offers()
-	for _, o := range offers {
-		if string(o.Channel) == named {
-			return o.Channel
-		}
-	}
 	if len(offers) == 0 {
 		return recipient.Email
 	}
-	return offers[0].Channel
+	i := slices.IndexFunc(offers, func(o verification.Offer) bool { return string(o.Channel) == named })
+	return offers[max(i, 0)].Channel
 }
 
 func (l *look) askFor(e typed) *askCard {
@@ -124,8 +121,8 @@ func (l *look) askNotes(k *askCard, e typed) {
 	t := l.words.on(k.Channel)
 	switch n := l.session.Note; n.Kind {
 	case badAddress:
-		f.Error = or(t.BadAddress[n.Reason], t.BadAddressElse)
-		if elsewhere := slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"}, n.Reason); elsewhere && len(k.Choices) > 1 {
+		f.Error = cmp.Or(t.BadAddress[n.Reason], t.BadAddressElse)
+		if len(k.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"}, n.Reason) {
 			f.Error += t.Separator + t.MailInstead
 		}
 		k.Say = f.Error

@@ -60,13 +60,6 @@ func (l *look) card() card {
 	return k
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // verification shows the one that the browser is at.
 func (l *look) verification() card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)

@@ -2,9 +2,9 @@ package page
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -62,11 +62,11 @@ func onlyHere(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// hostOf is the host of a Host header, without its port.
+func hostOf(hostport string) string { return (&url.URL{Host: hostport}).Hostname() }
+
 func isLoopback(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.Trim(hostport, "[]")
-	}
+	host := hostOf(hostport)
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 section 6.3: always this machine
 		return true
 	}

@@ -3,6 +3,8 @@ package page
 import (
 	"context"
 	"crypto/sha256"
+	"io"
+	"maps"
 	"sync"
 	"time"
 )
@@ -27,14 +29,11 @@ const (
 	maxActs   = 10_000
 )
 
-func newOnce() *once { return &once{acts: map[[sha256.Size]byte]*act{}} }
-
 // actKey is a hash, as what was typed must not be kept.
 func actKey(intent string, typed ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, s := range append([]string{intent}, typed...) {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
+		_, _ = io.WriteString(h, s+"\x00") // a hash takes everything
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
@@ -64,18 +63,10 @@ func (o *once) claim(key [sha256.Size]byte, now time.Time) (*act, bool) {
 	}
 	a := &act{at: now, done: make(chan struct{})}
 	if len(o.acts) >= maxActs {
-		o.sweep(now)
+		maps.DeleteFunc(o.acts, func(_ [sha256.Size]byte, a *act) bool { return now.Sub(a.at) >= sameClick })
 	}
 	if len(o.acts) < maxActs {
 		o.acts[key] = a
 	}
 	return a, true
-}
-
-func (o *once) sweep(now time.Time) {
-	for key, a := range o.acts {
-		if now.Sub(a.at) >= sameClick {
-			delete(o.acts, key)
-		}
-	}
 }

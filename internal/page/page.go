@@ -12,6 +12,7 @@ package page
 
 import (
 	"context"
+	"crypto/sha256"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -95,9 +96,8 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, said: &atomic.Pointer[said]{}, templates: parse("page/*.html"), once: newOnce(),
-		misnamed: &sync.Once{}}
-	u.countries = map[string][]country{}
+	u := &Page{Config: c, said: &atomic.Pointer[said]{}, templates: parse("page/*.html"), once: &once{acts: map[[sha256.Size]byte]*act{}},
+		misnamed: &sync.Once{}, countries: map[string][]country{}}
 	for _, t := range catalogues() {
 		u.countries[t.Lang] = countriesOf(t)
 	}

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -80,15 +79,11 @@ func (l *look) phone(served []string, e entry) *phoneField {
 // configuration says; the region where their language is mostly spoken.
 func (l *look) here(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
-	for _, code := range likely {
-		if slices.Contains(served, code) {
-			return code
-		}
-	}
 	for _, c := range l.countries[l.words.Lang] {
-		if slices.Contains(served, c.Code) {
-			return c.Code
-		}
+		likely = append(likely, c.Code)
+	}
+	if i := slices.IndexFunc(likely, func(code string) bool { return slices.Contains(served, code) }); i >= 0 {
+		return likely[i]
 	}
 	return ""
 }
@@ -96,10 +91,7 @@ func (l *look) here(served []string) string {
 // regionsOf lists where a reader may be, likeliest first: the regions that their languages name, then the configured one, and
 // then those that their languages only suggest.
 func regionsOf(r *http.Request, configured string) []string {
-	wanted, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
-	if err != nil {
-		wanted = nil
-	}
+	wanted, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language")) // none where it cannot be read
 	var named, suggested []string
 	for _, tag := range wanted {
 		region, sure := tag.Region()
@@ -117,10 +109,7 @@ func regionsOf(r *http.Request, configured string) []string {
 // seenAt tells those who run the page, once, that browsers will not fill codes in from text messages: these name another host
 // than the one that the page is looked at under. A browser takes the code of a host for its subdomains as well.
 func (u *Page) seenAt(host string) {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
+	name := hostOf(host)
 	if u.Origin == "" || name == u.Origin || strings.HasSuffix(name, "."+u.Origin) || isLoopback(host) {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -133,28 +132,17 @@ func (u *Page) nameOf(c echo.Context) string {
 
 // remembered opens the cookie. One that is old, damaged or not ours is as good as none.
 func (u *Page) remembered(c echo.Context) session {
-	s, err := u.open(c)
-	if err != nil || !u.Now().Before(s.Ends) {
+	cookie, err := c.Cookie(u.nameOf(c))
+	if err != nil {
+		return session{}
+	}
+	var s session
+	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // what is none does not open
+	plain, err := u.Cookies.Open(cookieLabel, sealed, u.binding())
+	if err != nil || json.Unmarshal(plain, &s) != nil || !u.Now().Before(s.Ends) {
 		return session{}
 	}
 	return s
-}
-
-func (u *Page) open(c echo.Context) (session, error) {
-	var s session
-	cookie, err := c.Cookie(u.nameOf(c))
-	if err != nil {
-		return s, err
-	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return s, errors.New("ui: cookie is not base64")
-	}
-	plain, err := u.Cookies.Open(cookieLabel, sealed, u.binding())
-	if err != nil {
-		return s, err
-	}
-	return s, json.Unmarshal(plain, &s)
 }
 
 // binding keeps a cookie of the console, or of another app's page, from being taken for one of this page.

@@ -157,11 +157,10 @@ func fill(pattern string, pairs ...string) string {
 
 // emphasise is fill for a page: the values are set in bold, everything is escaped.
 func emphasise(pattern string, pairs ...string) template.HTML {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		pairs[i] = "{" + pairs[i] + "}"
-		pairs[i+1] = `<strong dir="auto">` + template.HTMLEscapeString(pairs[i+1]) + "</strong>"
+	for i := 1; i < len(pairs); i += 2 {
+		pairs[i] = `<strong dir="auto">` + template.HTMLEscapeString(pairs[i]) + "</strong>"
 	}
-	return template.HTML(strings.NewReplacer(pairs...).Replace(template.HTMLEscapeString(pattern)))
+	return template.HTML(fill(template.HTMLEscapeString(pattern), pairs...))
 }
 
 // channelName is what a channel is called where there is a choice.

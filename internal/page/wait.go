@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -33,14 +34,7 @@ func counted(d time.Duration, short, long, done string) web.Wait {
 // digits is 0:42, rounded up: it never says 0:00 while there is a wait.
 func digits(d time.Duration) string {
 	s := quota.Seconds(d)
-	return strconv.Itoa(s/60) + ":" + pad(s%60)
-}
-
-func pad(n int) string {
-	if n < 10 {
-		return "0" + strconv.Itoa(n)
-	}
-	return strconv.Itoa(n)
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
 // lasting is a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.

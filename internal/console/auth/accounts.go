@@ -83,9 +83,9 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	wish := wishOf(form)
 	password, err := ChangeAccount(c.Request().Context(), a.log, wish, a.now(), act)
 	w := layout.Words(c)
-	var bad *verification.InvalidError
+	bad, refused := errors.AsType[*verification.InvalidError](err)
 	switch {
-	case errors.As(err, &bad):
+	case refused:
 		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity,
 			accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})

@@ -115,8 +115,8 @@ func (a *Auth) finishProvider(c echo.Context) error {
 // notVouchedFor says in our own words why the login failed.
 func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	ctx := c.Request().Context()
-	var known *openid.Error
-	if !errors.As(err, &known) {
+	known, ok := errors.AsType[*openid.Error](err)
+	if !ok {
 		return err
 	}
 	a.logger.WarnContext(ctx, "login by the provider failed", "kind", string(known.Kind), "why", known.Why,
