@@ -91,9 +91,6 @@ func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.S
 	return statistics.Of(q, now, before, domains), nil
 }
 
-// conversionTime is of how much of the time, at its end, codes are told apart: that reads all of its rows.
-const conversionTime = 24 * time.Hour
-
 // dimensions are what codes can be told apart by, in the order in which a page offers them, each of which is a filter of the list.
 var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
 
@@ -106,9 +103,6 @@ func (a *Console) conversions(ctx context.Context, given url.Values, by store.Di
 	asked, err := a.statsQuery(q, time.UTC)
 	if err != nil {
 		return nil, err
-	}
-	if asked.To.Sub(asked.From) > conversionTime {
-		asked.From = asked.To.Add(-conversionTime)
 	}
 	list, err := a.Log.ApprovalsBy(ctx, asked, by)
 	var all []conversionView

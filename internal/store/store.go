@@ -187,8 +187,7 @@ type Statistics interface {
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
 	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
-	// ApprovalsBy are how many codes were entered by a dimension, at most 20, those with the most codes first. It reads all rows of the
-	// time: ask for a day at most.
+	// ApprovalsBy are how many codes were entered by a dimension, at most 20, those with the most codes first.
 	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
 	// CountHours counts ahead up to limit hours that are over and of which nothing is under way any more, the newest first, and says how
 	// many it counted. Hours that began longer than age ago are forgotten. Several replicas may call it at once: one counts.

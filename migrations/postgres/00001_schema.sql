@@ -34,7 +34,7 @@
 --   support reference, one row, rows by ID               the key
 --   latest of many recipients                            sends_recipient and sends_refused_recipient, a look for each
 --   sends and refusals of one verification               the same two, by the verification's recipient and time
---   statistics, domains with failures                    hours and its tables; the hours that are not counted yet by sends_logged
+--   statistics, domains with failures, codes entered     hours and its tables; the hours that are not counted yet by sends_logged
 --   what carriers lost                                   failures
 --   crowded recipients, rebuilding a limiter             sends_logged
 --   text messages by prefix (the watch)                  sends_texts
@@ -466,6 +466,19 @@ CREATE TABLE hour_domains (
     failed   bigint      NOT NULL,
     rejected bigint      NOT NULL, -- of those that failed
     PRIMARY KEY (hour, app, channel, purpose, domain)
+);
+
+-- Verifications by what their first sends were of; by app and purpose they are in hour_tallies.
+CREATE TABLE hour_codes (
+    hour      timestamptz NOT NULL,
+    app       text        NOT NULL,
+    channel   text        NOT NULL,
+    purpose   text        NOT NULL,
+    dimension text        NOT NULL, -- country, carrier, domain
+    value     text        NOT NULL, -- never ''
+    opened    bigint      NOT NULL,
+    approved  bigint      NOT NULL, -- of these
+    PRIMARY KEY (hour, app, channel, purpose, dimension, value)
 );
 
 -- The partitions of sends that there are, and the time that each is for.

@@ -49,15 +49,23 @@ func TestPostgresCountsForItself(t *testing.T) {
 	if len(domains) == 0 || rows(`hour_domains WHERE domain = 'quentin.example'`) != 0 {
 		t.Errorf("domains %v", domains)
 	}
+	if n := rows(`hour_codes WHERE value = 'quentin.example'`); n != 0 || rows(`hour_codes WHERE dimension = 'domain'`) == 0 {
+		t.Errorf("%d rows of codes still have the erased recipient's domain", n)
+	}
+	codes, err := f.ApprovalsBy(t.Context(), q, store.ByCountry)
+	storetest.OK(t, err)
 	_, err = log.pool.Exec(context.Background(), `DELETE FROM sends`)
 	storetest.OK(t, err)
+	after, err := f.ApprovalsBy(t.Context(), q, store.ByCountry)
+	storetest.OK(t, err)
+	storetest.Equal(t, "codes by country once the rows are gone", after, codes)
 	got, err := f.Stats(t.Context(), q)
 	storetest.OK(t, err)
 	storetest.Near(t, &got, want)
 	storetest.Equal(t, "once the rows are gone", got, want)
 	_, err = f.CountHours(t.Context(), time.Hour, 1)
 	storetest.OK(t, err)
-	for _, table := range []string{"hours", "hour_tallies", "hour_times", "hour_domains"} {
+	for _, table := range []string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {
 		if n := rows(table + ` WHERE hour < '` + end.Add(-2*time.Hour).Format(time.RFC3339) + `'`); n != 0 {
 			t.Errorf("%s still has %d rows that are too old", table, n)
 		}

@@ -41,7 +41,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
 	LockTries: strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),
 	// Nothing is counted ahead while something is erased.
-	BeforeErase:  []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL},
+	BeforeErase: []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL,
+		eraseCodesSQL},
 	BeforeForget: []string{patientSQL},
 	// verifications have ranges of pages by their time, which no other plan can read
 	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`},

@@ -54,6 +54,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"hour_tallies":    {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
 	"hour_times":      {nothing: `hour app channel purpose bucket n`},
 	"hour_domains":    {nothing: `hour app channel purpose sends failed rejected`, erased: `domain`},
+	"hour_codes":      {nothing: `hour app channel purpose dimension opened approved`, erased: `value`},
 	"writable":        {nothing: `filling`},
 	"sendcode_schema": {nothing: `id version_id is_applied tstamp`},
 }
@@ -100,7 +101,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 			}
 		}
 	}
-	said := map[string]string{"hour_domains": eraseHoursSQL}
+	said := map[string]string{"hour_domains": eraseHoursSQL, "hour_codes": eraseCodesSQL}
 	for _, p := range sqldb.Personal {
 		said[p.Table] += p.Erase + p.Forget
 	}

@@ -34,6 +34,8 @@ WITH clock AS MATERIALIZED (
     DELETE FROM hour_times h USING clock WHERE h.hour < clock.since
 ), old_domains AS (
     DELETE FROM hour_domains h USING clock WHERE h.hour < clock.since
+), old_codes AS (
+    DELETE FROM hour_codes h USING clock WHERE h.hour < clock.since
 )
 SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - {{settled}}, 'UTC') - interval '1 hour', clock.since,
   interval '-1 hour') AS h(hour)
@@ -44,8 +46,8 @@ ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", sqldb.Interval(settled))
 var countHour = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
-      s.blocked_by, s.requests,
-           s.domain, v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
+      s.blocked_by, s.requests, s.domain, s.country, s.provider,
+           v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
     WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSince("@hour") + `
@@ -62,6 +64,11 @@ WITH row AS MATERIALIZED (
     SELECT @hour, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
       count(*) FILTER (WHERE status = 'failed' AND reason = '` + store.ReasonRejected + `')
     FROM row WHERE domain <> '' AND status <> 'refused' GROUP BY app, channel, purpose, domain
+), coded AS (
+    INSERT INTO hour_codes (hour, app, channel, purpose, dimension, value, opened, approved)
+    SELECT $1, app, channel, purpose, k.dimension, k.value, count(*), count(*) FILTER (WHERE approved)
+    FROM row CROSS JOIN LATERAL (VALUES ('country', country), ('carrier', provider), ('domain', domain)) AS k (dimension, value)
+    WHERE opened AND k.value <> '' GROUP BY app, channel, purpose, k.dimension, k.value
 )
 INSERT INTO hours (hour) VALUES (@hour)`
 
@@ -111,3 +118,20 @@ WITH mine AS MATERIALIZED (
 )
 DELETE FROM hour_domains d USING mine m
 WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends <= m.sends`
+
+// eraseCodesSQL does the same for the codes that are counted by what tells of a recipient.
+const eraseCodesSQL = `
+WITH mine AS MATERIALIZED (
+    SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,
+           count(v.approved_at) AS approved
+    FROM sends s JOIN verifications v ON v.id = s.verification_id
+    CROSS JOIN LATERAL (VALUES ('country', s.country), ('domain', s.domain)) AS k (dimension, value)
+    WHERE s.recipient = @recipient AND s.number = 1 AND s.masked <> '•••' AND k.value <> '' GROUP BY 1, 2, 3, 4, 5, 6
+), fewer AS (
+    UPDATE hour_codes c SET opened = c.opened - m.opened, approved = c.approved - m.approved
+    FROM mine m WHERE (c.hour, c.app, c.channel, c.purpose, c.dimension, c.value) = (m.hour, m.app, m.channel, m.purpose, m.dimension, m.value)
+      AND c.opened > m.opened
+)
+DELETE FROM hour_codes c USING mine m
+WHERE (c.hour, c.app, c.channel, c.purpose, c.dimension, c.value) = (m.hour, m.app, m.channel, m.purpose, m.dimension, m.value)
+  AND c.opened <= m.opened`

@@ -254,3 +254,35 @@ func (p *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTal
 SELECT domain, sum(sends)::bigint, sum(failed)::bigint, sum(rejected)::bigint FROM (`+strings.Join(parts, " UNION ALL ")+`) part
 GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT `+strconv.Itoa(sqldb.MaxDomains), c.Args...)
 }
+
+// ApprovalsBy implements Statistics.
+func (p *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
+	q, err := q.Checked()
+	column, known := sqldb.Dimensions[by]
+	if err != nil || !known {
+		return p.DB.ApprovalsBy(ctx, q, by)
+	}
+	hours, rows, err := p.spans(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if hours.From.IsZero() {
+		return p.DB.ApprovalsBy(ctx, q, by)
+	}
+	c := hourConditions(hours)
+	parts := []string{`SELECT ` + column + ` AS value, s.opened, s.approved FROM hour_tallies s` + c.Where()}
+	if by != store.ByApp && by != store.ByPurpose {
+		c.Add("s.dimension = ?", string(by))
+		parts = []string{`SELECT s.value, s.opened, s.approved FROM hour_codes s` + c.Where()}
+	}
+	for _, part := range rows {
+		of := sqldb.StatsConditionsAfter(part, words, c.Args)
+		of.Add("s.number = 1 AND " + column + " <> ''")
+		parts = append(parts, `SELECT `+column+`, 1, CASE WHEN v.approved_at IS NULL THEN 0 ELSE 1 END
+FROM sends s JOIN verifications v ON v.id = s.verification_id`+of.Where())
+		c.Args = of.Args
+	}
+	return readRows(ctx, p, sqldb.ApprovalTallyFields, `
+SELECT value, sum(opened)::bigint, sum(approved)::bigint FROM (`+strings.Join(parts, " UNION ALL ")+`) part
+GROUP BY value HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT `+strconv.Itoa(sqldb.MaxApprovals), c.Args...)
+}

@@ -164,25 +164,29 @@ func (c Conditions) Approvals(stretch string) string {
 GROUP BY 1 ORDER BY 1`
 }
 
-// dimensions are the columns of the sends.
-var dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app", store.ByCountry: "s.country",
+// Dimensions are the columns of the sends.
+var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app", store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 
-// maxApprovals are those with the most codes.
-const maxApprovals = 20
+// MaxApprovals are those with the most codes.
+const MaxApprovals = 20
 
-// ApprovalsBy implements Statistics.
+// ApprovalTallyFields are where a row of ApprovalsBy is scanned to.
+func ApprovalTallyFields(x *store.ApprovalTally) []any {
+	return []any{&x.Value, &x.Opened, &x.Approved}
+}
+
+// ApprovalsBy implements Statistics, from the rows.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Checked()
-	column, known := dimensions[by]
+	column, known := Dimensions[by]
 	if err != nil || !known {
 		return nil, cmp.Or(err, store.Bad("there is no dimension %q", by))
 	}
 	c := StatsConditions(q, db.Dialect)
 	c.Add("s.number = 1 AND " + column + " <> ''")
-	return ReadAll(ctx, db, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
-		`SELECT `+column+`, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id`+c.Where()+`
-GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.arg(maxApprovals), Numbered(c.Args))
+	return ReadAll(ctx, db, ApprovalTallyFields, `SELECT `+column+`, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id`+c.Where()+`
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.arg(MaxApprovals), Numbered(c.Args))
 }
 
 // TookIn selects the times of what was sent; span is each database's own word for one, in µs.

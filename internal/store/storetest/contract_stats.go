@@ -194,7 +194,7 @@ func Traffic(t *testing.T, f *Fixture, hours int) {
 		case 2:
 			f.MustFinish(t, store.Outcome{Held: held, Status: store.Unknown, Reason: "no_answer"}, true)
 		default:
-			f.MustFinish(t, store.Outcome{Held: held, Status: store.Sent}, true)
+			f.MustFinish(t, store.Outcome{Held: held, Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]}, true)
 			if random.IntN(2) == 0 {
 				f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true)
 			}
@@ -271,6 +271,15 @@ func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQue
 		Near(t, &got, want)
 		Equal(t, fmt.Sprintf("%s, statistics of %+v", when, q), got, want)
 		Equal(t, fmt.Sprintf("%s, domains of %+v", when, q), by, domains)
+		for _, dimension := range []store.Dimension{store.ByApp, store.ByPurpose, store.ByCountry, store.ByCarrier, store.ByDomain} {
+			rows, err := f.ApprovalsBy(t.Context(), q, dimension)
+			OK(t, err)
+			q.Each = each
+			codes, err := f.ApprovalsBy(t.Context(), q, dimension)
+			OK(t, err)
+			Equal(t, fmt.Sprintf("%s, codes by %s of %+v", when, dimension, q), codes, rows)
+			q.Each = time.Minute
+		}
 	}
 }
 
