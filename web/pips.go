@@ -15,6 +15,14 @@ type Pips struct {
 	Used    int // at most Limit, also where a limit was lowered below what is spent
 	Blocked bool
 	Wait    Wait // with Blocked: moves Note on the page; the zero Wait leaves Note as it is
+	Left    Left // the same in the console
+}
+
+// Left lets the console's script count a text down.
+type Left struct {
+	MS   int64  // milliseconds left when the answer was written; 0: nothing to count
+	Said string // pattern with {wait}
+	Over string // text when the time has come
 }
 
 // Wait lets a script count a text down. The patterns have {t} (0:42), {c} (14:32) and {d} (28 min).

@@ -54,3 +54,20 @@ func TestBrowserListTicks(t *testing.T) {
 	w.until(left + ` === "expired"`)
 	w.quietAt()
 }
+
+// So does what a recipient's rules wait for, above their rows and beside a send.
+func TestBrowserQuotaTicks(t *testing.T) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r)
+	w.logIn()
+	const note = `document.querySelector(".pips-row .pips-note").innerText`
+	for _, page := range []string{"/admin?app=shop&channel=email&recipient=" + row.Recipient.String(), "/admin/sends/" + row.ID.String()} {
+		w.leads(exactly(page), chromedp.Navigate(w.base+page))
+		w.text(`performance.now = () => 30e3; ""`)
+		w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
+		w.text(`performance.now = () => 39e3; ""`)
+		w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
+	}
+	w.quietAt()
+}

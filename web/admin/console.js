@@ -48,6 +48,7 @@ function tick() {
   for (const wait of waits) {
     const left = Math.ceil((Number(wait.dataset.left) - performance.now()) / 1000);
     wait.textContent = left > 0 ? (wait.dataset.said ?? "{wait}").replace("{wait}", lasting(left)) : wait.dataset.over;
+    if (left <= 0) wait.closest(".pips-row")?.classList.remove("blocked");
   }
 }
 
