@@ -55,7 +55,9 @@ func (a *Auth) awaited(c echo.Context) (session, bool, error) {
 }
 
 func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
-	return a.layout.Show(c, status, "code", codeView{Page: layout.NewPage(c, "code.title", ""), Next: next, Problem: problem})
+	v := codeView{Page: layout.NewPage(c, "code.title", ""), Next: next, Problem: problem}
+	v.Back = withNext(codePage, next)
+	return a.layout.Show(c, status, "code", v)
 }
 
 // giveCode ends the session that awaited the code and begins another, so that earlier cookies are worthless.

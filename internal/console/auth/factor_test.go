@@ -68,7 +68,7 @@ func TestSecondFactor(t *testing.T) {
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPage), http.StatusSeeOther)
 		want(t, half.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
-		want(t, half.Get(codePage), http.StatusOK)
+		contains(t, half.Get(codePage+"?next=/admin/preview"), `name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()

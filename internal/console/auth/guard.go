@@ -42,7 +42,7 @@ func addressTo(login string, r *http.Request) string {
 	if back == "/admin" || !isOurs(back) {
 		return login
 	}
-	return login + "?" + url.Values{"next": {back}}.Encode()
+	return withNext(login, back)
 }
 
 // isOurs admits addresses of console pages only, so that no link can lead elsewhere after logging in.

@@ -43,6 +43,7 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 	if a.provider != nil {
 		v.Provider = a.provider.Title
 	}
+	v.Back = withNext("/admin/login", next)
 	return a.layout.Show(c, status, "login", v)
 }
 
@@ -166,6 +167,14 @@ func (a *Auth) logout(c echo.Context) error {
 	}
 	a.forget(c)
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
+}
+
+// withNext is the address of a page that leads on to next.
+func withNext(page, next string) string {
+	if next == "" {
+		return page
+	}
+	return page + "?next=" + url.QueryEscape(next)
 }
 
 func orStart(next string) string {

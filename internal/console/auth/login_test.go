@@ -41,6 +41,11 @@ func TestWithoutSession(t *testing.T) {
 		}
 	}
 	want(t, b.Get("/admin/login"), http.StatusOK)
+	// A change of language leads back to the page, which still knows where to go, also after a wrong password.
+	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
+	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
+	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
+	contains(t, b.Get("/admin/login?next=//evil.example"), `name="back" value="/admin/login"`)
 	want(t, b.Get("/admin/static/admin.css"), http.StatusOK)
 }
 
