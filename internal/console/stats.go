@@ -68,9 +68,7 @@ func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, er
 	case length > hourlyUpTo:
 		each = 24 * time.Hour
 	}
-	_, east := f.To.In(zone).Zone()
-	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
-		Offset: (time.Duration(east) * time.Second).Truncate(time.Hour)}, nil
+	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each, Zone: zone}, nil
 }
 
 func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.Statistics, error) {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +17,10 @@ type StatsQuery struct {
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // a tally's time, whole seconds; tallies begin at its multiples since 1970 in the zone of Offset
-	Offset   time.Duration // of that zone from UTC, whole hours: so days are those of its readers
+	Each     time.Duration // a tally's time, whole seconds; tallies begin at its multiples since 1970
+	// Zone is whose days they are, where Each is whole days; nil: UTC's. Hours are counted as they are in UTC, so where a zone is not whole
+	// hours from it, a day begins with the first hour of UTC that begins in it.
+	Zone *time.Location
 }
 
 // Stats is the answer.
@@ -43,16 +46,65 @@ type Tally struct {
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
-	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
-		q.Offset%time.Hour != 0 || q.Offset.Abs() > 24*time.Hour || !Storable(q.App, q.Purpose, string(q.Channel)) {
+	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !Storable(q.App, q.Purpose, string(q.Channel)) {
 		return q, Bad("statistics are of a time that is given, in whole seconds")
 	}
 	return q, nil
 }
 
+// Shift is how far a zone is from UTC, whole hours, from an instant on.
+type Shift struct {
+	From   time.Time
+	Offset time.Duration
+}
+
+const day = 24 * time.Hour
+
+// Shifts are those of the zone's that matter to the stretches of the time, in order; the first holds before the time, too.
+func (q StatsQuery) Shifts() (all []Shift) {
+	if q.Zone == nil || q.Each%day != 0 {
+		return []Shift{{}}
+	}
+	at, end := q.From.Add(-2*q.Each).In(q.Zone), q.To.Add(2*q.Each)
+	for {
+		_, east := at.Zone()
+		all = append(all, Shift{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
+		if _, at = at.ZoneBounds(); at.IsZero() || at.After(end) {
+			return all
+		}
+	}
+}
+
 // Stretch is the beginning of the stretch of time that an instant is in.
-func (q StatsQuery) Stretch(at time.Time) time.Time {
-	return at.UTC().Add(q.Offset).Truncate(q.Each).Add(-q.Offset)
+func (q StatsQuery) Stretch(at time.Time) time.Time { return q.Begins(q.stretch(at)) }
+
+// Next is the beginning of the stretch after that of an instant.
+func (q StatsQuery) Next(at time.Time) time.Time { return q.Begins(q.stretch(at) + 1) }
+
+// stretch is the number of the stretch that an instant is in.
+func (q StatsQuery) stretch(at time.Time) int64 {
+	var offset time.Duration
+	for i, s := range q.Shifts() {
+		if i == 0 || !at.Before(s.From) {
+			offset = s.Offset
+		}
+	}
+	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
+}
+
+// Begins is the beginning of the n-th stretch since 1970.
+func (q StatsQuery) Begins(n int64) (at time.Time) {
+	all := q.Shifts()
+	for i, s := range all {
+		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)
+		if i > 0 && at.Before(s.From) { // a day whose first hour there is not
+			at = s.From
+		}
+		if i+1 == len(all) || at.Before(all[i+1].From) {
+			break
+		}
+	}
+	return at
 }
 
 // InOrder is the order of tallies.

@@ -80,10 +80,9 @@ func (d Drawing) bars(of func(Interval) []amount, said func(Interval) string) (b
 	step := chartWidth / float64(max(1, len(d.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	for i, s := range d.Stretches {
-		at, _ := time.Parse(time.RFC3339, s.At)
-		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(at, at.Add(d.Each))}, chartHeight
-		bar.Mark, bar.Minor = d.mark(i, at)
-		bar.Title = d.W.Get("overview.bar", "time", d.span(at), "numbers", said(s))
+		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)}, chartHeight
+		bar.Mark, bar.Minor = d.mark(i, s.begins)
+		bar.Title = d.W.Get("overview.bar", "time", d.span(s.begins), "numbers", said(s))
 		for _, a := range of(s) {
 			if a.n > 0 {
 				high := chartHeight * a.n / top
@@ -114,7 +113,7 @@ func round(n float64) float64 {
 	}
 }
 
-// mark is what the axis says below a stretch: hours on the hour where there are few, else days.
+// mark is what the axis says below a stretch: hours where there are few, each where they are very few, else days.
 func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
 	local := at.In(d.W.Zone())
 	switch {
@@ -122,10 +121,10 @@ func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
 		return local.Format("01-02"), i%2 == 1
 	case d.Each >= 24*time.Hour && i%5 == 0:
 		return local.Format("01-02"), i%10 == 5
-	case d.Each < 24*time.Hour && len(d.Stretches) <= 30 && local.Hour()%6 == 0:
-		return local.Format("15:04"), local.Hour()%12 == 6
 	case d.Each < 24*time.Hour && local.Hour() == 0:
 		return local.Format("01-02"), false
+	case len(d.Stretches) <= 4, d.Each < 24*time.Hour && len(d.Stretches) <= 30 && local.Hour()%6 == 0:
+		return local.Format("15:04"), local.Hour()%12 == 6
 	}
 	return "", false
 }
@@ -219,8 +218,7 @@ func (d Drawing) table(keys []string, of func(Interval) []string) Table {
 		v.Heads = append(v.Heads, d.W.Get(key))
 	}
 	for _, s := range d.Stretches {
-		at, _ := time.Parse(time.RFC3339, s.At)
-		row := numbersRow{At: d.W.Clock(at), Link: d.Rows(at, at.Add(d.Each))}
+		row := numbersRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends)}
 		for i, text := range of(s) {
 			row.Cells = append(row.Cells, cellView{v.Heads[i], text})
 		}

@@ -59,6 +59,8 @@ type DomainCounts struct {
 // Interval is one stretch of it.
 type Interval struct {
 	At string `json:"at"`
+
+	begins, ends time.Time
 	Counts
 	Measures
 }
@@ -100,8 +102,8 @@ func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally
 		out.Domains = append(out.Domains, DomainCounts(d))
 	}
 	tallies, stretches := now.Tallies, now.Intervals
-	for at := q.Stretch(q.From); at.Before(q.To); at = at.Add(q.Each) {
-		s := Interval{At: *listing.Stamp(at)}
+	for at := q.Stretch(q.From); at.Before(q.To); at = q.Next(at) {
+		s := Interval{At: *listing.Stamp(at), begins: at, ends: q.Next(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]

@@ -110,7 +110,9 @@ func (p *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 
 // stretchSQL is the number of the stretch of time that an instant is in.
 func stretchSQL(column string, q store.StatsQuery) string {
-	return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, q.Offset/time.Second, q.Each/time.Second)
+	return sqldb.StretchSQL(column, q, func(offset time.Duration) string {
+		return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second, q.Each/time.Second)
+	}, func(at time.Time) string { return fmt.Sprintf("to_timestamp(%d)", at.Unix()) })
 }
 
 // countedRows reads a part of the time whose hours are not counted.

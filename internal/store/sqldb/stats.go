@@ -3,6 +3,8 @@ package sqldb
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"sendcode/internal/store"
@@ -125,8 +127,23 @@ type StretchField struct {
 // Scan implements sql.Scanner.
 func (f StretchField) Scan(src any) error {
 	n, _ := src.(int64)
-	*f.To = time.Unix(n*int64(f.Of.Each/time.Second), 0).Add(-f.Of.Offset).UTC()
+	*f.To = f.Of.Begins(n)
 	return nil
+}
+
+// StretchSQL is the number of the stretch of time that a column's instant is in: number is it in a zone that is so far from UTC, literal
+// an instant, both in each database's own words.
+func StretchSQL(column string, q store.StatsQuery, number func(offset time.Duration) string, literal func(time.Time) string) string {
+	var b strings.Builder
+	all := q.Shifts()
+	for i, s := range all[:len(all)-1] {
+		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, literal(all[i+1].From), number(s.Offset))
+	}
+	last := number(all[len(all)-1].Offset)
+	if b.Len() == 0 {
+		return last
+	}
+	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
 // StatsConditions select the rows of a question.

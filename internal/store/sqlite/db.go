@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"time"
 
 	"sendcode/internal/store"
@@ -17,7 +18,9 @@ var words = sqldb.Dialect{
 		"of event": "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
 	},
 	Stretch: func(column string, q store.StatsQuery) string {
-		return fmt.Sprintf("(%s + %d) / %d", column, q.Offset.Microseconds(), q.Each.Microseconds())
+		return sqldb.StretchSQL(column, q, func(offset time.Duration) string {
+			return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), q.Each.Microseconds())
+		}, func(at time.Time) string { return strconv.FormatInt(at.UnixMicro(), 10) })
 	},
 	Span:     "s.finished_at - s.logged_at",
 	Failures: "failures f CROSS JOIN sends s ON s.id = f.id",

@@ -133,6 +133,7 @@ var contract = []struct {
 	{"erase/bad calls", badErasures},
 	{"stats/of a time", statistics},
 	{"stats/counted ahead", countedAhead},
+	{"stats/days of a zone", localDays},
 	{"stats/what carriers say was lost", lostTexts},
 	{"expire/what is old and done with", expires},
 	{"expire/with its verification", expiresWhole},

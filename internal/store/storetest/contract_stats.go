@@ -70,13 +70,14 @@ func statistics(t *testing.T, f *Fixture) {
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
 	east := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: 24 * time.Hour}
-	east.Offset = time.Duration(23-next.Hour()) * time.Hour // so that midnight is an hour after the second stretch begins
+	offset := time.Duration(23-next.Hour()) * time.Hour // so that midnight is an hour after the second stretch begins
+	east.Zone = time.FixedZone("", int(offset/time.Second))
 	day, err := f.Stats(t.Context(), east)
 	OK(t, err)
 	Equal(t, "the beginning of the day that both stretches are in", day.Tallies[len(day.Tallies)-1].At, next.Add(-23*time.Hour))
 	Equal(t, "days of measures", day.Intervals, []store.Interval{{At: next.Add(-23 * time.Hour),
 		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}}})
-	east.Offset += time.Hour // midnight is where it begins
+	east.Zone = time.FixedZone("", int((offset+time.Hour)/time.Second)) // midnight is where it begins
 	day, err = f.Stats(t.Context(), east)
 	OK(t, err)
 	Equal(t, "the days of the tallies", []time.Time{day.Tallies[0].At, day.Tallies[len(day.Tallies)-1].At}, []time.Time{next.Add(-24 * time.Hour), next})
@@ -116,7 +117,7 @@ func statistics(t *testing.T, f *Fixture) {
 	}
 	for _, q := range []store.StatsQuery{
 		{}, {From: begin, To: begin, Each: time.Hour}, {From: begin, To: next}, {From: begin, To: next, Each: time.Millisecond},
-		{From: begin, To: next, Each: time.Hour, App: "a\x00"}, {From: begin, To: next, Each: time.Hour, Offset: time.Minute},
+		{From: begin, To: next, Each: time.Hour, App: "a\x00"},
 	} {
 		_, err := f.Stats(t.Context(), q)
 		Is(t, err, store.ErrBadRequest)
@@ -125,6 +126,39 @@ func statistics(t *testing.T, f *Fixture) {
 		_, err = f.ApprovalsBy(t.Context(), q, store.ByApp)
 		Is(t, err, store.ErrBadRequest)
 	}
+}
+
+// Days begin at the midnights of their zone, also on the day that its clocks change.
+func localDays(t *testing.T, f *Fixture) {
+	zone, err := time.LoadLocation("America/New_York")
+	OK(t, err)
+	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
+	var want []time.Time
+	for n, at := range []time.Time{midnight(9).Add(-time.Second), midnight(9), midnight(10).Add(-time.Second), midnight(10), midnight(11).Add(-time.Second),
+		midnight(11)} {
+		f.Pass(at.Sub(f.Now))
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}, true)
+		want = append(want, midnight(8+(n+1)/2))
+	}
+	f.Pass(3 * time.Hour)
+	ask := func(when string) {
+		t.Helper()
+		q := store.StatsQuery{From: midnight(8), To: f.Now, Each: 24 * time.Hour, Zone: zone}
+		got, err := f.Stats(t.Context(), q)
+		OK(t, err)
+		var days []time.Time
+		for _, x := range got.Tallies {
+			for range x.Rows {
+				days = append(days, x.At)
+			}
+		}
+		Equal(t, when+", days of tallies", days, want)
+		Equal(t, when+", days of measures", got.Intervals[2].At, midnight(10))
+	}
+	ask("from rows")
+	_, err = f.CountHours(t.Context(), 1000*time.Hour, 1000)
+	OK(t, err)
+	ask("counted")
 }
 
 // Text messages that a carrier took, or may have, and says were lost are counted beside what was sent.
