@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -24,32 +25,57 @@ const (
 	none = ""
 )
 
-// File is a body that does not change, in every encoding. An encoding is made when it is first asked for.
+// File is a body that does not change, in every encoding. An encoding is made when it is first asked for. Brotli at its best takes
+// half a second, for which nobody waits: until it is there, files go with brotli as pages do.
 type File struct {
 	kind    string
 	body    []byte
 	version string
-	encoded map[string]func() []byte
+
+	gzip, quick func() []byte
+	begin       sync.Once
+	best        atomic.Pointer[[]byte]
 }
+
+// encoding is held while a file is encoded at its best: one at a time, so that a process that begins has its other cores for requests.
+var encoding sync.Mutex
 
 // NewFile takes a body and its Content-Type.
 func NewFile(kind string, body []byte) *File {
 	sum := sha256.Sum256(body)
-	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{
-		br: sync.OnceValue(func() []byte {
-			return best(body, func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, brotli.BestCompression) })
-		}),
-		gz: sync.OnceValue(func() []byte {
-			return best(body, func(w io.Writer) io.WriteCloser {
+	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]),
+		quick: sync.OnceValue(func() []byte { return brotliAt(quickly, body) }),
+		gzip: sync.OnceValue(func() []byte {
+			return encoded(body, func(w io.Writer) io.WriteCloser {
 				z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails for levels that there are not
 				return z
 			})
 		}),
-	}}
+	}
 }
 
-// best is the body encoded; nil where that makes it no smaller.
-func best(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
+// brotli is the body as it is at hand; the first who asks has it made better.
+func (f *File) brotli() []byte {
+	if best := f.best.Load(); best != nil {
+		return *best
+	}
+	f.begin.Do(func() {
+		go func() {
+			encoding.Lock()
+			defer encoding.Unlock()
+			best := brotliAt(brotli.BestCompression, f.body)
+			f.best.Store(&best)
+		}()
+	})
+	return f.quick()
+}
+
+func brotliAt(level int, body []byte) []byte {
+	return encoded(body, func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, level) })
+}
+
+// encoded is the body encoded; nil where that makes it no smaller.
+func encoded(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 	var b bytes.Buffer
 	w := encoder(&b)
 	_, _ = w.Write(body) // a buffer takes everything
@@ -74,27 +100,30 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("v") == f.version {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	encoding := none
+	accepted := none
 	if r.Header.Get("Range") == "" {
-		encoding = Accepted(r.Header.Get("Accept-Encoding"))
+		accepted = Accepted(r.Header.Get("Accept-Encoding"))
 	}
 	var body []byte
-	if encoding != none {
-		body = f.encoded[encoding]()
+	switch accepted {
+	case br:
+		body = f.brotli()
+	case gz:
+		body = f.gzip()
 	}
 	if body == nil {
 		h.Set("ETag", `"`+f.version+`"`)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
 		return
 	}
-	tag := `"` + f.version + "-" + encoding + `"`
-	h.Set("ETag", tag)
+	tag := `"` + f.version + "-" + accepted + `"`
+	h.Set("ETag", "W/"+tag) // a weak one: brotli's bytes become fewer, and say the same
 	if matches(r.Header.Get("If-None-Match"), tag) {
 		h.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h.Set("Content-Encoding", encoding)
+	h.Set("Content-Encoding", accepted)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body)
