@@ -29,6 +29,7 @@ func TestInABrowser(t *testing.T) {
 		"the countdown runs out":                            theCountdownRunsOut,
 		"a long wait names the time of the day":             aLongWaitNamesTheTime,
 		"a reload keeps the time":                           aReloadKeepsTheTime,
+		"a reload moves nothing":                            aReloadMovesNothing,
 		"back and forward show the truth":                   backAndForwardShowTheTruth,
 		"an unanswered question is asked again":             anUnansweredQuestionIsAskedAgain,
 		"sleep counts":                                      sleepCounts,

@@ -105,6 +105,28 @@ func aReloadKeepsTheTime(t *testing.T, browser context.Context) {
 	}
 }
 
+// aReloadMovesNothing when its script comes, later than the page: what only the script can show has its place.
+func aReloadMovesNothing(t *testing.T, browser context.Context) {
+	w := sent(t)
+	w.Advance(20 * time.Second)
+	for _, lang := range []string{"en", "zh-CN", "es", "ar"} {
+		for _, width := range []int64{320, 1280} {
+			b := open(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: lang})
+			b.first(`window.shifts = []; new PerformanceObserver((list) => shifts.push(...list.getEntries().map((e) => [e.value, ...e.sources.map((s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' '))].join(' ')))).observe({ type: 'layout-shift', buffered: true })`)
+			b.visit("")
+			b.until(`!document.querySelector('#code-hint').hidden`)
+			b.do(slow(300*time.Millisecond, 400_000/8))
+			b.do(chromedp.Reload())
+			b.until(`document.querySelector('#code-hint')?.hidden === false`)
+			eval[bool](b, `requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn = true })), true`)
+			b.until(`window.drawn`)
+			if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
+				t.Errorf("%s at %d px: the page moves: %v", lang, width, moved)
+			}
+		}
+	}
+}
+
 func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	w := sent(t)
 	b := open(t, browser, w, pagetest.Look{})

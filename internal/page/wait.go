@@ -22,6 +22,15 @@ type until struct {
 	Else    string
 }
 
+// Like is about as long as what the script writes.
+func (u until) Like() string {
+	like := "00:00 00"
+	if u.Round == "second" {
+		like = "00:00:00 00"
+	}
+	return fill(u.Pattern, "c", like)
+}
+
 func at(d time.Duration, pattern, otherwise string) until {
 	return until{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
