@@ -59,7 +59,7 @@ func (v *Visitor) form(query, act string) (action string, values url.Values, err
 	if err != nil {
 		return "", nil, err
 	}
-	return hidden(body, act)
+	return FormIn(body, act)
 }
 
 // Get looks at the page.
@@ -105,8 +105,8 @@ func (v *Visitor) do(r *http.Request) (string, error) {
 	return string(body), err
 }
 
-// hidden reads the address and the hidden fields of the form for act.
-func hidden(page, act string) (action string, values url.Values, err error) {
+// FormIn reads the address and the hidden fields of the form for act out of a page.
+func FormIn(page, act string) (action string, values url.Values, err error) {
 	for form := range strings.SplitSeq(page, "<form ") {
 		form, _, _ = strings.Cut(form, "</form>")
 		if !strings.Contains(form, `name="act" value="`+act+`"`) {

@@ -1,0 +1,334 @@
+package page_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/code"
+	"sendcode/internal/delivery"
+	"sendcode/internal/page"
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/parts"
+	"sendcode/internal/server"
+	"sendcode/internal/verification/rig"
+)
+
+var (
+	impatient     = flag.Int("page.users", 2000, "how many impatient users there are")
+	impatientSeed = flag.Uint64("page.seed", 1, "of the first group of impatient users")
+)
+
+// The users of one group share a process, its log and its limiter.
+const group = 250
+
+// What a mail takes is log-normal, with a median of 8 s and ten minutes at the 99th percentile.
+const (
+	medianDelay = 8 * time.Second
+	slowDelay   = 10 * time.Minute
+	at99        = 2.3263 // the standard normal distribution's 99th percentile
+)
+
+// TestImpatientUsers has people sign in on the page, over the real use cases, limiter, log and outbox with the default policy.
+//
+// A person has two tabs of one browser. The first asks for a code; the second is opened within a minute. From then on the person
+// presses "Send again" in one tab or the other as soon as its button is active, and goes on until the code is typed. Each tab shows what
+// it was last answered, which may be old. For half of the people each mail is delayed by itself, for the others all mails by the same
+// time, as by one slow mail server. The first mail is noticed after up to 10 s, and its code typed within 3 to 12 s into either tab,
+// whatever has come meanwhile. In 3 % of the entries a finger slips: two digits change places, one is wrong or one is missing. Then the
+// same code is typed again. A person leaves after a quarter of an hour.
+//
+// Mail that arrives before its code expires is in time. Of these people, all but 0.5 % get in with the first code that they type, and no
+// right copy of a code from a mail is refused while the code lives.
+func TestImpatientUsers(t *testing.T) {
+	var all outcome
+	t.Run("groups", func(t *testing.T) {
+		for n := uint64(0); n < uint64(*impatient+group-1)/group; n++ {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				all.add(aGroup(t, *impatientSeed+n, min(group, *impatient-int(n)*group)))
+			})
+		}
+	})
+	t.Log(&all)
+	if all.inTime < all.users*9/10 || all.resent < all.users/20 || all.slips < all.users/100 {
+		t.Errorf("the people are not as described")
+	}
+	if len(all.refused) > 0 {
+		t.Errorf("%d codes were refused that were typed as the mail had them and had not expired. The first: %s", len(all.refused), all.refused[0])
+	}
+	if float64(all.gotIn) < 0.995*float64(all.inTime) {
+		t.Errorf("%d of %d got in with their first code", all.gotIn, all.inTime)
+	}
+}
+
+// outcome counts people, and what befell them.
+type outcome struct {
+	sync.Mutex
+	users, inTime, gotIn, atOnce, resent, slips, sends int
+	refused                                            []string // codes typed as the mail had them that were not taken, though they had not expired
+}
+
+func (o *outcome) add(other *outcome) {
+	o.Lock()
+	defer o.Unlock()
+	o.users, o.inTime, o.gotIn, o.atOnce = o.users+other.users, o.inTime+other.inTime, o.gotIn+other.gotIn, o.atOnce+other.atOnce
+	o.resent, o.slips, o.sends, o.refused = o.resent+other.resent, o.slips+other.slips, o.sends+other.sends, append(o.refused, other.refused...)
+}
+
+func (o *outcome) String() string {
+	return fmt.Sprintf("%d people, %d mails; mail in time for %d, of whom %d (%.3f %%) got in with the first code that they typed, %d of them "+
+		"without a slip of the finger; %d had typed a code after a resend; %d slips; %d right codes refused", o.users, o.sends, o.inTime, o.gotIn,
+		100*float64(o.gotIn)/float64(o.inTime), o.atOnce, o.resent, o.slips, len(o.refused))
+}
+
+// aGroup lets the people of a seed come over ten minutes.
+func aGroup(t *testing.T, seed uint64, people int) *outcome {
+	sum := &outcome{}
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, rig.Seldom(nil))
+		post := &postman{people: map[string]*person{}}
+		r.Svc = r.Replica(post)
+		r.Start()
+		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		page.New(page.Config{
+			AppPage: page.AppPage{App: "shop", Title: "Shop"}, Code: code.Shape{Alphabet: code.Digits, Length: 6},
+			Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: slog.New(slog.DiscardHandler),
+		}).Register(e)
+		var living sync.WaitGroup
+		for i := range people {
+			p := newPerson(t, e, seed, i)
+			post.people[p.address] = p
+		}
+		for _, p := range post.people {
+			living.Go(func() { p.lives(); sum.add(&p.outcome) })
+		}
+		living.Wait()
+		time.Sleep(time.Hour) // mails that nobody waits for
+		r.Quit()
+	})
+	return sum
+}
+
+// postman is a mail server that takes every mail at once, and delivers it when its time has come.
+type postman struct{ people map[string]*person }
+
+func (m *postman) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
+	p := m.people[mail.To]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sends++
+	delay := p.delay
+	if !p.oneDelay {
+		delay = delayOf(p.post)
+	}
+	time.AfterFunc(delay, func() { p.inbox <- rig.CodeIn(mail) })
+	return delivery.Receipt{Provider: "mx.example", Code: 250}, nil
+}
+
+func delayOf(r *rand.Rand) time.Duration {
+	spread := math.Log(float64(slowDelay)/float64(medianDelay)) / at99
+	return time.Duration(float64(medianDelay) * math.Exp(spread*r.NormFloat64()))
+}
+
+// person is one, with a browser.
+type person struct {
+	*testing.T
+	outcome
+	address, ip string
+	page        http.Handler
+	cookies     http.CookieJar
+	tabs        [2]string // what each shows; empty: it is not open
+	due         [2]time.Time
+	inbox       chan string
+	whims       *rand.Rand
+
+	mu       sync.Mutex
+	post     *rand.Rand
+	oneDelay bool
+	delay    time.Duration
+}
+
+func newPerson(t *testing.T, page http.Handler, seed uint64, n int) *person {
+	jar, _ := cookiejar.New(nil) // fails for no options
+	p := &person{
+		T: t, page: page, cookies: jar, inbox: make(chan string, 100), address: fmt.Sprintf("person%d.%d@example.com", seed, n),
+		ip: fmt.Sprintf("203.%d.%d.7", n/250, n%250), whims: rand.New(rand.NewPCG(seed, uint64(2*n))), post: rand.New(rand.NewPCG(seed, uint64(2*n+1))),
+	}
+	p.users, p.oneDelay, p.delay = 1, n%2 == 0, delayOf(p.post)
+	return p
+}
+
+// within is a random time.
+func (p *person) within(from, to time.Duration) time.Duration {
+	return from + time.Duration(p.whims.Int64N(int64(to-from)))
+}
+
+func (p *person) lives() {
+	time.Sleep(p.within(0, 10*time.Minute))
+	p.look(0, "/")
+	p.submit(0, "send", "to", p.address)
+	expires, second, leaves := time.Now().Add(10*time.Minute), time.After(p.within(time.Second, time.Minute)), time.After(15*time.Minute)
+	for {
+		tab, wait := p.next()
+		select {
+		case <-second:
+			p.look(1, "/")
+		case <-time.After(wait):
+			p.submit(tab, "again")
+		case mailed := <-p.inbox:
+			if time.Now().Before(expires) {
+				p.inTime++
+			}
+			p.fetches(mailed, expires)
+			return
+		case <-leaves:
+			return
+		}
+	}
+}
+
+// next is the tab whose button can be pressed first, and when.
+func (p *person) next() (tab int, wait time.Duration) {
+	if p.tabs[1] != "" && (p.due[1].Before(p.due[0]) || p.due[1].Equal(p.due[0]) && p.whims.IntN(2) == 0) {
+		tab = 1
+	}
+	return tab, max(0, time.Until(p.due[tab]))
+}
+
+// fetches notices the mail and types its code, pressing on until then.
+func (p *person) fetches(mailed string, expires time.Time) {
+	typed := time.After(p.within(0, 10*time.Second) + p.within(3*time.Second, 12*time.Second))
+	for waiting := true; waiting; {
+		tab, wait := p.next()
+		select {
+		case <-time.After(wait):
+			p.submit(tab, "again")
+		case <-typed:
+			waiting = false
+		}
+	}
+	for range 5 {
+		tab, entry := p.whims.IntN(2), mailed
+		if p.tabs[1] == "" {
+			tab = 0
+		}
+		slips := p.whims.IntN(100) < 3
+		if slips {
+			p.slips++
+			entry = p.slip(mailed)
+		}
+		late := !time.Now().Before(expires)
+		p.submit(tab, "check", "code", entry)
+		switch in := strings.Contains(p.tabs[tab], `data-kind="approved"`); {
+		case in:
+			p.gotIn++
+			if p.slips == 0 {
+				p.atOnce++
+			}
+			if p.sends > 1 {
+				p.resent++
+			}
+			return
+		case !slips && !late:
+			p.refused = append(p.refused, fmt.Sprintf("%s typed %s into tab %d, which then shows %s", p.address, entry, tab, heading.FindString(p.tabs[tab])))
+			return
+		case late:
+			return
+		}
+		time.Sleep(p.within(3*time.Second, 12*time.Second))
+	}
+}
+
+// slip is a code as a finger types it that slipped.
+func (p *person) slip(right string) string {
+	digits, at := []byte(right), p.whims.IntN(len(right)-1)
+	switch p.whims.IntN(3) {
+	case 0:
+		digits[at], digits[at+1] = digits[at+1], digits[at]
+	case 1:
+		return string(slices.Delete(digits, at, at+1))
+	}
+	if string(digits) == right {
+		digits[at] = '0' + (digits[at]-'0'+1)%10
+	}
+	return string(digits)
+}
+
+// toTheCode leads from a card of a rule that is spent to the field for the code.
+const toTheCode = "/?view=code"
+
+var (
+	heading = regexp.MustCompile(`(?s)<h1.*?</h1>.{0,400}`)
+	counted = regexp.MustCompile(`class="count" aria-hidden="true" data-wait="(\d+)"`)
+)
+
+// look loads the page in a tab.
+func (p *person) look(tab int, target string) { p.show(tab, p.do(http.MethodGet, target, nil)) }
+
+// submit posts a form as the tab has it, and shows what follows.
+func (p *person) submit(tab int, act string, fields ...string) {
+	action, values, err := pagetest.FormIn(p.tabs[tab], act)
+	if err != nil { // a rule is spent; the card leads to the field for the code
+		if !strings.Contains(p.tabs[tab], toTheCode) {
+			p.Fatalf("no form for %s and no way to one: %s", act, p.tabs[tab])
+		}
+		p.look(tab, toTheCode)
+		p.submit(tab, act, fields...)
+		return
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	answer := p.do(http.MethodPost, action, values)
+	if answer.StatusCode != http.StatusSeeOther {
+		p.Fatalf("%s: status %d", act, answer.StatusCode)
+	}
+	p.show(tab, p.do(http.MethodGet, answer.Header.Get("Location"), nil))
+}
+
+func (p *person) do(method, target string, form url.Values) *http.Response {
+	r := httptest.NewRequest(method, "http://codes.example"+target, strings.NewReader(form.Encode()))
+	r.RemoteAddr = "10.0.0.1:999"
+	r.Header.Set("X-Forwarded-For", p.ip)
+	r.Header.Set("Accept-Language", "en")
+	r.Header.Set("X-Fragment", "card")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, c := range p.cookies.Cookies(r.URL) {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	p.page.ServeHTTP(w, r)
+	answer := w.Result()
+	p.cookies.SetCookies(r.URL, answer.Cookies())
+	return answer
+}
+
+// show takes in a card: its button is active when the wait that it tells is over.
+func (p *person) show(tab int, answer *http.Response) {
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		p.Fatalf("status %d, %v", answer.StatusCode, err)
+	}
+	p.tabs[tab], p.due[tab] = string(body), time.Now()
+	if wait := counted.FindSubmatch(body); wait != nil {
+		ms, _ := strconv.Atoi(string(wait[1]))
+		p.due[tab] = time.Now().Add(time.Duration(ms) * time.Millisecond)
+	}
+}
