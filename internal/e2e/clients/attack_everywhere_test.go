@@ -2,88 +2,12 @@ package clients
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"sendcode/internal/app/apptest"
 )
-
-// Every endpoint that the specification names, and the page, with all that can be said of an address, by everybody who is
-// not the holder: what is pending for it is neither read nor burned nor canceled. An endpoint that is new is tried too.
-func TestAddressAloneIsNoHoldAnywhere(t *testing.T) {
-	s := apptest.Embedded(t).Tenants().Start(1)
-	ask := func(key, extra string) apptest.Answer {
-		return s.Do(0, "POST", "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, apptest.Ana, extra), apptest.As(key))
-	}
-	victims := []apptest.Answer{ask(apptest.PublicKey, ""), ask(apptest.APIKey, ""), ask(apptest.APIKey, `,"session":"victim"`)}
-	codes := map[string]bool{}
-	for _, m := range s.AwaitMail(apptest.Ana, len(victims)) {
-		codes[s.CodeIn(m)] = true
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(s.Do(0, "GET", "/openapi.yaml", "").Raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tried := 0
-	for path, item := range doc.Paths.Map() {
-		target := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "x")
-		for method, op := range item.Operations() {
-			for _, key := range []string{"", "sk_wrong", apptest.PublicKey, apptest.AnotherKey} {
-				tried++
-				a := s.Do(0, method, target, aboutAna(op), apptest.As(key))
-				if a.StatusCode >= 500 {
-					t.Errorf("%s %s by %.3s…: %d %s", method, target, key, a.StatusCode, a.Raw)
-				}
-				for _, v := range victims {
-					if strings.Contains(string(a.Raw)+fmt.Sprint(a.Header), v.ID) {
-						t.Errorf("%s %s by %.3s… tells the ID: %s", method, target, key, a.Raw)
-					}
-				}
-			}
-		}
-	}
-	if tried < 4*10 {
-		t.Errorf("only %d requests were tried", tried)
-	}
-	strangerAtThePage(s, victims)
-	untouchedBy(s, victims, codes)
-}
-
-// aboutAna is a body with every field that a person who knows the address can fill in.
-func aboutAna(op *openapi3.Operation) string {
-	if op.RequestBody == nil {
-		return ""
-	}
-	known := map[string]string{"channel": "email", "to": apptest.Ana, "purpose": "default", "code": "000000", "reason": "because"}
-	var fields []string
-	for name := range op.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties {
-		if value, ok := known[name]; ok {
-			fields = append(fields, fmt.Sprintf("%q:%q", name, value))
-		}
-	}
-	return "{" + strings.Join(fields, ",") + "}"
-}
-
-// strangerAtThePage posts every form of the page with the address and no cookie.
-func strangerAtThePage(s *apptest.Stack, victims []apptest.Answer) {
-	s.Helper()
-	form := func(r *http.Request) {
-		r.Header.Del("Authorization")
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	for _, act := range []string{"check", "use", "again", "send", "cancel"} {
-		body := url.Values{"act": {act}, "to": {apptest.Ana}, "code": {"000000"}, "of": {""}, "sure": {"example.com"}, "id": {victims[0].ID}}
-		a := s.Do(0, "POST", "/", body.Encode(), form)
-		if strings.Contains(string(a.Raw)+fmt.Sprint(a.Header), victims[0].ID) {
-			s.Errorf("the page tells the ID after %s: %s", act, a.Raw)
-		}
-	}
-}
 
 // What a browser is answered tells nothing about whether an address is known: one that this app and another have sent to and
 // that was approved there, and one that was never seen, get the same answer but for its own id and times, and what is left of the address's quota, which its holders share (SEC-19).

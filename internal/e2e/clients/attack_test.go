@@ -87,12 +87,6 @@ func untouched(s *apptest.Stack, victims []apptest.Answer) {
 	for _, m := range s.Mails() {
 		codes[s.CodeIn(m)] = true
 	}
-	untouchedBy(s, victims, codes)
-}
-
-// untouchedBy is untouched where the victims' mails have these codes.
-func untouchedBy(s *apptest.Stack, victims []apptest.Answer, codes map[string]bool) {
-	s.Helper()
 	for _, v := range victims {
 		now := s.Do(0, "GET", "/v1/verifications/"+v.ID, "")
 		if now.State() != "pending" || now.Send.Number != 1 || now.AttemptsRemaining == nil || *now.AttemptsRemaining != 5 {

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,49 +11,6 @@ import (
 
 	"sendcode/internal/app/apptest"
 )
-
-func askKeyed(s *apptest.Stack, i int, to, key string) apptest.Answer {
-	s.Helper()
-	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), apptest.WithKey(key))
-}
-
-func TestIdempotencyKey(t *testing.T) {
-	apptest.OnEach(t, func(s *apptest.Stack) {
-		s.Start(1)
-		first := askKeyed(s, 0, apptest.Ana, `"the first intent"`)
-		s.AwaitMail(apptest.Ana, 1)
-		again := askKeyed(s, 0, apptest.Ana, `"the first intent"`)
-		if again.StatusCode != 202 || again.ID != first.ID || again.Send != first.Send || again.Header.Get("Location") != first.Header.Get("Location") {
-			s.Errorf("first %s\nthen %s", first.Raw, again.Raw)
-		}
-		if first.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" {
-			s.Error("which of them was the replay is not told")
-		}
-		if wait := again.Quota.RetryAfter; wait < 1 || wait > first.Quota.RetryAfter || again.Header.Get("RateLimit") == "" {
-			s.Errorf("waits: first %d s, then %d s", first.Quota.RetryAfter, wait)
-		}
-		for what, c := range map[string]struct {
-			to, key string
-			status  int
-			kind    string
-		}{
-			"another recipient under the same key": {"bea@example.com", `"the first intent"`, 422, "/problems/idempotency-key-reused"},
-			"a key that is none":                   {"bea@example.com", `"`, 400, "/problems/bad-request"},
-			"the next intent, too early":           {apptest.Ana, "the-next-intent-of-them", 429, "/problems/quota-exceeded"},
-		} {
-			if a := askKeyed(s, 0, c.to, c.key); a.StatusCode != c.status || a.Type != c.kind {
-				s.Errorf("%s: %d %s", what, a.StatusCode, a.Raw)
-			}
-		}
-		if a := askKeyed(s, 0, "bea@example.com", "the-next-intent-of-them"); a.StatusCode != 202 {
-			s.Errorf("a refusal kept its key: %d %s", a.StatusCode, a.Raw)
-		}
-		s.AwaitMail("bea@example.com", 1)
-		if n := len(s.AwaitMail(apptest.Ana, 1)); n != 1 {
-			s.Errorf("%d mails", n)
-		}
-	})
-}
 
 // A hundred copies of one request at once, over two replicas, one of which is killed under them: one send.
 func TestOneKeyOverTwoReplicas(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/app/apptest"
 )
@@ -15,67 +14,38 @@ func TestRulesOnTrial(t *testing.T) {
     - {name: stricter, scope: recipient, limit: 2, window: 1h, mode: observe}
     - {name: monthly,  scope: ip, limit: 3, per: month, mode: observe}
 `
-	for name, c := range map[string]struct {
-		open func(t *testing.T) *apptest.Stack
-		cut  func(s *apptest.Stack)
-	}{
-		"in process":                   {apptest.Embedded, func(*apptest.Stack) {}},
-		"on real parts":                {apptest.OnRealParts, func(*apptest.Stack) {}},
-		"without Redis, after a while": {apptest.OnRealParts, func(s *apptest.Stack) { s.Redis.Stop() }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := c.open(t).Policy(rules).Start(1)
-			c.cut(s)
-			router := s.Specification()
-			for i, want := range []string{`[]`, `[]`, `["stricter"]`, `["stricter","monthly"]`} {
-				a := s.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`","client_ip":"192.0.2.7"}`)
-				if a.StatusCode != http.StatusAccepted || a.Quota.BlockedBy != "" || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Remaining != 6-i {
-					t.Fatalf("%d: %d %s", i, a.StatusCode, a.Raw)
-				}
-				if got := a.Header.Get("RateLimit-Policy"); got != `"seven";q=7;w=300` {
-					t.Errorf("RateLimit-Policy %s", got)
-				}
-				path := "/v1/admin/sends/" + a.Send.ID
-				row := s.Do(0, http.MethodGet, path, "", apptest.AsAdmin)
-				if row.StatusCode != 200 || !strings.Contains(string(row.Raw), `"observed":`+want) {
-					t.Errorf("%d: no %s in %s", i, want, row.Raw)
-				}
-				if err := apptest.Conforms(router, http.MethodGet, path, row); err != nil {
-					t.Error(err)
-				}
-			}
-			look := s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
-			if !look.Quota.Allowed || len(look.Quota.Rules) != 1 || strings.Contains(string(look.Raw), "stricter") {
-				t.Errorf("a look: %s", look.Raw)
-			}
-			for rule, n := range map[string]string{"stricter": "2", "monthly": "1", "seven": ""} {
-				const begin = `sendcode_observed_refusals_total{app="default",channel="email",rule="`
-				got := s.Metric(0, begin+rule+`"}`)
-				if n != "" {
-					n = begin + rule + `"} ` + n
-				}
-				if got != n {
-					t.Errorf("metric %q, want %q", got, n)
-				}
-			}
-		})
-	}
-}
-
-// What a rule on trial counts survives a restart of a limiter in process: it looks back further than any other.
-func TestRulesOnTrialAfterARestart(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t).Policy("    - {name: second, scope: recipient, limit: 1, window: 1s}\n" +
-		"    - {name: stricter, scope: recipient, limit: 1, window: 1h, mode: observe}\n").Start(1)
-	first := s.Ask(0, apptest.Ana)
-	s.AwaitMail(apptest.Ana, 1)
-	s.Stop(0)
-	s.Start(1)
-	apptest.After(time.Duration(first.Quota.Rules[0].Window) * time.Second)
-	again := s.Ask(1, apptest.Ana)
-	row := s.Do(1, http.MethodGet, "/v1/admin/sends/"+again.Send.ID, "", apptest.AsAdmin)
-	if again.StatusCode != http.StatusAccepted || !strings.Contains(string(row.Raw), `"observed":["stricter"]`) {
-		t.Errorf("%d %s", again.StatusCode, row.Raw)
+	s := apptest.Embedded(t).Policy(rules).Start(1)
+	router := s.Specification()
+	for i, want := range []string{`[]`, `[]`, `["stricter"]`, `["stricter","monthly"]`} {
+		a := s.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`","client_ip":"192.0.2.7"}`)
+		if a.StatusCode != http.StatusAccepted || a.Quota.BlockedBy != "" || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Remaining != 6-i {
+			t.Fatalf("%d: %d %s", i, a.StatusCode, a.Raw)
+		}
+		if got := a.Header.Get("RateLimit-Policy"); got != `"seven";q=7;w=300` {
+			t.Errorf("RateLimit-Policy %s", got)
+		}
+		path := "/v1/admin/sends/" + a.Send.ID
+		row := s.Do(0, http.MethodGet, path, "", apptest.AsAdmin)
+		if row.StatusCode != 200 || !strings.Contains(string(row.Raw), `"observed":`+want) {
+			t.Errorf("%d: no %s in %s", i, want, row.Raw)
+		}
+		if err := apptest.Conforms(router, http.MethodGet, path, row); err != nil {
+			t.Error(err)
+		}
+	}
+	look := s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
+	if !look.Quota.Allowed || len(look.Quota.Rules) != 1 || strings.Contains(string(look.Raw), "stricter") {
+		t.Errorf("a look: %s", look.Raw)
+	}
+	for rule, n := range map[string]string{"stricter": "2", "monthly": "1", "seven": ""} {
+		const begin = `sendcode_observed_refusals_total{app="default",channel="email",rule="`
+		got := s.Metric(0, begin+rule+`"}`)
+		if n != "" {
+			n = begin + rule + `"} ` + n
+		}
+		if got != n {
+			t.Errorf("metric %q, want %q", got, n)
+		}
 	}
 }

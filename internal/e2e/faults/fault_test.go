@@ -49,22 +49,6 @@ func TestFlushedUnderLoad(t *testing.T) {
 	recovers(s)
 }
 
-func TestStoppedAndStartedEmptyUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := underTightRules(t).Start(2)
-	l := underLoad(s, func(ctx context.Context) int {
-		return every(ctx, 1500*time.Millisecond, func(int) {
-			s.Redis.Stop()
-			apptest.After(500 * time.Millisecond)
-			if err := s.Redis.Start(); err != nil {
-				t.Error(err)
-			}
-		})
-	})
-	holds(s, l, 0)
-	recovers(s)
-}
-
 // The primary dies, the Sentinel promotes its replica, and the dead one comes back empty, as a replica at last.
 func TestFailoverBySentinelUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,61 +95,4 @@ func lostOrDoubled(h apptest.History, accepted map[uuid.UUID]bool, mails []appte
 		faults = append(faults, "the log has sends that no caller was told of")
 	}
 	return faults
-}
-
-// The checker finds what it is there for.
-func TestTheCheckerFindsBreaches(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
-	row := func(clock string, taken, logged time.Duration) store.Send {
-		return store.Send{ID: uuid.New(), Status: store.Sent, Counts: true, Clock: clock, TakenAt: at.Add(taken), LoggedAt: at.Add(logged)}
-	}
-	rules := []quota.Rule{{Name: "short", Limit: 1, Window: 2 * time.Second}, {Name: "long", Limit: 2, Window: 6 * time.Second}}
-	const µs = time.Microsecond
-	for name, c := range map[string]struct {
-		rows apptest.History
-		lead time.Duration
-		want int
-	}{
-		"exact":                  {apptest.History{row("redis", 0, 0), row("redis", 2*time.Second, 2*time.Second-µs)}, 0, 0},
-		"1 µs early":             {apptest.History{row("redis", 0, 0), row("redis", 2*time.Second-µs, 3*time.Second)}, 0, 1},
-		"on the log's clock":     {apptest.History{row("redis", 0, 0), row("log", 9*time.Second, 2*time.Second-µs)}, 0, 1},
-		"a clock that ran ahead": {apptest.History{row("redis", 0, 0), row("redis", 5*time.Second, time.Second-µs)}, time.Second, 1},
-		"ahead by the lead":      {apptest.History{row("redis", 0, 0), row("redis", 5*time.Second, time.Second)}, time.Second, 0},
-		"the longer rule":        {apptest.History{row("log", 0, 0), row("log", 0, 2*time.Second), row("log", 0, 6*time.Second-µs)}, 0, 1},
-	} {
-		if got := overPolicy(c.rows, rules, c.lead); len(got) != c.want {
-			t.Errorf("%s: %v, want %d breaches", name, got, c.want)
-		}
-	}
-	sent, failed, lost, doubled, secret := row("log", 0, 0), row("log", 0, 0), row("log", 0, 0), row("log", 0, 0), row("log", 0, 0)
-	failed.Status, failed.Counts = store.Failed, false
-	mail := func(rows ...store.Send) (list []apptest.Letter) {
-		for _, r := range rows {
-			list = append(list, apptest.Letter{ID: r.ID.String() + "@localhost"})
-		}
-		return list
-	}
-	ok := apptest.History{sent, failed}
-	for name, c := range map[string]struct {
-		rows     apptest.History
-		accepted []store.Send
-		mails    []apptest.Letter
-		want     int
-	}{
-		"all is well":         {ok, ok, mail(sent), 0},
-		"no mail":             {apptest.History{sent, failed, lost}, apptest.History{sent, failed, lost}, mail(sent), 1},
-		"two mails":           {apptest.History{sent, doubled}, apptest.History{sent, doubled}, mail(sent, doubled, doubled), 1},
-		"no row":              {ok, apptest.History{sent, failed, lost}, mail(sent), 1},
-		"no one was told":     {apptest.History{sent, secret}, apptest.History{sent}, mail(sent, secret), 1},
-		"a refund for a mail": {ok, ok, mail(sent, failed), 1},
-	} {
-		accepted := map[uuid.UUID]bool{}
-		for _, r := range c.accepted {
-			accepted[r.ID] = true
-		}
-		if got := lostOrDoubled(c.rows, accepted, c.mails, 0); len(got) != c.want {
-			t.Errorf("%s: %v, want %d faults", name, got, c.want)
-		}
-	}
 }

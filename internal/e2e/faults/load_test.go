@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -187,16 +186,5 @@ func recovers(s *apptest.Stack) {
 			story, err := s.Replicas[i].Log().Story(s.Context(), uuid.MustParse(a.Send.ID))
 			return err == nil && story.Send.Clock == "redis"
 		})
-	}
-}
-
-func TestEveryCounts(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	if n := every(ctx, time.Millisecond, func(n int) {
-		if n == 2 {
-			cancel()
-		}
-	}); n < 3 {
-		t.Errorf("%d times", n)
 	}
 }

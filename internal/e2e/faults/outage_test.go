@@ -84,29 +84,6 @@ func TestPostgresAway(t *testing.T) {
 	s.Await("readiness", func() bool { status, _ := s.Ready(0); return status == 200 })
 }
 
-func TestMailServerAway(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	s.SMTP.Stop()
-	s.Start(1)
-	a := s.Ask(0, apptest.Ana)
-	if a.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
-	s.Await("the first attempt to fail", func() bool {
-		return strings.Contains(s.Printed.String(), "an attempt failed")
-	})
-	s.Await("the state queued, between two attempts", func() bool {
-		return s.Do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "queued"
-	})
-	s.Await("readiness without it", func() bool { status, _ := s.Ready(0); return status == 200 })
-	s.SMTP.Restart()
-	s.AwaitMail(apptest.Ana, 1)
-	s.Await("the state sent", func() bool {
-		return s.Do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
-	})
-}
-
 // A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in both gates.
 func TestRefusedMailboxCostsNothing(t *testing.T) {
 	t.Parallel()
@@ -124,31 +101,4 @@ func TestRefusedMailboxCostsNothing(t *testing.T) {
 		t.Errorf("%d %s", again.StatusCode, again.Raw)
 	}
 	s.AwaitMail(apptest.Ana, 1)
-}
-
-// A back end that waits hears of the failure in the answer itself, and may ask again at once.
-func TestWaitingForTheOutcome(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: apptest.Ana, Times: 1, Reply: "550 5.2.1 takes no mail"},
-	}})
-	s.Start(1)
-	patient := func(r *http.Request) { r.Header.Set("Prefer", "wait=20") }
-	body := `{"channel":"email","to":"` + apptest.Ana + `"}`
-	a := s.Do(0, http.MethodPost, "/v1/verifications", body, patient)
-	if a.StatusCode != http.StatusBadGateway || a.Type != "/problems/delivery-failed" || a.Send.Reason != "rejected" || !a.Quota.Allowed {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
-	if err := apptest.Conforms(s.Specification(), http.MethodPost, "/v1/verifications", a); err != nil {
-		t.Error(err)
-	}
-	again := s.Do(0, http.MethodPost, "/v1/verifications", body, patient)
-	if again.StatusCode != http.StatusAccepted || again.Send.Status != "sent" || again.Header.Get("Preference-Applied") != "wait=20" {
-		t.Errorf("%d %s %v", again.StatusCode, again.Raw, again.Header)
-	}
-	bad := s.Do(0, http.MethodPost, "/v1/verifications", body, func(r *http.Request) { r.Header.Set("Prefer", "wait=soon") })
-	if bad.StatusCode != http.StatusUnprocessableEntity || bad.Field != "prefer" {
-		t.Errorf("%d %s", bad.StatusCode, bad.Raw)
-	}
 }

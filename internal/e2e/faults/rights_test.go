@@ -53,28 +53,6 @@ func documentedRights(t *testing.T) []string {
 	return strings.Fields(rule[1])
 }
 
-// A user with exactly the rights of docs/operations.md serves a send, a check and a look.
-func TestRedisUserWithTheDocumentedRights(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	redisUser(s, documentedRights(t)...)
-	s.Start(1)
-	sent := s.Ask(0, apptest.Ana)
-	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
-	if sent.StatusCode != http.StatusAccepted || !s.Check(0, sent.ID, code).Valid {
-		t.Errorf("%d %s", sent.StatusCode, sent.Raw)
-	}
-	if looked := s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`); looked.Quota.BlockedBy != "minute" {
-		t.Errorf("a look: %s", looked.Raw)
-	}
-	if reset := s.ByAdmin(0, "/v1/admin/quota/reset", `{"channel":"email","to":"`+apptest.Ana+`","reason":"ticket 7"}`); reset.StatusCode != http.StatusNoContent {
-		t.Errorf("a reset: %d %s", reset.StatusCode, reset.Raw)
-	}
-	if _, body := s.Ready(0); body != "ok" || limiterUp(s, 0) != "1" || apptest.Contains(s.Printed, "NOPERM") || apptest.Contains(s.Printed, "log decides") {
-		t.Errorf("/readyz says %s, the metrics %s", body, limiterUp(s, 0))
-	}
-}
-
 // TLS by a private authority and a user with few rights, over two replicas; the certificate is exchanged under them.
 func TestRedisWithTLSAndAnExchangedCertificate(t *testing.T) {
 	t.Parallel()

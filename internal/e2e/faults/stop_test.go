@@ -78,30 +78,6 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	}
 }
 
-// A second signal ends the process at once, in the middle of a mail. The send is not lost.
-func TestSecondSignalEndsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	stall(s, smtptest.Rcpt)
-	p := s.Spawn(apptest.Build(t))
-	v := s.AskProcess(p)
-	awaitCommand(s, "RCPT")
-	signal(p, s, syscall.SIGTERM)
-	s.Await("the port to close", func() bool {
-		resp, err := http.Get(p.Base + "/livez")
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		return err != nil
-	})
-	signal(p, s, syscall.SIGTERM)
-	if code := exit(p, s); code != 128+int(syscall.SIGTERM) {
-		t.Errorf("exit code %d, so it did not end by the second signal", code)
-	}
-	s.Start(1)
-	sentOnce(s, 0, v)
-}
-
 // A process was frozen for longer than its lease, and another is sending its mail when it wakes and hears that the mailbox
 // does not exist. That changes nothing any more: no state goes back, no place is given back.
 func TestFrozenForLongerThanItsLease(t *testing.T) {

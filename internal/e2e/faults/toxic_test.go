@@ -132,31 +132,3 @@ func truthful(row store.Send, mails int) bool {
 	}
 	return false
 }
-
-func TestTruthful(t *testing.T) {
-	for name, c := range map[string]struct {
-		row   store.Send
-		mails int
-		want  bool
-	}{
-		"sent":                    {store.Send{Status: store.Sent, Counts: true}, 1, true},
-		"sent twice":              {store.Send{Status: store.Sent, Counts: true}, 2, false},
-		"sent twice, in doubt":    {store.Send{Status: store.Sent, Counts: true, InDoubt: true}, 2, true},
-		"never sent":              {store.Send{Status: store.Sent, Counts: true}, 0, false},
-		"sent, given back":        {store.Send{Status: store.Sent}, 1, false},
-		"failed":                  {store.Send{Status: store.Failed}, 0, true},
-		"failed, kept":            {store.Send{Status: store.Failed, Counts: true}, 0, false},
-		"failed, and came":        {store.Send{Status: store.Failed}, 1, false},
-		"failed, in doubt":        {store.Send{Status: store.Failed, Counts: true, InDoubt: true}, 1, true},
-		"in doubt, given back":    {store.Send{Status: store.Failed, InDoubt: true}, 0, false},
-		"unknown":                 {store.Send{Status: store.Unknown, Counts: true}, 1, true},
-		"unknown, and never came": {store.Send{Status: store.Unknown, Counts: true}, 0, true},
-		"unknown, came twice":     {store.Send{Status: store.Unknown, Counts: true}, 2, false},
-		"unknown, given back":     {store.Send{Status: store.Unknown}, 0, false},
-		"in flight":               {store.Send{Status: store.Queued, Counts: true}, 0, false},
-	} {
-		if truthful(c.row, c.mails) != c.want {
-			t.Errorf("%s: %v", name, !c.want)
-		}
-	}
-}

@@ -8,25 +8,6 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// One replica resets a quota; in Redis, in Postgres and in what the other one remembers it is gone.
-func TestResetOnRealParts(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t).Start(2)
-	for i, want := range []int{http.StatusAccepted, http.StatusTooManyRequests, http.StatusTooManyRequests} {
-		if a := s.Ask(i%2, apptest.Ana); a.StatusCode != want {
-			t.Fatalf("request %d: %d", i, a.StatusCode)
-		}
-	}
-	if a := s.ByAdmin(0, "/v1/admin/quota/reset", `{"channel":"email","to":"`+apptest.Ana+`","reason":"ticket 7"}`); a.StatusCode != http.StatusNoContent {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
-	s.Await("the other replica to let them in", func() bool { return s.Ask(1, apptest.Ana).StatusCode == http.StatusAccepted })
-	if n := s.Burst(20, apptest.Ana); n != 0 { // it counts again, everywhere
-		t.Errorf("%d more let in", n)
-	}
-	s.AwaitMail(apptest.Ana, 2)
-}
-
 // What an erased person leaves in all that is kept: nothing but the hash, and a full quota.
 func TestEraseOnRealParts(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/delivery/smtptest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
@@ -175,26 +174,5 @@ func TestHooksDoNotLeadInside(t *testing.T) {
 	a := s.Do(0, http.MethodGet, "/v1/admin/webhooks?state=pending", "", apptest.AsAdmin)
 	if !strings.Contains(string(a.Raw), `"answer":"forbidden address"`) || len(hook.All()) != 0 {
 		t.Errorf("%d requests, %s", len(hook.All()), a.Raw)
-	}
-}
-
-// A receiver that says nothing changes no answer and no mail.
-func TestASilentReceiverHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	hook := apptest.NewReceiver(t)
-	hook.Answers(func(int) int { return -1 })
-	s := apptest.OnRealParts(t).Hooked(hook, "")
-	s.SMTP = smtptest.Start(t, smtptest.Script{})
-	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
-	s.Start(1)
-	const n = 100
-	for i := range n {
-		if a := s.Ask(0, fmt.Sprintf("crowd%d@example.com", i)); a.StatusCode != http.StatusAccepted {
-			t.Fatalf("%d %s", a.StatusCode, a.Raw)
-		}
-	}
-	s.Await("all mails", func() bool { return len(s.Mails()) == n })
-	if heard := len(hook.All()); heard > 64 {
-		t.Errorf("%d attempts at once", heard)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
@@ -52,12 +50,6 @@ func (f *tencentFake) tell(state string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state = state
-}
-
-func (f *tencentFake) inquiries() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.asked
 }
 
 const tencentSecret = "a-secret-of-the-carrier-tencent"
@@ -115,40 +107,5 @@ func TestTencentTellsByItsOwnID(t *testing.T) {
 	out.Reset()
 	if err := doctor.Examine(t.Context(), cfg, &out); err == nil || !strings.Contains(out.String(), "✗ carrier tencent: 127.0.0.1: the host takes no connection") {
 		t.Errorf("%v: %s", err, out.String())
-	}
-}
-
-// Where carriers can't call, they are asked; two replicas ask once.
-func TestCarriersAreAskedOverTwoReplicas(t *testing.T) {
-	t.Parallel()
-	f := newTencentFake(t)
-	s := throughTencent(apptest.OnRealParts(t), f, "").Start(2)
-	a := text(s, 0, phoneNumber)
-	s.Await("the send", func() bool { return sendStatus(s, 0, a.ID) == "sent" })
-	db, err := pgx.Connect(t.Context(), s.Env["SENDCODE_DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
-	due := func() {
-		t.Helper()
-		if tag, err := db.Exec(t.Context(), `UPDATE awaited SET ask_at = now()`); err != nil || tag.RowsAffected() != 1 {
-			t.Fatalf("%v, %v", tag, err)
-		}
-	}
-	due()
-	s.Await("an inquiry", func() bool { return f.inquiries() == 1 })
-	if got := sendStatus(s, 1, a.ID); got != "sent" {
-		t.Errorf("%s", got)
-	}
-	f.tell("FAIL")
-	due()
-	s.Await("the receipt", func() bool { return sendStatus(s, 1, a.ID) == "undelivered" })
-	if n := f.inquiries(); n != 2 {
-		t.Errorf("%d inquiries", n)
-	}
-	var left int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM awaited`).Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d awaited, %v", left, err)
 	}
 }

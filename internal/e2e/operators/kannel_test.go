@@ -1,16 +1,12 @@
 package operators
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/parts"
@@ -54,33 +50,6 @@ func relay(s *apptest.Stack, w http.ResponseWriter, r *http.Request) {
 	httputil.NewSingleHostReverseProxy(to).ServeHTTP(w, r)
 }
 
-func textFor(to, purpose string) string {
-	return fmt.Sprintf(`{"channel":"sms","to":%q,"locale":"en","purpose":%q}`, to, purpose)
-}
-
-// burstOfTexts asks 30 times at once, over all replicas.
-func burstOfTexts(s *apptest.Stack, to, purpose string) (admitted int) {
-	s.Helper()
-	var in atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 30 {
-		wg.Go(func() {
-			a := apptest.UnlessBusy(func() apptest.Answer {
-				return s.Do(i%len(s.Replicas), http.MethodPost, "/v1/verifications", textFor(to, purpose))
-			})
-			switch a.StatusCode {
-			case http.StatusAccepted:
-				in.Add(1)
-			case http.StatusTooManyRequests:
-			default:
-				s.Errorf("%d %s", a.StatusCode, a.Raw)
-			}
-		})
-	}
-	wg.Wait()
-	return int(in.Load())
-}
-
 // to are the messages that the SMS centre got for a number.
 func messagesTo(k *parts.KannelGateway, number string) (out []string) {
 	for _, line := range k.Received() {
@@ -89,58 +58,6 @@ func messagesTo(k *parts.KannelGateway, number string) (out []string) {
 		}
 	}
 	return out
-}
-
-// Three in a clock hour, and three in a sliding hour: exactly three arrive, and the fourth is told the right wait.
-func TestThreeAnHourThroughKannel(t *testing.T) {
-	t.Parallel()
-	s, k := overKannel(t, `policies:
-  clock: [{name: clock, scope: recipient, limit: 3, per: hour}]
-  sliding: [{name: hour, scope: recipient, limit: 3, window: 1h}]
-purposes:
-  clock: {policy: clock}
-  sliding: {policy: sliding}`)
-	s.Start(2)
-	t.Run("clock", func(t *testing.T) {
-		for try := 0; ; try++ {
-			number := fmt.Sprintf("+49151234567%02d", try)
-			before := time.Now().UTC()
-			n := burstOfTexts(s, number, "clock")
-			fourth := s.Do(1, http.MethodPost, "/v1/verifications", textFor(number, "clock"))
-			after := time.Now().UTC()
-			if before.Hour() != after.Hour() && try < 3 {
-				continue // the hour ended meanwhile; both hours have three
-			}
-			end := before.Truncate(time.Hour).Add(time.Hour)
-			most, least := end.Sub(before).Seconds()+2, end.Sub(after).Seconds()-1
-			if n != 3 || fourth.StatusCode != http.StatusTooManyRequests || fourth.BlockedBy != "clock" || float64(fourth.RetryAfter) > most || float64(fourth.RetryAfter) < least {
-				t.Errorf("%d let in; then %d by %q, %d s, want %.0f to %.0f", n, fourth.StatusCode, fourth.BlockedBy, fourth.RetryAfter, least, most)
-			}
-			s.Await("three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
-			if got := len(messagesTo(k, number)); got != 3 {
-				t.Errorf("%d messages arrived", got)
-			}
-			return
-		}
-	})
-	t.Run("sliding", func(t *testing.T) {
-		const number = "+4915123456800"
-		before := time.Now()
-		n := burstOfTexts(s, number, "sliding")
-		fourth := s.Do(0, http.MethodPost, "/v1/verifications", textFor(number, "sliding"))
-		spent := time.Since(before).Seconds()
-		if n != 3 || fourth.StatusCode != http.StatusTooManyRequests || fourth.BlockedBy != "hour" || fourth.RetryAfter > 3600 || float64(fourth.RetryAfter) < 3600-spent-1 {
-			t.Errorf("%d let in; then %d by %q, %d s", n, fourth.StatusCode, fourth.BlockedBy, fourth.RetryAfter)
-		}
-		s.Flush()
-		if n := burstOfTexts(s, number, "sliding"); n != 0 {
-			t.Errorf("%d more after a flush", n)
-		}
-		s.Await("three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
-		if got := len(messagesTo(k, number)); got != 3 {
-			t.Errorf("%d messages arrived", got)
-		}
-	})
 }
 
 // The whole way: ask, read the phone, enter the code. What is denied never comes to the gateway.

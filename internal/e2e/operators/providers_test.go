@@ -1,16 +1,11 @@
 package operators
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/app/apptest"
 )
@@ -119,57 +114,4 @@ func TestProviderTellsOfABounce(t *testing.T) {
 			s.Error("the secret is shown")
 		}
 	})
-}
-
-// While the log is away the provider is asked to come again; then it is heard.
-func TestProviderComesAgain(t *testing.T) {
-	t.Parallel()
-	s := provided(apptest.OnRealParts(t)).Start(1)
-	a := s.Wait(0, apptest.Ana)
-	s.Postgres.Stop()
-	complaint := `{"RecordType":"SpamComplaint","Metadata":{"send":"` + a.Send.ID + `"},"Email":"` + apptest.Ana + `"}`
-	s.Unavailable(told(s, 0, complaint))
-	if err := s.Postgres.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.Await("the event to be taken", func() bool { return told(s, 0, complaint).StatusCode == http.StatusNoContent })
-	if again := s.Wait(0, apptest.Ana); again.Send.Reason != "suppressed" {
-		t.Errorf("%d %s", again.StatusCode, again.Raw)
-	}
-}
-
-// Who has seen one signed request of a provider tells nothing with its signature, on whatever replica.
-func TestAProvidersSignatureIsGoodOnce(t *testing.T) {
-	s := apptest.OnRealParts(t)
-	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	text := "policies:\n  default:\n" + apptest.Roomy + "provider_events:\n  - {name: post, scheme: hmac_fields, secret_env: POST_SECRET, signed: [at, token], signed_time: at, signature: sum, " +
-		"message: id, type: kind, outcomes: {ok: delivered, spam: complained}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Env["SENDCODE_CONFIG"], s.Env["POST_SECRET"] = file, hookSecret
-	s.Start(2)
-	a := s.Wait(0, apptest.Ana)
-	stamp := strconv.FormatInt(time.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(hookSecret))
-	mac.Write([]byte(stamp + "a-token"))
-	body := func(kind string) string {
-		return fmt.Sprintf(`{"at":%s,"token":"a-token","sum":"%x","kind":%q,"id":%q}`, stamp, mac.Sum(nil), kind, a.Send.ID)
-	}
-	for i, kind := range []string{"ok", "spam", "spam", "ok"} {
-		if got := s.Do(i%2, http.MethodPost, "/v1/events/post", body(kind)); got.StatusCode != http.StatusNoContent {
-			t.Errorf("%s: %d %s", kind, got.StatusCode, got.Raw)
-		}
-	}
-	story := s.Do(0, http.MethodGet, "/v1/admin/sends/"+a.Send.ID, "", apptest.Bearer(apptest.Token))
-	if !strings.Contains(string(story.Raw), `"kind":"delivered"`) || strings.Contains(string(story.Raw), "complained") {
-		t.Errorf("%s", story.Raw)
-	}
-	if again := s.Wait(1, apptest.Ana); again.Send.Status != "sent" {
-		t.Errorf("the recipient is suppressed: %s", again.Raw)
-	}
-	metrics := string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
-	if !strings.Contains(metrics, `sendcode_provider_events_total{outcome="replayed",provider="post"} 2`+"\n") {
-		t.Error("the repetitions are not counted")
-	}
 }

@@ -15,42 +15,6 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// A lowered limit counts what was sent, in whichever gate; a raised one frees at once. The file alone says so.
-func TestTheFileChanges(t *testing.T) {
-	for name, c := range map[string]struct {
-		open     func(*testing.T) *apptest.Stack
-		replicas int
-	}{"embedded": {apptest.Embedded, 1}, "on real parts": {apptest.OnRealParts, 2}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := c.open(t).Policy(apptest.FiveAnHour).Watching().Start(c.replicas)
-			for i := range 3 {
-				if a := s.Ask(i%len(s.Replicas), apptest.Ana); a.StatusCode != http.StatusAccepted {
-					t.Fatalf("%d %s", a.StatusCode, a.Raw)
-				}
-			}
-			s.Rules(apptest.TwoAnHour)
-			for i := range s.Replicas {
-				s.Await("the file to be seen", func() bool { return s.Reloads(i, "applied") == "1" })
-				a := s.Ask(i, apptest.Ana)
-				if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != "hourly" || a.RetryAfter < 3500 || a.Quota.Rules[0].Limit != 2 {
-					t.Errorf("%d %s", a.StatusCode, a.Raw)
-				}
-			}
-			s.Rules(apptest.FiveAnHour)
-			for i := range s.Replicas {
-				s.Await("the file to be seen", func() bool { return s.Reloads(i, "applied") == "2" })
-				if a := s.Ask(i, apptest.Ana); a.StatusCode != http.StatusAccepted {
-					t.Errorf("%d %s", a.StatusCode, a.Raw)
-				}
-			}
-			if n := s.Reloads(0, "rejected"); n != "0" {
-				t.Errorf("%s rejected", n)
-			}
-		})
-	}
-}
-
 // Files that are replaced are seen as well: by another of the same name, or behind links that turn, as Kubernetes does it.
 func TestTheFileIsReplaced(t *testing.T) {
 	t.Parallel()

@@ -70,48 +70,6 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	}
 }
 
-func TestCountriesOfTextMessages(t *testing.T) {
-	s := configured(apptest.Embedded(t), "sms: {countries: [US]}").Start(1)
-	for to, want := range map[string]string{"+18765550123": "country_not_served", phoneNumber: "country_not_served", "+49 900 1234567": "number_not_allowed", "nobody": "invalid_character"} {
-		a := text(s, 0, to)
-		if a.StatusCode != http.StatusUnprocessableEntity || a.Field != "to" || !strings.Contains(string(a.Raw), want) || strings.Contains(string(a.Raw), to) {
-			t.Errorf("%s: %d %s", to, a.StatusCode, a.Raw)
-		}
-	}
-	if a := text(s, 0, "+12025550123"); a.StatusCode != http.StatusAccepted {
-		t.Errorf("%d %s", a.StatusCode, a.Raw)
-	}
-	s.AwaitMail("+12025550123", 1)
-	if n := len(s.Mails()); n != 1 {
-		t.Errorf("%d messages", n)
-	}
-}
-
-// With a country, a number may be written as it is dialled there; what it would mean elsewhere does not matter.
-func TestNumbersOfACountry(t *testing.T) {
-	s := apptest.Embedded(t).Start(1)
-	ask := func(to, country string) apptest.Answer {
-		return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"country":%q}`, to, country), apptest.WithKey("one-text-message"))
-	}
-	a := ask("0151 23456789", "DE")
-	if a.StatusCode != http.StatusAccepted || a.To != maskedPhone {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
-	s.AwaitMail(phoneNumber, 1)
-	if same := ask(phoneNumber, ""); same.ID != a.ID || same.Header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("the same number in another form is another request: %d %s", same.StatusCode, same.Raw)
-	}
-	if other := ask("0151 23456789", "AT"); other.StatusCode != http.StatusUnprocessableEntity && other.ID == a.ID {
-		t.Errorf("%d %s", other.StatusCode, other.Raw)
-	}
-	for country, field := range map[string]string{"Germany": "country", "de": "country", "": "to"} {
-		a := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":"0151 23456789","country":%q}`, country))
-		if a.StatusCode != http.StatusUnprocessableEntity || a.Field != field {
-			t.Errorf("%q: %d %s", country, a.StatusCode, a.Raw)
-		}
-	}
-}
-
 // What there is to choose from is told, and what is paused is not chosen.
 func TestChannelsAreTold(t *testing.T) {
 	told := func(yaml string) string {
