@@ -108,38 +108,3 @@ func calls(file *ast.File, pkg, function string) bool {
 	})
 	return found
 }
-
-func TestCalls(t *testing.T) {
-	for text, want := range map[string]bool{
-		`package p; import "time"; func f() { time.Sleep(1) }`:               true,
-		`package p; import "time"; var wait = time.Sleep`:                    true,
-		`package p; import clock "time"; func f() { clock.Sleep(1) }`:        true,
-		`package p; import . "time"; func f() { Sleep(1) }`:                  true,
-		`package p; import "time"; func f() { time.Now() }`:                  false,
-		`package p; import time "sendcode/fake"; func f() { time.Sleep(1) }`: false,
-		"package p; import \"time\"\n// time.Sleep(1)\nvar _ = time.Now":     false,
-	} {
-		if got := calls(parse(t, text), "time", "Sleep"); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
-	}
-	if !calls(parse(t, `package p; import "testing/synctest"; func f() { synctest.Test(nil, nil) }`), "testing/synctest", "Test") {
-		t.Error("a package in a folder is not found by its name")
-	}
-}
-
-func TestGoodDoc(t *testing.T) {
-	for text, want := range map[string]bool{
-		"// Package p does this.\npackage p":          true,
-		"package p":                                   false,
-		"// Does this.\npackage p":                    false,
-		"// Package p does this.\n\npackage p":        false,
-		"// Package pq does this.\npackage p":         false,
-		"// Tool makes one thing well.\npackage main": true,
-		"package main":                                false,
-	} {
-		if got := goodDoc(parse(t, text)); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}

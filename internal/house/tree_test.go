@@ -104,12 +104,3 @@ func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".") && !strings.HasPrefix(imported, module)
 }
-
-func parse(t *testing.T, text string) *ast.File {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "text.go", text, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
-}

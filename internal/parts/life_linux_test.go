@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,29 +134,4 @@ func readFamily(t *testing.T, out io.Reader) (pids []int, dirs map[string]os.Fil
 	}
 	t.Fatal("the parent ended by itself")
 	return nil, nil
-}
-
-// A server must not die with the thread that asked for it.
-func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
-	Redis(t)
-	made := make(chan *RedisServer)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
-		s, err := StartRedis(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		made <- s
-	}()
-	s := <-made
-	if s == nil {
-		return
-	}
-	t.Cleanup(func() { closed(t, s.Close()) })
-	for range 20 {
-		runtime.Gosched()
-		if err := s.ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

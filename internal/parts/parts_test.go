@@ -1,11 +1,8 @@
 package parts
 
 import (
-	"context"
-	"net"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,13 +24,6 @@ func awaitGone(t *testing.T, pid int) {
 	awaitTrue(t, func() bool { return gone(pid) }, "process %d still runs", pid)
 }
 
-// awaitStopped takes a dead process for stopped, too: a stopped parent cannot
-// take leave of a short-lived child.
-func awaitStopped(t *testing.T, pid int) {
-	t.Helper()
-	awaitTrue(t, func() bool { return state(pid) == "T" || gone(pid) }, "process %d is not stopped", pid)
-}
-
 func awaitTrue(t *testing.T, condition func() bool, format string, args ...any) {
 	t.Helper()
 	tick, late := time.NewTicker(5*time.Millisecond), time.After(time.Minute)
@@ -45,13 +35,6 @@ func awaitTrue(t *testing.T, condition func() bool, format string, args ...any) 
 			t.Fatalf(format, args...)
 		}
 	}
-}
-
-// shortly asks for an answer that should not come.
-func shortly(t *testing.T, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	return ask(ctx)
 }
 
 // recorder stands in for a test and notes how it would have ended.
@@ -93,42 +76,6 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 				t.Errorf("%s, CI=%s: skipped %q, failed %q; want a failure", name, value, ci.skipped, ci.failed)
 			}
 		}
-	}
-}
-
-func TestChromiumIsAProgram(t *testing.T) {
-	info, err := os.Stat(Chromium(t))
-	if err != nil || info.Mode()&0o111 == 0 {
-		t.Errorf("%v, %v", info, err)
-	}
-}
-
-func TestFreePortsDiffer(t *testing.T) {
-	seen := make(map[int]bool)
-	for range 50 {
-		port := FreePort(t)
-		if seen[port] {
-			t.Fatalf("port %d twice", port)
-		}
-		seen[port] = true
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-	}
-}
-
-func TestPlaceWithAListenerIsNotTaken(t *testing.T) {
-	base := t.TempDir()
-	p := newPlace(base, FreePort(t))
-	l, err := net.Listen("tcp4", p.addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if ok, err := p.take(); ok || err != nil {
-		t.Errorf("taken: %v, %v", ok, err)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,17 +24,6 @@ func bare(t *testing.T) (dir string, program func(name string)) {
 }
 
 var twoParts = []locate.Part{locate.Redis(), locate.Compiler()}
-
-func TestNothingMissingSaysNothing(t *testing.T) {
-	_, program := bare(t)
-	program("redis-server")
-	program("gcc")
-	var out strings.Builder
-	m := machine{root: true, apt: true, install: func([]string) error { t.Error("installs"); return nil }}
-	if !m.ensure(&out, twoParts) || out.Len() > 0 {
-		t.Errorf("said %q", out.String())
-	}
-}
 
 func TestRootInstallsWhatIsMissing(t *testing.T) {
 	_, program := bare(t)
@@ -76,40 +64,5 @@ func TestOthersAreToldTheCommand(t *testing.T) {
 		if !strings.Contains(out.String(), "redis-server gcc libc6-dev") && !strings.Contains(out.String(), "brew install redis") {
 			t.Errorf("%s: no command in %q", name, out.String())
 		}
-	}
-}
-
-func TestServicesAreForbiddenMeanwhile(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := filepath.Join(t.TempDir(), "policy-rc.d")
-	done, err := forbidServices(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var exit *exec.ExitError
-	if err := exec.Command(sh, policy).Run(); !errors.As(err, &exit) || exit.ExitCode() != 101 {
-		t.Errorf("the policy: %v, want exit 101", err)
-	}
-	done()
-	if _, err := os.Stat(policy); !os.IsNotExist(err) {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
-func TestAPolicyOfTheMachineStays(t *testing.T) {
-	policy := filepath.Join(t.TempDir(), "policy-rc.d")
-	if err := os.WriteFile(policy, []byte("own"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	done, err := forbidServices(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done()
-	if text, err := os.ReadFile(policy); string(text) != "own" {
-		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/smtp"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -22,7 +18,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/parts"
 )
 
@@ -44,34 +39,6 @@ func playChild() {
 	fmt.Println((<-signals).String())
 	fmt.Println((<-signals).String())
 	os.Exit(7)
-}
-
-func TestServePassesEverySignalOnOnce(t *testing.T) {
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout := os.Stdout
-	os.Stdout = write
-	defer func() { os.Stdout = stdout }()
-	signals, ended := make(chan os.Signal, 2), make(chan error)
-	go func() { ended <- serve(os.Args[0], append(os.Environ(), childVariable+"=1"), signals) }()
-	lines := bufio.NewScanner(read)
-	expect := func(want string) {
-		t.Helper()
-		if lines.Scan(); lines.Text() != want {
-			t.Fatalf("the program says %q, want %q", lines.Text(), want)
-		}
-	}
-	expect("ready serve")
-	signals <- syscall.SIGTERM
-	expect("terminated")
-	signals <- os.Interrupt
-	expect("interrupt")
-	var exit *exec.ExitError
-	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("serve: %v, want the program's exit status 7", err)
-	}
 }
 
 // street starts all parts, or skips where there are none.
@@ -120,20 +87,6 @@ func TestStreetIsReachableAsTheProgramIsTold(t *testing.T) {
 	}
 }
 
-func TestMailsAreForThisMachineAlone(t *testing.T) {
-	for host, want := range map[string]bool{
-		"127.0.0.1:8025": true, "localhost:8025": true, "[::1]:8025": true, "localhost": true,
-		"evil.example:8025": false, "127.0.0.1.evil.example": false, "192.0.2.1:8025": false, "": false,
-	} {
-		answer, request := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
-		request.Host = host
-		reader{new(mailbox.Mailbox)}.ServeHTTP(answer, request)
-		if got := answer.Code == http.StatusOK; got != want {
-			t.Errorf("Host %q: status %d, want it answered: %v", host, answer.Code, want)
-		}
-	}
-}
-
 func get(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
@@ -146,36 +99,6 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(page)
-}
-
-func TestASecondStreetTakesAnotherPort(t *testing.T) {
-	first := testStreet(t)
-	second, err := open(t.Context(), strings.Trim(strings.TrimPrefix(first.readerAt, "http://"), "/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.close()
-	for i, variable := range append(first.env(), first.readerAt) {
-		if other := append(second.env(), second.readerAt)[i]; other == variable {
-			t.Errorf("both have %s", other)
-		}
-	}
-}
-
-func TestClosedStreetIsGone(t *testing.T) {
-	s := testStreet(t)
-	pids := []int{s.redis.PID(), s.postgres.PID()}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("process %d: %v", pid, err)
-		}
-	}
-	if _, err := http.Get(s.readerAt); err == nil {
-		t.Error("the page of mails is still there")
-	}
 }
 
 func TestSeedStaysAndSecretsDiffer(t *testing.T) {

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"math"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,109 +11,6 @@ import (
 func run(sends int, took time.Duration, cpu time.Duration) Run {
 	return Run{Sends: sends, Took: took, Answers: []time.Duration{time.Millisecond}, Mails: []time.Duration{2 * time.Millisecond},
 		CPU: map[string]time.Duration{Service: cpu, Postgres: cpu / 2}, WAL: WAL{Bytes: 1000 * float64(sends), Records: float64(sends)}}
-}
-
-func TestSpread(t *testing.T) {
-	for _, c := range []struct {
-		list []float64
-		want Spread
-		text string
-	}{
-		{nil, Spread{}, "0"},
-		{[]float64{3}, Spread{3, 3, 3}, "3.00"},
-		{[]float64{9, 1, 2}, Spread{2, 1, 9}, "2.00 (1.00–9.00)"},
-		{[]float64{4, 1, 2, 3}, Spread{2.5, 1, 4}, "2.50 (1.00–4.00)"},
-	} {
-		if got := SpreadOf(c.list); got != c.want || got.String() != c.text {
-			t.Errorf("%v: %v", c.list, got)
-		}
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	waits := []time.Duration{5, 1, 4, 2, 3}
-	for q, want := range map[float64]time.Duration{0: 1, .5: 3, .99: 5, 1: 5} {
-		if got := Quantile(q, waits[:2], waits[2:]); got != want {
-			t.Errorf("%v: %v, want %v", q, got, want)
-		}
-	}
-	if Quantile(.5) != 0 || waits[0] != 5 {
-		t.Error("of none, or the list was sorted")
-	}
-}
-
-// A ratio is of two runs of one round, not of two medians.
-func TestRatioIsByRounds(t *testing.T) {
-	b := Board{}
-	for i, rates := range [][2]int{{50, 100}, {150, 100}, {160, 200}} {
-		b.Add(Ours, 64, run(rates[0], time.Second, time.Duration(i)*time.Millisecond))
-		b.Add(Fair, 64, run(rates[1], time.Second, time.Millisecond))
-	}
-	if got, want := b.Ratio(Ours, Fair, 64, Run.Rate), (Spread{.8, .5, 1.5}); got != want {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if got := b.Over(Ours, 64, Run.Rate).Median; got != 150 {
-		t.Error(got)
-	}
-	b.Add(Ours, 256, run(500, time.Second, 0))
-	if got := b.Highest(Ours); got != 500 {
-		t.Error(got)
-	}
-	if got := b.Callers(); !slices.Equal(got, []int{64, 256}) {
-		t.Error(got)
-	}
-}
-
-func TestCPUEach(t *testing.T) {
-	r := run(10, time.Second, 100*time.Millisecond)
-	if r.CPUEach() != 15*time.Millisecond || r.CPUEach(Postgres) != 5*time.Millisecond || (Run{}).Rate() != 0 {
-		t.Error(r.CPUEach(), r.CPUEach(Postgres))
-	}
-}
-
-func TestLevelRatio(t *testing.T) {
-	for _, c := range []struct {
-		sends []int
-		want  float64
-	}{
-		{nil, 0}, {[]int{5}, 0}, {[]int{10, 9}, .9}, {[]int{10, 10, 10, 10, 99, 99, 8, 8, 8, 12}, .9},
-	} {
-		if got := (Level{Sends: c.sends}).Ratio(); got != c.want {
-			t.Errorf("%v: %v, want %v", c.sends, got, c.want)
-		}
-	}
-}
-
-func TestLevelCost(t *testing.T) {
-	l := Level{Sends: []int{10, 10, 5, 5}, CPU: []time.Duration{100, 100, 60, 60}}
-	if got := l.cost(0, 2); got != 10 {
-		t.Error(got)
-	}
-	if got := l.CostRatio(); got != 1.2 {
-		t.Error(got)
-	}
-	if (Level{}).CostRatio() != 0 || (Level{Sends: []int{1, 2}}).CostRatio() != 0 {
-		t.Error("of nothing")
-	}
-}
-
-func TestGrid(t *testing.T) {
-	g := newGrid("a", "word", "n")
-	g.add("1", "x", "2")
-	const want = "| a | word | n |\n|---|------|--:|\n| 1 | x    | 2 |\n"
-	if got := g.String(); got != want {
-		t.Errorf("\n%s, want\n%s", got, want)
-	}
-}
-
-func TestRowsRatio(t *testing.T) {
-	rows := Rows{{10e6, []Run{run(1, time.Second, 110)}}, {1e6, []Run{run(1, time.Second, 100)}}}
-	if got := rows.Ratio(); got != 1.1 {
-		t.Error(got)
-	}
-	if (Rows{}).Ratio() != 0 {
-		t.Error("of none")
-	}
 }
 
 func TestNeed(t *testing.T) {
@@ -150,35 +45,6 @@ BenchmarkTakeByLimit-2        	       1
 PASS
 `
 
-func TestParseRivals(t *testing.T) {
-	l := ParseRivals(rivals)
-	if len(l) != 5 || l[4] != (Rival{"limit", 1, "a limit of 10", 20960, 22.9, .49}) ||
-		l[1] != (Rival{"admitted", 64, ourLimiter, 40000, 12.7, .82}) || l[3].Outcome != "refused" || l[3].Callers != 1 {
-		t.Errorf("%+v", l)
-	}
-	if got := l.ratios("admitted", 64); math.Abs(got.rival-.82/.21) > 1e-9 || got.bare != .82 {
-		t.Errorf("%+v", got)
-	}
-	if got := l.ratios("refused", 1); got.rival != 0 || got.bare != .53 {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestFormats(t *testing.T) {
-	for f, want := range map[float64]string{0: "0", .123: "0.12", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", 1234567: "1,234,567",
-		999: "999"} {
-		if got := number(f); got != want {
-			t.Errorf("%v: %s, want %s", f, got, want)
-		}
-	}
-	for b, want := range map[float64]string{12: "12.0 B", 1700: "1.70 kB", 2.5e6: "2.50 MB", 3e9: "3.00 GB", 4e12: "4.00 TB",
-		5e15: "5,000 TB"} {
-		if got := size(b); got != want {
-			t.Errorf("%v: %s, want %s", b, got, want)
-		}
-	}
-}
-
 func TestGoals(t *testing.T) {
 	r := sampleResults()
 	goals := map[string]Goal{}
@@ -198,18 +64,6 @@ func TestGoals(t *testing.T) {
 		if g, ok := goals[name]; !ok || g.verdict() != want {
 			t.Errorf("%s: %+v is %s, want %s", name, g, g.verdict(), want)
 		}
-	}
-}
-
-func TestRowsGoal(t *testing.T) {
-	for last, want := range map[time.Duration]string{115: "met", 116: "missed"} {
-		r := Results{Rows: Rows{{1e6, []Run{run(1, time.Second, 1000)}}, {10e6, []Run{run(1, time.Second, 10*last)}}}}
-		if got := r.rowsGoal().verdict(); got != want {
-			t.Errorf("%d: %s, want %s", last, got, want)
-		}
-	}
-	if got := (Results{}).rowsGoal().verdict(); got != "not measured" {
-		t.Error(got)
 	}
 }
 
