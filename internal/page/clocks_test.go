@@ -55,56 +55,6 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	}
 }
 
-// aLongWaitNamesTheTime in the reader's zone, rounded up so that the person does not come too early.
-func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
-	const wait = 3*time.Hour + 20*time.Minute
-	w := running(t, every(wait))
-	early := w.Now()
-	send(t, w)
-	b := open(t, browser, w, pagetest.Look{})
-	b.zone("Asia/Shanghai")
-	b.visit("")
-	b.card("code", "Next code at ", " · 3 h 20 min", "next at ")
-	shown := strings.TrimSuffix(strings.TrimPrefix(b.again(), "Next code at "), " · 3 h 20 min")
-	shown = strings.NewReplacer("\u202f", " ", ",", "").Replace(shown) // as browsers of other years write it
-	late := w.Now()                                                    // the page counts from when the answer came to it
-	if shown != inShanghai(early, wait) && shown != inShanghai(late, wait) {
-		t.Errorf("the time shown is %q, want %q", shown, inShanghai(early, wait))
-	}
-	b.until(`said[0] === 'Check your mail. You can request another code in 3 h 20 min.'`)
-}
-
-// inShanghai is the first full minute at which the wait is over; with its day, unless that is today.
-func inShanghai(from time.Time, wait time.Duration) string {
-	zone := time.FixedZone("", 8*3600)
-	over := from.Add(wait).In(zone)
-	if full := over.Truncate(time.Minute); full.Before(over) {
-		over = full.Add(time.Minute)
-	}
-	if over.YearDay() != from.In(zone).YearDay() {
-		return over.Format("Mon 3:04 PM")
-	}
-	return over.Format("3:04 PM")
-}
-
-func aReloadKeepsTheTime(t *testing.T, browser context.Context) {
-	from := time.Now()
-	w := sent(t)
-	w.Advance(20 * time.Second)
-	b := open(t, browser, w, pagetest.Look{})
-	b.visit("")
-	b.card("code", "Send again in 0:")
-	for range 2 {
-		before := b.left()
-		b.do(chromedp.Reload())
-		b.card("code", "Send again in 0:")
-		after := b.left()
-		if passed := int(time.Since(from) / time.Second); after > before || after < 39-passed {
-			t.Errorf("%d s before the reload, %d after it, %d s passed since 40 were left", before, after, passed)
-		}
-	}
-}
-
 // aReloadMovesNothing when its script comes, later than the page: what only the script can show has its place.
 func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	w := sent(t)

@@ -24,22 +24,6 @@ func sentLetters(t *testing.T) *pagetest.World {
 	return w
 }
 
-func lettersInManyForms(t *testing.T, browser context.Context) {
-	b := open(t, browser, sentLetters(t), pagetest.Look{})
-	for _, form := range []string{"BKVXRTNZ", "bkvxrtnz", "bkvx-rtnz", "ＢＫＶＸＲＴＮＺ", "ｂｋｖｘｒｔｎｚ", "  BKVX RTNZ\n"} {
-		b.world = sentLetters(t)
-		b.do(b.world.Adopt())
-		b.visit("")
-		b.card("code", "all 8 characters")
-		b.focus("code")
-		b.paste(form)
-		b.card("approved")
-		if b.world.Codes.Checks() != 1 {
-			t.Errorf("%q: %d checks", form, b.world.Codes.Checks())
-		}
-	}
-}
-
 // Who writes Chinese types letters through an input method.
 func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	w := sentLetters(t)
@@ -56,19 +40,6 @@ func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	}
 	eval[bool](b, `document.querySelector('#code').dispatchEvent(new CompositionEvent('compositionend', { bubbles: true }))`)
 	b.card("approved")
-}
-
-// Ten letters, the most there can be, are seen as a whole on the narrowest page.
-func lettersFit(t *testing.T, browser context.Context) {
-	w := sentLetters(t)
-	for _, width := range []int64{320, 800} {
-		b := open(t, browser, w, pagetest.Look{Width: width, Height: 640})
-		b.visit("")
-		b.card("code")
-		if !eval[bool](b, `(() => { const f = document.querySelector('#code'); f.value = 'wwwwwwwwww'; return f.scrollWidth <= f.clientWidth })()`) {
-			t.Errorf("%d px: the field is too small", width)
-		}
-	}
 }
 
 func wrongLetters(t *testing.T, browser context.Context) {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/labstack/echo/v4"
 
@@ -119,12 +117,4 @@ func theMailbox(t *testing.T, browser context.Context) {
 	if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
 		t.Error("the mailbox scrolls sideways")
 	}
-}
-
-func (b *tab) zone(name string) {
-	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
-		return err
-	}))
 }

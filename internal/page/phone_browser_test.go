@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -62,43 +61,6 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 	}
 }
 
-func aPhoneWithoutScripts(t *testing.T, browser context.Context) {
-	w := phoning(t)
-	w.Codes.Immediately = store.Sent
-	b := open(t, browser, w, pagetest.Look{NoScript: true, Width: 320, Height: 640, Lang: "de-DE,en"})
-	b.visit("")
-	b.card("ask", "Text message")
-	b.click("#by-sms")
-	b.until(`document.querySelector('#phone').checkVisibility() && !document.querySelector('#to').checkVisibility()`)
-	enter := func(field, value string) {
-		b.leave(func() { b.focus(field); b.keys(value + kb.Enter) })
-	}
-	enter("phone", "0151 2345 x")
-	b.card("ask", "Enter the number alone")
-	if got := eval[string](b, `document.querySelector('#phone').value + document.querySelector('#country').value`); got != "0151 2345 xDE" {
-		t.Errorf("of what was typed is left %q", got)
-	}
-	eval[bool](b, `document.querySelector('#phone').value = '', true`)
-	enter("phone", "(0151) 234 567-89")
-	b.card("code", "Check your phone", "+49 151•••789", "Send again in", "See what's new")
-	w.Advance(61 * time.Second)
-	b.visit("")
-	b.card("code", "Send by email instead")
-	b.leave(func() { b.click("#instead") })
-	enter("to", pagetest.Address)
-	b.card("code", "Check your mail", "Enter the code from the text message")
-	b.leave(func() { b.click(".instead .aside a") })
-	b.card("code", "Check your phone", "a•••@example.com · next code in")
-	b.leave(func() { b.click("#other") }) // it waits, so it is only gone to
-	b.card("code", "Check your mail", "Send again in")
-	enter("code", pagetest.Code)
-	b.card("approved", "a•••@example.com is confirmed.")
-	b.nothingKept()
-	if w.Codes.Sends() != 2 || len(w.Codes.Asks()) != 2 {
-		t.Errorf("%d sends of %d", w.Codes.Sends(), len(w.Codes.Asks()))
-	}
-}
-
 // numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one that a number says.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b := open(t, browser, phoning(t), pagetest.Look{Lang: "de-DE,en"})
@@ -151,47 +113,4 @@ func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
 	b.await("a look", func() bool { return gets() > before })
 	b.keys("2345")
 	b.until(`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
-}
-
-// fromOneChannelToTheOther, as the wait is over: the way is there by itself, and each channel counts its own time down.
-func fromOneChannelToTheOther(t *testing.T, browser context.Context) {
-	w := phoning(t)
-	w.Codes.Immediately = store.Sent
-	b := open(t, browser, w, pagetest.Look{Lang: "de-DE,en"})
-	b.visit("")
-	b.card("ask")
-	b.focus("to")
-	b.keys(pagetest.Address + kb.Enter)
-	b.card("code", "Check your mail")
-	if eval[bool](b, `!!document.querySelector('.instead')`) {
-		t.Error("the way to the other channel is there while the mail is")
-	}
-	w.Advance(61 * time.Second)
-	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.card("code", "Send a text message instead")
-	b.focus("instead")
-	b.keys(kb.Enter)
-	b.card("ask", "Back to the code")
-	b.focus("phone")
-	from := time.Now()
-	b.keys("0151 23456789" + kb.Enter)
-	b.card("code", "Check your phone", "Send again in", "Enter the code from the email")
-	b.counts(from)
-	b.focused("code")
-	b.click(".instead .aside a")
-	b.card("code", "Check your mail", "Send a text message instead", "+49 151•••789 · next code in 0:")
-	b.focus("other")
-	b.keys(kb.Enter)
-	b.card("code", "Check your phone", "Send again in 0:")
-	w.Advance(61 * time.Second)
-	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.card("code", "Send by email instead", "a•••@example.com")
-	from = time.Now()
-	b.click("#other")
-	b.card("code", "Check your mail", "Code sent again to a•••@example.com", "Send again in", "3 left")
-	b.counts(from)
-	if asks := w.Codes.Asks(); len(asks) != 3 || asks[2].Resend != "verification-1" {
-		t.Errorf("%d requests", len(asks))
-	}
-	b.nothingKept()
 }

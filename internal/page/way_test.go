@@ -231,20 +231,6 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 	}
 }
 
-func helpComesByItself(t *testing.T, browser context.Context) {
-	w := world(t) // its clock stands, so only the browser's time passes
-	send(t, w)
-	w.Advance(13 * time.Second)
-	b := open(t, browser, w, pagetest.Look{})
-	b.visit("")
-	b.card("code", "Nothing yet?")
-	if page := get(t, w, ""); strings.Contains(page, "<details class=\"help\" open") {
-		t.Error("the help is there before anybody needs it")
-	}
-	b.card("code", "The mail server accepted it at", "Look in spam for “Your code for Shop” from no-reply@shop.example.",
-		"Wrong address?", "A new email will contain the same code.")
-}
-
 // offline: the countdown goes on, what was typed stays, and the page recovers by itself.
 func offline(t *testing.T, browser context.Context) {
 	w := sent(t)
@@ -278,31 +264,6 @@ func offline(t *testing.T, browser context.Context) {
 	if w.Codes.Checks() != 1 {
 		t.Errorf("%d checks", w.Codes.Checks())
 	}
-}
-
-// aLostAnswer: while the connection fails although the browser believes in it, what was typed stays, and the note goes by itself
-// within 5 s of the server's return.
-func aLostAnswer(t *testing.T, browser context.Context) {
-	w := sent(t)
-	b := open(t, browser, w, pagetest.Look{})
-	b.tolerate = "" // nothing reaches the network
-	b.visit("")
-	b.card("code", "Send again in 0:")
-	eval[bool](b, `window.ways = fetch, window.fetch = () => Promise.reject(new TypeError('cut')), true`)
-	b.focus("code")
-	b.keys(pagetest.Code)
-	b.until(`document.querySelector('#offline:not([hidden])')?.closest('#card') && said.length > 0`)
-	eval[bool](b, `window.fetch = ways, true`)
-	back := time.Now()
-	b.until(`document.querySelector('#offline').hidden`)
-	if gone := time.Since(back); gone > 6*time.Second {
-		t.Errorf("the note stays for %v", gone)
-	}
-	if got := eval[string](b, "document.querySelector('#code').value"); got != pagetest.Code || w.Codes.Checks() != 0 {
-		t.Errorf("%q is left, %d checks", got, w.Codes.Checks())
-	}
-	b.keys(kb.Enter)
-	b.card("approved")
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.

@@ -2,9 +2,7 @@ package page_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -142,48 +140,4 @@ func aWidgetWithoutTextMessages(t *testing.T, browser context.Context) {
 	paused.Codes.Pause(recipient.SMS)
 	b, _ = embedded(t, browser, paused, pagetest.Look{}, tagWith(`channels="sms email" locale="en"`))
 	b.until(b.root + `.querySelector('#to')?.checkVisibility() && !` + b.root + `.querySelector('#phone')`)
-}
-
-// aRealWidgetByPhone: from a page of another origin, under the documented policy, through a carrier to a proof that says so.
-func aRealWidgetByPhone(t *testing.T, browser context.Context) {
-	var policy, markup string
-	site := pagetest.NewSite(func() (string, string, string) { return policy, "", markup })
-	t.Cleanup(site.Close)
-	c := newCarrier(t)
-	yaml := fmt.Sprintf("apps:\n  - {name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}\n", site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))
-	base, _ := service(t, filepath.Join(t.TempDir(), "data"), configured(t, yaml+carried(c.URL)))
-	real := strings.NewReplacer("https://codes.example", base, "pk_your_public_key", pagetest.PublicKey)
-	_, policy, _ = strings.Cut(strings.TrimSpace(real.Replace(example(t, "http")[0])), ": ")
-	policy += "; require-trusted-types-for 'script'; trusted-types 'none'"
-	for _, block := range example(t, "html") {
-		if strings.Contains(block, "channels=") {
-			markup = real.Replace(`<script type="module" src="https://codes.example/widget.js"></script>` + block)
-		}
-	}
-	b := open(t, browser, running(t), pagetest.Look{Lang: "en-US"})
-	b.tolerate = "favicon" // the documented policy allows a site no picture
-	b.root = `document.querySelector('send-code').shadowRoot`
-	b.first(listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`)
-	b.do(chromedp.Navigate(site.URL))
-	b.card("ask", "Text message")
-	b.until(b.root + `.querySelector('#country')?.options.length === 2`) // those that the carrier serves
-	b.click("#by-sms")
-	b.focus("phone")
-	b.keys("+4915123456789")
-	b.until(b.root + `.querySelector('#phone').value === '+49 1512 3456789' && ` + b.root + `.querySelector('#country').value === 'DE'`)
-	from := time.Now()
-	b.doubleClick("#send")
-	b.card("code", "Check your phone", "Code sent to +49 151•••789", "Send again in", "4 left")
-	b.counts(from)
-	b.await("one text message", func() bool { return len(c.texts()) == 1 })
-	b.focus("code")
-	b.paste(sixDigits.FindString(c.texts()[0].Get("text")))
-	b.card("approved", "+49 151•••789 is confirmed")
-	claims := eval[string](b, `atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))`)
-	if !strings.Contains(claims, `"channel":"sms"`) || !strings.Contains(claims, `"shop"`) {
-		t.Errorf("the proof says %s", claims)
-	}
-	if len(c.texts()) != 1 {
-		t.Errorf("%d text messages", len(c.texts()))
-	}
 }

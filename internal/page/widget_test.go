@@ -90,25 +90,6 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetIsOneSend: a double click, Enter with a click, and a press after a lost answer are one request each.
-func aWidgetIsOneSend(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately = store.Sent
-	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
-	b.card("ask")
-	b.focus("to")
-	b.keys(pagetest.Address)
-	letGo := w.Codes.Hold()
-	b.doubleClick("#send")
-	b.keys(kb.Enter)
-	b.click("#send")
-	letGo()
-	b.card("code", "Check your mail")
-	if got := len(w.Codes.Asks()); got != 1 {
-		t.Errorf("%d requests", got)
-	}
-}
-
 // aWidgetSendsAgainOnce: what is asked for again after a lost answer carries the same key, what is meant anew another one.
 func aWidgetSendsAgainOnce(t *testing.T, browser context.Context) {
 	w := running(t, every(2*time.Second))
@@ -328,26 +309,4 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "a•••@example.com")
 	b.root = two
 	b.card("code", "b•••@example.com")
-}
-
-// aWidgetInAForm gives its form the proof, and nothing before there is one.
-func aWidgetInAForm(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately, w.Codes.Proof = store.Sent, "a.b.c"
-	b, _ := embedded(t, browser, w, pagetest.Look{}, `<form>`+strings.Replace(tag, "<send-code", `<send-code name="proof"`, 1)+`</form>`)
-	given := func() string {
-		return eval[string](b, `JSON.stringify([...new FormData(document.querySelector('form'))])`)
-	}
-	b.asked(pagetest.Address)
-	b.card("code")
-	if got := given(); got != "[]" {
-		t.Errorf("before there is a proof the form holds %s", got)
-	}
-	b.focus("code")
-	b.paste("482 913")
-	b.card("approved")
-	b.hears("approved", `"proof":"a proof"`)
-	if got := given(); got != `[["proof","a.b.c"]]` {
-		t.Errorf("the form holds %s", got)
-	}
 }
