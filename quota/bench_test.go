@@ -6,13 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -225,93 +223,4 @@ func BenchmarkTakeByRecipients(b *testing.B) {
 		all = append(all, rival{fmt.Sprint(n, " recipients"), client, taker(NewRedis(client, "quota:"), true)})
 	}
 	compete(b, 1, all)
-}
-
-// BenchmarkMemory decides in process.
-func BenchmarkMemory(b *testing.B) {
-	for _, fresh := range []bool{true, false} {
-		b.Run(map[bool]string{true: "admitted", false: "refused"}[fresh], func(b *testing.B) {
-			take := taker(NewMemory(time.Now, "process"), fresh)
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if err := take(b.Context()); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkCost shows what one decision costs, in processor time of this process and of Redis's thread, and in allocations. Both hold on
-// a busy machine, where rates do not.
-func BenchmarkCost(b *testing.B) {
-	client := newClient(b, parts.Redis(b).URL())
-	one := redis.NewScript("return 1")
-	for _, callers := range []int{1, 64, 256} {
-		for name, call := range map[string]func(context.Context) error{
-			"bare":       func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() },
-			"policy":     taker(NewRedis(client, "quota:"), true),
-			"redis_rate": rates(redis_rate.NewLimiter(client), true),
-		} {
-			b.Run(name+"/"+strconv.Itoa(callers), func(b *testing.B) {
-				b.ReportAllocs()
-				thread, process := threadTime(b, client), processTime()
-				var next atomic.Int64
-				var all sync.WaitGroup
-				for range callers {
-					all.Go(func() {
-						for next.Add(1) <= int64(b.N) {
-							if err := call(b.Context()); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
-				}
-				all.Wait()
-				b.ReportMetric((threadTime(b, client)-thread)*1e6/float64(b.N), "redis-µs/op")
-				b.ReportMetric((processTime()-process)*1e6/float64(b.N), "process-µs/op")
-			})
-		}
-	}
-}
-
-// processTime is the processor's time, in s, that this process has had.
-func processTime() float64 {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-}
-
-// BenchmarkMemoryOfAMillion tells the memory that a million recipients of the default policy take, by the events of each.
-// Names and IDs are as long as those of the service.
-func BenchmarkMemoryOfAMillion(b *testing.B) {
-	const recipients = 1_000_000
-	for _, events := range []int{1, 5, 10} {
-		b.Run(fmt.Sprint(events), func(b *testing.B) {
-			for b.Loop() {
-				before := heap()
-				m := NewMemory(time.Now, "process")
-				at := time.Now()
-				for i := range recipients {
-					bucket := Bucket("default", "email", "default", "recipient", fmt.Sprintf("%043d", i))
-					for e := range events {
-						must(b, m.Record(b.Context(), bucket, 24*time.Hour, []Event{{fmt.Sprintf("%08d%08d", i, e), at}}))
-					}
-				}
-				b.ReportMetric(float64(heap()-before)/recipients, "B/recipient")
-				runtime.KeepAlive(m)
-			}
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

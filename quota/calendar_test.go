@@ -182,55 +182,6 @@ func TestQuota18AStepBackOverMidnightFreesNothing(t *testing.T) {
 	})
 }
 
-// The gift policy: at most 1 per calendar day and 3 per 7 days.
-func TestOnePerCalendarDayAndThreeInSevenDays(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		day := calendar(1, Day, zone(t, "Asia/Shanghai"))
-		week := Rule{Name: "week", Scope: Recipient, Limit: 3, Window: 168 * time.Hour}
-		for _, s := range []struct {
-			at       string
-			admitted bool
-			blocking string
-			wait     time.Duration
-		}{
-			{"2040-03-05T23:59:00+08:00", true, "day", time.Minute},
-			{"2040-03-05T23:59:59.999999+08:00", false, "day", µs},
-			{"2040-03-06T00:00:00+08:00", true, "day", 24 * time.Hour},
-			{"2040-03-06T22:00:00+08:00", false, "day", 2 * time.Hour},
-			{"2040-03-07T09:00:00+08:00", true, "week", 5*24*time.Hour + 14*time.Hour + 59*time.Minute},
-			{"2040-03-12T23:58:59+08:00", false, "week", time.Second},
-			{"2040-03-12T23:59:00+08:00", true, "week", time.Minute}, // and so is the day until midnight
-			{"2040-03-13T00:00:00+08:00", true, "week", 33 * time.Hour},
-		} {
-			w.set(parse(t, s.at))
-			d := w.admits(s.admitted, week, day)
-			worst, _ := d.Blocking()
-			same(t, s.at+": blocked by", worst.Name, s.blocking)
-			same(t, s.at+": wait", d.RetryAfter(), s.wait)
-		}
-	})
-}
-
-// Three in a clock hour may be six within minutes of its turn; three in any 60 minutes are never four.
-func TestThreePerClockHourAndThreeInAnyHour(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for _, c := range []struct {
-			rule     Rule
-			admitted []bool
-		}{
-			{calendar(3, Hour, zone(t, "Asia/Shanghai")), []bool{true, true, true, false, true, true, true, false}},
-			{Rule{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}, []bool{true, true, true, false, false, false, false, false}},
-		} {
-			w.flush()
-			w.set(parse(t, "2040-03-01T09:56:00Z"))
-			for _, admitted := range c.admitted { // at :56 to :59 and :00 to :03
-				w.admits(admitted, c.rule)
-				w.pass(time.Minute)
-			}
-		}
-	})
-}
-
 func TestQuota17ALoweredLimitCountsWhatTheDayHas(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		for range 5 {

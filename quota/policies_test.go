@@ -3,66 +3,9 @@ package quota
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
-
-// A gateway's route: 1,000 in any second; looking without counting, counting without looking, and both at once.
-func TestAThousandPerSecond(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		route := Rule{Name: "route", Scope: App, Limit: 1000, Window: time.Second}
-		buckets := map[Scope]string{App: Bucket("route", "/v1/search")}
-		look := func() Decision {
-			d, err := w.Peek(t.Context(), Request{Rules: []Rule{route}, Buckets: buckets})
-			must(t, err)
-			return d
-		}
-		take := func() Decision {
-			d, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{route}, Buckets: buckets})
-			must(t, err)
-			return d
-		}
-		var counted []Event
-		for i := range 998 {
-			counted = append(counted, Event{ID: fmt.Sprint("count ", i), At: w.now.Add(time.Duration(i-998) * µs)})
-		}
-		must(t, w.Record(t.Context(), buckets[App], route.Keep(), counted))
-		for range 3 {
-			same(t, "left, however often one looks", look().Rules[0].Remaining(), 2)
-		}
-		for range 2 {
-			same(t, "both", take().Admitted, true)
-		}
-		d := take()
-		same(t, "the next", d.Admitted, false)
-		same(t, "its wait", d.RetryAfter(), time.Second-998*µs)
-		must(t, w.Record(t.Context(), buckets[App], route.Keep(), []Event{{"one too many", w.now}}))
-		same(t, "counted all the same", look().Rules[0].Used, 1001)
-		same(t, "and waited for", look().RetryAfter(), time.Second-997*µs)
-	})
-}
-
-// 100 per 60 s for a resource and an address: neither another resource nor another address is touched.
-func TestAHundredPerMinuteForAResourceAndAnAddress(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{{Name: "visits", Scope: IP, Limit: 100, Window: time.Minute}}
-		visit := func(resource, ip string) Decision {
-			d, err := w.Take(t.Context(), Request{ID: w.id(), Rules: rules, Buckets: map[Scope]string{IP: Bucket(resource, ip)}})
-			must(t, err)
-			return d
-		}
-		for i := range 100 {
-			same(t, "left", visit("/price", "192.0.2.1").Rules[0].Remaining(), 99-i)
-		}
-		d := visit("/price", "192.0.2.1")
-		same(t, "the next", d.Admitted, false)
-		same(t, "its wait", d.RetryAfter(), time.Minute)
-		same(t, "another resource", visit("/stock", "192.0.2.1").Admitted, true)
-		same(t, "another address", visit("/price", "192.0.2.2").Admitted, true)
-	})
-}
 
 // asks runs one policy for one subject.
 func (w *world) asks(rules []Rule, subject string) Decision {
@@ -170,55 +113,6 @@ func TestThreeAClockHour(t *testing.T) {
 			same(t, "at the turn", w.asks(fixed, "phone").Admitted, i < 3)
 		}
 		same(t, "then", told(w.asks(fixed, "phone")), "false hour 3600000")
-	})
-}
-
-// SMS, sliding: a client that asks every 7 minutes and 1 µs for a day never gets a fourth within 60 minutes, and always a third.
-func TestThreeInAnySixtyMinutes(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		sliding := []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}}
-		var admitted []time.Time
-		for range 24 * 60 / 7 {
-			within := 0
-			for _, at := range admitted {
-				if w.now.Sub(at) < time.Hour {
-					within++
-				}
-			}
-			d := w.asks(sliding, "phone")
-			same(t, fmt.Sprintf("with %d in 60 minutes", within), d.Admitted, within < 3)
-			if d.Admitted {
-				admitted = append(admitted, w.now)
-			} else if free := w.now.Add(d.RetryAfter()); free != admitted[len(admitted)-3].Add(time.Hour) {
-				t.Fatalf("told %v, the third last was at %v", free, admitted[len(admitted)-3])
-			}
-			w.pass(7*time.Minute + µs)
-		}
-		if len(admitted) < 23*3 {
-			t.Errorf("%d in a day", len(admitted))
-		}
-	})
-}
-
-// Of sixty at once, three.
-func TestThreeOfSixtyAtOnce(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		sliding := []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}}
-		var in atomic.Int32
-		var wg sync.WaitGroup
-		for i := range 60 {
-			wg.Go(func() {
-				d, err := w.Take(t.Context(), Request{ID: fmt.Sprint(i), Rules: sliding, Buckets: map[Scope]string{Recipient: "phone"}})
-				if err != nil {
-					t.Error(err)
-				}
-				if d.Admitted {
-					in.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		same(t, "let in", in.Load(), 3)
 	})
 }
 

@@ -15,7 +15,6 @@ import (
 	"sendcode/internal/console/records"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 )
 
 // acted writes an act as a deed does.
@@ -80,28 +79,6 @@ func TestActsAreListed(t *testing.T) {
 	}
 	hash := recipient.Hash{1}.String()
 	contains(t, b.Get("/v1/admin/acts?recipient="+hash), `"recipient":"`+hash+`"`)
-}
-
-func TestActsAreAskedForRight(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
-	for _, bad := range []string{
-		"who=a&who=b", "unknown=x", "status=sent", "limit=0", "limit=201", "cursor=x", "recipient=ana@example.com", "who=%00", "what=%FF", "who=%zz",
-	} {
-		for _, path := range []string{"/admin/acts?", "/v1/admin/acts?"} {
-			if rec := b.Get(path + bad); rec.Code != http.StatusUnprocessableEntity && rec.Code != http.StatusBadRequest {
-				t.Errorf("%s%s: %d", path, bad, rec.Code)
-			}
-		}
-	}
-	want(t, b.Get("/v1/admin/acts?who=&cursor="), http.StatusOK)
-	want(t, r.browser().Get("/v1/admin/acts"), http.StatusUnauthorized)
-	if to := r.browser().Get("/admin/acts").Header().Get("Location"); to != "/admin/login?next=%2Fadmin%2Facts" {
-		t.Errorf("without a session to %s", to)
-	}
-	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
-	want(t, b.Get("/admin/acts"), http.StatusServiceUnavailable)
-	want(t, b.Get("/v1/admin/acts"), http.StatusServiceUnavailable)
 }
 
 // toldApps fills the log with an event of each state: arrived, tried and pending, given up, and one about an approval.

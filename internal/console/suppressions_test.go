@@ -164,25 +164,6 @@ func TestSuppressionsPage(t *testing.T) {
 	contains(t, b.Get("/admin/suppressions?recipient="+hash.String()+"&state=all", "Accept-Language", "zh"), "停发名单", "已解除")
 }
 
-// Pages go on where the one before ended.
-func TestSuppressionsPages(t *testing.T) {
-	r := newRig(t)
-	for _, to := range []string{"ana@example.com", "bo@example.com", "cy@example.com"} {
-		r.Clock.Add(time.Second)
-		_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: to, Why: "x"})
-		r.Must(err)
-	}
-	b := r.loggedIn()
-	first := b.Get("/admin/suppressions?limit=2")
-	contains(t, first, "c•••@", "b•••@")
-	lacks(t, first, "a•••@", "Newest")
-	_, rest, _ := strings.Cut(first.Body.String(), `<a href="/admin/suppressions?cursor=`)
-	next, _, _ := strings.Cut(rest, `"`)
-	second := b.Get("/admin/suppressions?cursor=" + strings.ReplaceAll(next, "&amp;", "&"))
-	contains(t, second, "a•••@", "Newest")
-	lacks(t, second, "b•••@", "Older")
-}
-
 // A send that met a suppression opens with it, as one that met a pause does.
 func TestStoryOfASuppressedSend(t *testing.T) {
 	r := newRig(t)

@@ -81,31 +81,6 @@ func (w *web) spend(path, peer string, n int) {
 
 const ann, bob = "192.0.2.1:4711", "192.0.2.2:4711"
 
-func TestAHundredPerMinuteForAResourceAndAnAddress(t *testing.T) {
-	w := serve(t, Config{})
-	for i := range 100 {
-		rec := w.wants(http.StatusOK, "/prices/"+fmt.Sprint(i), ann) // one route, whatever its parameters
-		rule, left, reset := limitOf(t, rec)
-		if rule != "visits" || left != int64(99-i) || reset != 60 {
-			t.Fatalf("request %d: %s", i, rec.Header().Get("RateLimit"))
-		}
-		w.now = w.now.Add(time.Millisecond)
-	}
-	refused := w.wants(http.StatusTooManyRequests, "/prices/1", ann)
-	if _, left, wait := limitOf(t, refused); left != 0 || wait != 60 || refused.Header().Get("Retry-After") != "60" {
-		t.Errorf("told %s, Retry-After %s", refused.Header().Get("RateLimit"), refused.Header().Get("Retry-After"))
-	}
-	w.wants(http.StatusOK, "/prices/1", bob)
-	w.wants(http.StatusOK, "/stock", ann)
-	w.now = w.now.Add(60*time.Second - 100*time.Millisecond - time.Microsecond)
-	if early := w.wants(http.StatusTooManyRequests, "/prices/1", ann); early.Header().Get("Retry-After") != "1" {
-		t.Errorf("1 µs early: wait %s", early.Header().Get("Retry-After"))
-	}
-	w.now = w.now.Add(time.Microsecond)
-	w.wants(http.StatusOK, "/prices/1", ann)
-	w.wants(http.StatusTooManyRequests, "/prices/1", ann)
-}
-
 func limitOf(t *testing.T, rec *httptest.ResponseRecorder) (rule string, left, reset int64) {
 	t.Helper()
 	policies, err := httpsfv.UnmarshalList(rec.Header().Values("RateLimit-Policy"))

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"encoding/json"
 	"net/http"
 	"os"
 	"strings"
@@ -64,25 +63,5 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 	a := s.Do(0, http.MethodGet, "/metrics", "")
 	if !strings.Contains(string(a.Raw), "sendcode_network_refusals_total 6\n") {
 		s.Errorf("the refusals are not counted: %s", a.Raw)
-	}
-}
-
-func TestLocaleIsATag(t *testing.T) {
-	s := crowdedAt(apptest.Embedded(t), "0").Start(1)
-	for _, locale := range []string{"zh-CN,en;q=0.8", "not a tag", strings.Repeat("en-", 80) + "US", "en-"} {
-		text, _ := json.Marshal(locale)
-		a := s.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`","locale":`+string(text)+`}`)
-		if a.StatusCode != 422 || a.Field != "locale" || !strings.Contains(string(a.Raw), "BCP 47") || strings.Contains(string(a.Raw), locale) {
-			s.Errorf("%q: %d %s", locale, a.StatusCode, a.Raw)
-		}
-	}
-	for i, locale := range []string{"en", "ZH-cn", "gsw-u-co-phonebk", "qq"} {
-		if a := s.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"l`+string(rune('a'+i))+`@example.com","locale":"`+locale+`"}`); a.StatusCode != 202 {
-			s.Errorf("%q: %d %s", locale, a.StatusCode, a.Raw)
-		}
-	}
-	lenient := func(r *http.Request) { r.Header.Set("Accept-Language", "no; such, header;;") }
-	if a := s.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"m@example.com"}`, lenient); a.StatusCode != 202 {
-		s.Errorf("a header that cannot be read: %d %s", a.StatusCode, a.Raw)
 	}
 }

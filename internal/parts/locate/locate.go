@@ -40,7 +40,7 @@ func (m *Missing) Error() string {
 
 // All lists every part, in the order in which they are reported.
 func All() []Part {
-	return []Part{Redis(), Postgres(), PgBouncer(), Chromium(), Compiler(), Kannel(), Node(), Python()}
+	return []Part{Redis(), Postgres(), PgBouncer(), Chromium(), Compiler(), Node(), Python()}
 }
 
 // Redis is the server program.

@@ -213,33 +213,6 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	}
 }
 
-// While a snapshot is held, what ended can't be vacuumed. A look for what is overdue reads no more of it for that.
-func TestPostgresTakesOverBesideAHeldSnapshot(t *testing.T) {
-	f, log, _ := betweenFixture(t)
-	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
-	storetest.OK(t, err)
-	defer holder.Close(context.Background())
-	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
-	stuck := f.Admit(t, f.Intent(1))
-	// 10,000 that ended, of the time before: as many dead rows.
-	_, err = log.pool.Exec(t.Context(), `
-INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) SELECT gen_random_uuid(), now() - interval '1 minute' - n * interval '1 ms', 1, false, 'email', now() FROM generate_series(1, 10000) n`)
-	storetest.OK(t, err)
-	_, err = log.pool.Exec(t.Context(), `DELETE FROM flights WHERE due_at < now()`)
-	storetest.OK(t, err)
-	storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0) // the first look reads them all
-	_, err = log.pool.Exec(t.Context(), `UPDATE flights SET due_at = now() WHERE id = $1`, stuck.Send.ID)
-	storetest.OK(t, err)
-	now, err := log.Clock(t.Context())
-	storetest.OK(t, err)
-	whole, read := touched(t, log, now, time.Time{}), touched(t, log, now, log.overdue.from("email", now))
-	t.Logf("from the oldest on %d pages, from the mark on %d", whole, read)
-	storetest.Equal(t, "taken over", f.MustTakeOver(t, 10)[0].Send.ID, stuck.Send.ID)
-	if read > 20 || whole < 20 {
-		t.Errorf("%d pages were touched, and %d from the oldest on", read, whole)
-	}
-}
-
 var heldFor = flag.Duration("store.held", 3*time.Second, "how long a snapshot is held beside sends that begin and end")
 
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.

@@ -61,87 +61,6 @@ func refusalLeavesNothing(t *testing.T, f *Fixture) {
 	Equal(t, "sends of the joined verification", v.Sends, 1)
 }
 
-// defaultPolicy walks the three windows: a place is free again exactly one window after its send, and 1 µs earlier it
-// is not.
-func defaultPolicy(t *testing.T, f *Fixture) {
-	last := time.Duration(0)
-	begun := func(at time.Duration) bool {
-		f.Pass(at - last) // by the log's clock, which is years from the limiter's
-		last = at
-		return f.MustBegin(t, f.Intent(1, TakenAt("redis", Epoch.AddDate(-3, 0, 0).Add(at)), WithRules(DefaultRules))).Admitted
-	}
-	steps := []struct {
-		at   time.Duration
-		want bool
-	}{
-		{0, true}, {time.Minute - time.Microsecond, false}, {time.Minute, true}, {2 * time.Minute, true},
-		{3 * time.Minute, true}, {4 * time.Minute, true},
-		{5 * time.Minute, false}, {time.Hour - time.Microsecond, false}, {time.Hour, true}, // the hour is full of five
-		{time.Hour + time.Minute - time.Microsecond, false}, {time.Hour + time.Minute, true},
-		{time.Hour + 2*time.Minute, true}, {time.Hour + 3*time.Minute, true}, {time.Hour + 4*time.Minute, true}, // ten
-		{2*time.Hour + 4*time.Minute, false}, {24*time.Hour - time.Microsecond, false}, {24 * time.Hour, true},
-		{24*time.Hour + time.Minute - time.Microsecond, false}, {24*time.Hour + time.Minute, true},
-	}
-	for _, s := range steps {
-		if got := begun(s.at); got != s.want {
-			t.Fatalf("at %v: admitted %v, wanted %v", s.at, got, s.want)
-		}
-	}
-}
-
-func agesOnOneClock(t *testing.T, f *Fixture) {
-	minute := WithRules(Rule(1, time.Minute))
-	for n, c := range []struct {
-		first, second string
-		logged, taken time.Duration // from the first to the second
-		want          bool
-	}{
-		{"redis", "redis", time.Minute - time.Second, time.Minute, true},
-		{"redis", "redis", time.Hour, time.Minute - time.Microsecond, false},
-		{"redis", "other", time.Minute, time.Microsecond, true},
-		{"redis", "other", time.Minute - time.Microsecond, time.Hour, false},
-		{"redis", "", time.Minute, 0, true},
-		{"redis", store.LogClock, time.Minute - time.Microsecond, time.Hour, false},
-		{"", "redis", time.Minute, 0, true},
-		{store.LogClock, "redis", time.Minute - time.Microsecond, time.Hour, false},
-	} {
-		f.Admit(t, f.Intent(n, TakenAt(c.first, Epoch), minute))
-		f.Pass(c.logged)
-		in := f.Intent(n, TakenAt(c.second, Epoch.Add(c.taken)), minute)
-		if got := f.MustBegin(t, in).Admitted; got != c.want {
-			t.Errorf("%q then %q, %v later by the log, %v by the limiter: admitted %v", c.first, c.second, c.logged, c.taken, got)
-		}
-	}
-}
-
-func logClockAlone(t *testing.T, f *Fixture) {
-	first := f.Admit(t, f.Intent(1, WithRules(DefaultRules), TakenAt(store.LogClock, Epoch.Add(time.Hour))))
-	Equal(t, "clock of the row", first.Send.Clock, store.LogClock)
-	Equal(t, "taken at", first.Send.TakenAt, f.Now)
-	f.Pass(time.Minute - time.Microsecond)
-	got := f.Refuse(t, f.Intent(1, WithRules(DefaultRules)))
-	Equal(t, "clock", got.Clock, store.LogClock)
-	Equal(t, "now", got.Now, f.Now)
-	f.Pass(time.Microsecond)
-	f.Admit(t, f.Intent(1, WithRules(DefaultRules)))
-}
-
-func clocksThatGoBack(t *testing.T, f *Fixture) {
-	minute := WithRules(Rule(1, time.Minute))
-	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch), minute))
-	got := f.Refuse(t, f.Intent(1, TakenAt("redis", Epoch.Add(-30*time.Second)), minute))
-	d := quota.Evaluate(Rule(1, time.Minute), map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
-	Equal(t, "wait", d.RetryAfter(), time.Minute)
-
-	f.Admit(t, f.Intent(2, minute))
-	f.Pass(-30 * time.Second)
-	f.Refuse(t, f.Intent(2, minute))
-	f.Pass(90*time.Second - time.Microsecond)
-	f.Refuse(t, f.Intent(2, minute))
-	f.Pass(time.Microsecond)
-	f.Admit(t, f.Intent(2, minute))
-}
-
 // limiterOnceFarAhead: a limiter's clock was a year ahead for one send, then right again.
 func limiterOnceFarAhead(t *testing.T, f *Fixture) {
 	rules := WithRules([]quota.Rule{
@@ -202,14 +121,6 @@ func historyExplains(t *testing.T, f *Fixture) {
 	let := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Hour)), WithRules(Rule(3, time.Hour))))
 	Equal(t, "told to the one that is let in", let.History, got.History)
 	Equal(t, "before", let.At, got.Now)
-}
-
-func noRules(t *testing.T, f *Fixture) {
-	for range 3 {
-		f.Admit(t, f.Intent(1))
-	}
-	got := f.MustBegin(t, f.Intent(1, WithRules(Rule(3, time.Minute))))
-	Equal(t, "admitted", got.Admitted, false)
 }
 
 func repeatedBegin(t *testing.T, f *Fixture) {
