@@ -49,7 +49,6 @@ func TestInABrowser(t *testing.T) {
 		"numbers while they are typed":                      numbersWhileTheyAreTyped,
 		"a number that is being typed stays":                aNumberBeingTypedStays,
 		"the real thing":                                    theRealThing,
-		"the mailbox":                                       theMailbox,
 		"a widget goes the whole way":                       aWidgetGoesTheWholeWay,
 		"a widget sends again once":                         aWidgetSendsAgainOnce,
 		"a widget's refusal":                                aWidgetsRefusal,

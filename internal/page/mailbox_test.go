@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/delivery/mailbox"
@@ -94,27 +92,5 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	}
 	if got := ask("/mailbox/html?id=2@localhost", "localhost"); got.Code != http.StatusNotFound {
 		t.Errorf("a mail without HTML: %d", got.Code)
-	}
-}
-
-func theMailbox(t *testing.T, browser context.Context) {
-	w, mails := running(t), &box{}
-	site := httptest.NewServer(serveMailbox(w, mails))
-	t.Cleanup(site.Close) // after the tab, which asks it again and again, and would say that there is no answer
-	b := open(t, browser, w, pagetest.Look{})
-	b.tolerate = "Blocked script execution" // the frame's fence at work
-	b.do(chromedp.Navigate(site.URL + "/mailbox"))
-	b.until(`document.body.innerText.includes('No mail yet.')`)
-	mails.add(first())
-	b.until(`document.body.innerText.includes('482913')`) // without a press
-	b.until(`document.querySelector('iframe').sandbox.length === 0 && document.querySelector('iframe').contentDocument === null`)
-	b.await("the HTML beside it", func() bool {
-		return strings.Contains(w.Log.String(), `"route":"/mailbox/html","status":200`)
-	})
-	eval[bool](b, `!!(window.kept = document.querySelector('.mail'))`)
-	mails.add(mailbox.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
-	b.until(`document.querySelector('.mail h2').innerText === 'Second' && document.querySelectorAll('.mail')[1] === window.kept`)
-	if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
-		t.Error("the mailbox scrolls sideways")
 	}
 }

@@ -130,18 +130,3 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	sendAll(t, s, 2, 2)
 	expectCounts(t, server, 2, 2)
 }
-
-// TestCancelledAfterAcceptance: the 250 was read, so what the context does afterwards changes nothing.
-func TestCancelledAfterAcceptance(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	s := sender(t, server)
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := s.Send(ctx, message(1))
-	cancel()
-	expect(t, err, outcome{})
-	_, err = s.Send(t.Context(), message(2))
-	expect(t, err, outcome{})
-	if server.Connections() != 1 {
-		t.Errorf("the kept connection went with the old context")
-	}
-}

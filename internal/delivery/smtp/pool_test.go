@@ -37,15 +37,6 @@ func expectCounts(t *testing.T, server *smtptest.Server, messages, connections i
 	}
 }
 
-func TestTwoMailsShareOneConnection(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	sendAll(t, sender(t, server), 1, 2)
-	expectCounts(t, server, 2, 1)
-	if got := verbs(server); got != "EHLO MAIL RCPT DATA MAIL RCPT DATA" {
-		t.Errorf("dialogue %q", got)
-	}
-}
-
 func TestConnectionServesHundredMails(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	s := sender(t, server)

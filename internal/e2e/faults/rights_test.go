@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/app/doctor"
 	"sendcode/internal/parts"
 )
 
@@ -85,31 +84,4 @@ func TestRedisWithTLSAndAnExchangedCertificate(t *testing.T) {
 	if n := s.Burst(20, apptest.Ana); n != 0 {
 		t.Errorf("%d let in", n)
 	}
-}
-
-// A user of Redis who may read alone is found before anything is sent.
-func TestRedisUserWhoMayNotWrite(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	redisUser(s, "~*", "+@all", "-@write")
-	s.Start(1)
-	const reason = "degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."
-	if status, body := s.Ready(0); status != http.StatusOK || body != reason {
-		t.Errorf("/readyz says %d %s", status, body)
-	}
-	if up := limiterUp(s, 0); up != "0" {
-		t.Errorf("the metrics say %s", up)
-	}
-	if !apptest.Contains(s.Printed, "may not run zadd") {
-		t.Error("the log does not say so at the start")
-	}
-	var out strings.Builder
-	if err := doctor.Examine(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ redis: ") || !strings.Contains(out.String(), "may not run zadd") {
-		t.Errorf("the doctor says %v\n%s", err, out.String())
-	}
-	if n := s.Burst(5, apptest.Ana); n != 1 { // the log decides
-		t.Errorf("%d let in", n)
-	}
-	redisUser(s, "~*", "+@all")
-	s.Await("readiness", func() bool { _, body := s.Ready(0); return body == "ok" && limiterUp(s, 0) == "1" })
 }

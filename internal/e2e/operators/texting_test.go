@@ -12,7 +12,6 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/parts"
 )
 
 const (
@@ -98,28 +97,5 @@ func TestTextsThatTakeTooManySegments(t *testing.T) {
 	_, err := app.New(t.Context(), s.Config(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "sms/default/zh-Hans/text.txt takes 2 segments") {
 		t.Errorf("%v", err)
-	}
-}
-
-// A carrier that is away is named in the console, as a mail server is.
-func TestCarrierSetAsideIsNamed(t *testing.T) {
-	gone := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)) // where nothing listens, nor begins to
-	s := configured(apptest.Embedded(t), fmt.Sprintf(`
-sms:
-  countries: [DE]
-  carriers:
-    - {name: gone, type: http, method: GET, url: "%s/?to={to}&text={text}"}
-`, gone)).Start(1)
-	if aside := s.Replicas[0].SetAside(); len(aside) != 0 {
-		t.Errorf("at the start it is %+v", aside)
-	}
-	for n := range 3 {
-		if a := text(s, 0, fmt.Sprintf("+4915123456%03d", n)); a.StatusCode != http.StatusAccepted {
-			t.Fatalf("%d %s", a.StatusCode, a.Raw)
-		}
-	}
-	s.Await("the carrier to be set aside", func() bool { return len(s.Replicas[0].SetAside()) == 1 })
-	if got := s.Replicas[0].SetAside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "dial: ") || got.Since.IsZero() {
-		t.Errorf("%+v", got)
 	}
 }
