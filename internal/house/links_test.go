@@ -109,3 +109,13 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// No document keeps both sides of a merge.
+func TestDocumentsHaveNoConflictMarkers(t *testing.T) {
+	marker := regexp.MustCompile(`(?m)^(<{7}|={7}|>{7})( |$)`)
+	for _, path := range markdown(t) {
+		if found := marker.FindString(readAt(t, path)); found != "" {
+			t.Errorf("%s has the conflict marker %q", path, found)
+		}
+	}
+}

@@ -31,6 +31,7 @@ import (
 // Replica is one process of the service.
 type Replica struct {
 	*verificationtest.Process
+	Parts verificationtest.Parts // what it is made of, for Options.Break
 
 	world   *world
 	index   int
@@ -121,18 +122,21 @@ func (w *world) start(index, life int) *Replica {
 		defer mu.Unlock()
 		return time.Duration(waits.Int64N(int64(d)))
 	}
-	made := verificationtest.Parts{
+	r.Parts = verificationtest.Parts{
 		Limiter: &limiter{r, w.redis}, Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
 	}
 	hooks := webhook.New(webhook.Settings{Receivers: map[string]webhook.Receiver{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
 		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
-	made.Notify = hooks.Wake
+	r.Parts.Notify = hooks.Wake
+	if w.options.Break != nil {
+		w.options.Break(r)
+	}
 	tick := w.tick()
 	settings := verificationtest.Settings{
 		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Tick: tick + oddly(waits), Lease: 2*tick + oddly(waits),
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
-	r.Process = verificationtest.New(settings, made)
+	r.Process = verificationtest.New(settings, r.Parts)
 	e := server.New(server.Config{Logger: logger})
 	api.New(r.Process.Service, keys(), logger).Register(e)
 	r.http = e

@@ -50,6 +50,8 @@ type Violation struct {
 // Options are for tests of the simulation itself.
 type Options struct {
 	Trace bool
+	// Break changes a replica before it starts, for tests that put a mended bug back.
+	Break func(*Replica)
 }
 
 // Run runs the world of a plan to its end.

@@ -1,0 +1,108 @@
+//go:build !race
+
+package simulate_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/gates"
+	"sendcode/internal/simulate"
+	"sendcode/internal/store"
+	"sendcode/internal/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// Bugs that were found by attacks and are mended: put back, a seed finds each.
+func TestMendedBugsAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		put    func(*simulate.Replica)
+		oracle string
+	}{
+		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
+			r.Parts.Limiter, r.Parts.Log = neverIncomplete{r.Parts.Limiter}, tellsNoHistory{r.Parts.Log}
+		}, "told wait"},
+		"H1: an app's bound on failed checks refuses": {func(r *simulate.Replica) {
+			r.Parts.Limiter = appRefuses{r.Parts.Limiter}
+		}, "attackers stop no one else"},
+		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
+			r.Parts.Log = oneKind{r.Parts.Log}
+		}, "attackers stop no one else"},
+		"B1: a send that the log did not take keeps its place": {func(r *simulate.Replica) {
+			r.Parts.Log = neverSettles{r.Parts.Log}
+		}, "refunds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := simulate.Options{Break: c.put}
+			for seed := uint64(1); seed <= 1000; seed++ {
+				p := simulate.NewPlan(seed, 0)
+				for _, v := range simulate.Run(t, p, o).Violations {
+					if v.Oracle == c.oracle {
+						t.Logf("found by seed %d: %s", seed, v.Detail)
+						return
+					}
+				}
+			}
+			t.Error("no seed found it")
+		})
+	}
+}
+
+// neverIncomplete is a limiter that does not say that it may lack events.
+type neverIncomplete struct{ gates.Limiter }
+
+func (l neverIncomplete) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := l.Limiter.Take(ctx, r)
+	d.Incomplete = nil
+	return d, err
+}
+
+func (l neverIncomplete) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := l.Limiter.Peek(ctx, r)
+	d.Incomplete = nil
+	return d, err
+}
+
+// tellsNoHistory is a log that tells nothing of what it counted when it lets a send in.
+type tellsNoHistory struct{ verificationtest.Log }
+
+func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	b, err := l.Log.Begin(ctx, in)
+	if b.Admitted {
+		b.History = nil
+	}
+	return b, err
+}
+
+// appRefuses is a limiter whose refusals by an app's bound look like those of a network.
+type appRefuses struct{ gates.Limiter }
+
+func (l appRefuses) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := l.Limiter.Take(ctx, r)
+	for i := range d.Rules {
+		if !d.Admitted && d.Rules[i].Scope.Base() == quota.App {
+			d.Rules[i].Scope = quota.IP
+		}
+	}
+	return d, err
+}
+
+// oneKind is a log in which every verification is of a back end.
+type oneKind struct{ verificationtest.Log }
+
+func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	in.Verification.ByBrowser = false
+	return l.Log.Begin(ctx, in)
+}
+
+// neverSettles is a log that calls every send written.
+type neverSettles struct{ verificationtest.Log }
+
+func (l neverSettles) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, _ error) {
+	for _, id := range ids {
+		rows = append(rows, store.Send{ID: id, Status: store.Sent})
+	}
+	return rows, nil
+}
