@@ -190,15 +190,13 @@ func opened(in store.Intent, now time.Time) store.Verification {
 	return v
 }
 
-// written is the row of an admitted intent.
+// written is the row of an admitted intent: what the caller says of the send, a field that is new among it, and what Begin decides.
 func written(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
-	return store.Send{
-		ID: s.ID, VerificationID: v.ID, Number: number, App: s.App, Channel: s.Channel, Purpose: s.Purpose,
-		Recipient: s.Recipient, To: s.To, Country: s.Country, Prefix: s.Prefix, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
-		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: taken(in, now), Clock: s.Clock, LoggedAt: now,
-		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1, Observed: slices.Clone(s.Observed), Suppression: suppression,
-	}
+	s.VerificationID, s.Number, s.Suppression, s.Count = v.ID, number, suppression, 1
+	s.TakenAt, s.LoggedAt, s.Observed = taken(in, now), now, slices.Clone(s.Observed)
+	s.BlockedBy, s.RetryAfter, s.Recipients = "", 0, 0
+	return asWritten(s, in.Lease)
 }
 
 // asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: the caller that gets it speaks for

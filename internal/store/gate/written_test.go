@@ -3,6 +3,8 @@ package gate
 import (
 	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,30 @@ func TestDecideWritesTheRow(t *testing.T) {
 	d.Verification.Sealed[0], d.Verification.Nonce[0], d.Send.Observed[0] = 9, 9, "changed"
 	if in.Verification.Sealed[0] != 1 || in.Verification.Nonce[0] != 2 || in.Send.Observed[0] != "office" {
 		t.Error("the answer shares its bytes with the intent")
+	}
+}
+
+// Each text that a caller gives of a send is in its row, and is refused where a database cannot hold it.
+func TestEveryTextIsCheckedAndWritten(t *testing.T) {
+	tried := 0
+	for field := range reflect.TypeFor[store.Send]().Fields() {
+		if field.Type.Kind() != reflect.String || !strings.Contains(field.Tag.Get("column"), ",send") || slices.Contains([]string{"VerificationID", "Status"}, field.Name) {
+			continue
+		}
+		tried++
+		bad := ask(1, time.Minute)
+		reflect.ValueOf(&bad.Send).Elem().FieldByIndex(field.Index).SetString("\x00")
+		if _, err := store.Checked(bad); !errors.Is(err, store.ErrBadRequest) {
+			t.Errorf("%s with a NUL: %v", field.Name, err)
+		}
+		good := ask(1, time.Minute)
+		reflect.ValueOf(&good.Send).Elem().FieldByIndex(field.Index).SetString("text")
+		if got := reflect.ValueOf(Decide(good, now, Facts{}).Send).FieldByIndex(field.Index).String(); got != "text" {
+			t.Errorf("%s is written as %q", field.Name, got)
+		}
+	}
+	if tried < 9 {
+		t.Errorf("%d texts", tried)
 	}
 }
 
