@@ -119,7 +119,7 @@ func (s *SMS) Check(p *document.Place) {
 	slices.Sort(s.Countries)
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
-		needs, ok := c.Settings.(interface{ NeedsCallback() bool })
+		needs, ok := c.Settings.(sms.CallbackSettings)
 		if s.PublicURL == "" && ok && needs.NeedsCallback() {
 			p.Complain("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}

@@ -18,12 +18,6 @@ type Inquiry struct {
 	At      time.Time // when it was handed over
 }
 
-// Asker is a Carrier that can be asked what became of a message, where it can't tell by itself.
-type Asker interface {
-	// Ask asks once. False: nothing final is known yet. The error is always an [*Error]; asking again is harmless.
-	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
-}
-
 // Asker gives the carrier of a name, if it can be asked.
 func (c *Carriers) Asker(name string) (Asker, bool) {
 	r := c.named(name)
@@ -31,12 +25,9 @@ func (c *Carriers) Asker(name string) (Asker, bool) {
 	return asker, ok && r.Asked
 }
 
-// reporterByID is a Reporter whose reports name messages by the carrier's own ID.
-type reporterByID interface{ ReportsByID() bool }
-
 // ToldByID says whether the carrier of a name tells of messages by its own ID.
 func (c *Carriers) ToldByID(name string) bool {
-	told, ok := c.named(name).Carrier.(reporterByID)
+	told, ok := c.named(name).Carrier.(ReporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
 }
 

@@ -3,7 +3,10 @@
 //
 // It stands where SMTP stands for mail: the text is rendered and its row is in the log before Send is called; the caller
 // writes the outcome, refunds, and retries. Nothing here retries a message that a carrier may have seen, keeps a queue, or
-// logs. Each carrier is a package below this one; the contract suite of smstest runs over all of them.
+// logs.
+//
+// Each carrier is a package below this one. It fulfils Settings and Carrier and what else of carrier.go its API allows, is listed in
+// carrierTypes (internal/config/sms.go), and passes smstest.Contract.
 //
 // # What a failure means
 //

@@ -1,7 +1,6 @@
 package sms
 
 import (
-	"context"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -42,43 +41,6 @@ type Receipt struct {
 	Code string
 	// Took is the time from the call to the outcome.
 	Took time.Duration
-}
-
-// Carrier hands over one message. The error is always an [*Error].
-type Carrier interface {
-	Name() string
-	Send(ctx context.Context, m Message) (Receipt, error)
-}
-
-// Setup is what every carrier is opened with.
-type Setup struct {
-	Name   string // as configured
-	Secret string
-	// Timeout bounds one attempt; 0: 20 s.
-	Timeout time.Duration
-	// Now gives the time that requests are signed with; nil: time.Now.
-	Now func() time.Time
-}
-
-// Time is the time that requests are signed with.
-func (s Setup) Time() time.Time {
-	if s.Now == nil {
-		return time.Now()
-	}
-	return s.Now()
-}
-
-// Settings are the part of the configuration that one type of carrier has for itself: a pointer to a struct, whose fields have
-// yaml tags.
-type Settings interface {
-	// Check gives everything that is wrong, by its key.
-	Check() map[string]error
-	// NeedsSecret reports whether the carrier does nothing without its secret.
-	NeedsSecret() bool
-	// Polled reports whether the carrier is asked for receipts.
-	Polled() bool
-	// Open makes the carrier of settings that Check finds nothing in.
-	Open(s Setup) Carrier
 }
 
 // OnOff is a switch, on or off.

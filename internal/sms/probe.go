@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"sendcode/internal/delivery"
 	"slices"
 	"strings"
+
+	"sendcode/internal/delivery"
 )
 
 // Probe looks whether a carrier would do, without sending anything: its host answers, over TLS where it must, and, where it
 // has a harmless question to answer, takes our signature and knows the templates. What it says holds no secret; "" before an
 // error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
-	p, ok := c.(prober)
+	p, ok := c.(Prober)
 	if !ok {
 		return "", errProbe
 	}
@@ -28,13 +29,6 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 		return "", fmt.Errorf("%s: %w", host, err)
 	}
 	return host + " answers" + said, nil
-}
-
-// prober is a Carrier that can be looked at.
-type prober interface {
-	Address() string
-	// probe asks something harmless, and says what is known then, as ", …".
-	Probe(ctx context.Context) (string, error)
 }
 
 const (

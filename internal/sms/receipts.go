@@ -19,13 +19,6 @@ type Report struct {
 	ID        string // the carrier's for the message, where it names no send
 }
 
-// Reporter is a Carrier that tells afterwards. The address at which it does holds a token of ours, which the caller has
-// checked; send is the send that the address names, "" where it names none.
-type Reporter interface {
-	// Reports reads them, and gives what the carrier wants to hear back. Errors: ErrForged, ErrReport.
-	Reports(in Incoming, send string) (reports []Report, reply string, err error)
-}
-
 var (
 	// ErrForged: the signature is not the carrier's.
 	ErrForged = errors.New("sms: the signature of a receipt is wrong")

@@ -137,7 +137,7 @@ func (d *doctor) carriers(ctx context.Context) {
 		d.look(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
 			return sms.Probe(ctx, c.Open())
 		})
-		if s, ok := c.Settings.(interface{ NeedsSender() bool }); ok && s.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
+		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
 			d.remark("carrier "+c.Name, "has neither a service nor a sender: it can send nothing")
 		}
 	}
@@ -146,7 +146,7 @@ func (d *doctor) carriers(ctx context.Context) {
 // receipts tells the addresses that go into carriers' consoles: they hold a token.
 func (d *doctor) receipts() {
 	for _, c := range d.cfg.SMS.Carriers {
-		s, ok := c.Settings.(interface{ ReceiptsByAccount() bool })
+		s, ok := c.Settings.(sms.AccountSettings)
 		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.ReceiptAddresses(d.cfg).Of(c.Name, ""))
 		}

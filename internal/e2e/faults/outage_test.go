@@ -84,6 +84,29 @@ func TestPostgresAway(t *testing.T) {
 	s.Await("readiness", func() bool { status, _ := s.Ready(0); return status == 200 })
 }
 
+func TestMailServerAway(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	s.SMTP.Stop()
+	s.Start(1)
+	a := s.Ask(0, apptest.Ana)
+	if a.StatusCode != http.StatusAccepted {
+		t.Fatalf("%d %s", a.StatusCode, a.Raw)
+	}
+	s.Await("the first attempt to fail", func() bool {
+		return strings.Contains(s.Printed.String(), "an attempt failed")
+	})
+	s.Await("the state queued, between two attempts", func() bool {
+		return s.Do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "queued"
+	})
+	s.Await("readiness without it", func() bool { status, _ := s.Ready(0); return status == 200 })
+	s.SMTP.Restart()
+	s.AwaitMail(apptest.Ana, 1)
+	s.Await("the state sent", func() bool {
+		return s.Do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
+	})
+}
+
 // A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in both gates.
 func TestRefusedMailboxCostsNothing(t *testing.T) {
 	t.Parallel()

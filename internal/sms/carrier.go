@@ -1,0 +1,78 @@
+package sms
+
+import (
+	"context"
+	"time"
+)
+
+// A package of a carrier fulfils Settings and Carrier, and of the other interfaces of this file those that its API allows.
+
+// Setup is what every carrier is opened with.
+type Setup struct {
+	Name   string // as configured
+	Secret string
+	// Timeout bounds one attempt; 0: 20 s.
+	Timeout time.Duration
+	// Now gives the time that requests are signed with; nil: time.Now.
+	Now func() time.Time
+}
+
+// Time is the time that requests are signed with.
+func (s Setup) Time() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// Settings are the part of the configuration that one type of carrier has for itself: a pointer to a struct, whose fields have
+// yaml tags.
+type Settings interface {
+	// Check gives everything that is wrong, by its key.
+	Check() map[string]error
+	// NeedsSecret reports whether the carrier does nothing without its secret.
+	NeedsSecret() bool
+	// Polled reports whether the carrier is asked for receipts.
+	Polled() bool
+	// Open makes the carrier of settings that Check finds nothing in.
+	Open(s Setup) Carrier
+}
+
+// SenderSettings are Settings of a carrier that may need a sender of ours; `sendcode doctor` tells where there is none.
+type SenderSettings interface{ NeedsSender() bool }
+
+// CallbackSettings are Settings whose requests may hold the address for receipts: they then need sms.public_url.
+type CallbackSettings interface{ NeedsCallback() bool }
+
+// AccountSettings are Settings of a carrier in whose console the address for receipts is entered, once for the account.
+type AccountSettings interface{ ReceiptsByAccount() bool }
+
+// Carrier hands over one message. The error is always an [*Error].
+type Carrier interface {
+	Name() string
+	Send(ctx context.Context, m Message) (Receipt, error)
+}
+
+// Reporter is a Carrier that tells afterwards. The address at which it does holds a token of ours, which the caller has
+// checked; send is the send that the address names, "" where it names none.
+type Reporter interface {
+	// Reports reads them, and gives what the carrier wants to hear back. Errors: ErrForged, ErrReport.
+	Reports(in Incoming, send string) (reports []Report, reply string, err error)
+}
+
+// ReporterByID is a Reporter whose reports name messages by the carrier's own ID.
+type ReporterByID interface{ ReportsByID() bool }
+
+// Asker is a Carrier that can be asked what became of a message, where it can't tell by itself.
+type Asker interface {
+	// Ask asks once. False: nothing final is known yet. The error is always an [*Error]; asking again is harmless.
+	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
+}
+
+// Prober is a Carrier that can be looked at without sending anything.
+type Prober interface {
+	// Address is the URL of its API, whose host has to answer.
+	Address() string
+	// Probe asks something harmless, and says what is known then, as ", …".
+	Probe(ctx context.Context) (string, error)
+}
