@@ -1,12 +1,18 @@
 package clients
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/parts"
@@ -41,10 +47,10 @@ func configured(t *testing.T, url, config string) *apptest.Stack {
 	return s.Start(1)
 }
 
-// sixLimiters are the limits of all systems of docs/policies.md, and one that is over within a second.
+// sixLimiters are the limits of all systems of docs/policies.md.
 func sixLimiters(t *testing.T) string {
 	t.Helper()
-	all := "limits:\n  short: [{name: short, key: user, limit: 3, window: 1s}]\n"
+	all := "limits:\n"
 	for _, yaml := range documented(t) {
 		_, limits, _ := strings.Cut(yaml, "limits:\n")
 		for line := range strings.Lines(limits) {
@@ -61,6 +67,69 @@ func sixLimiters(t *testing.T) string {
 func askLimit(s *apptest.Stack, operation, limit, keys string) apptest.Answer {
 	s.Helper()
 	return s.Do(0, http.MethodPost, "/v1/limits/"+limit+"/"+operation, `{"keys":`+keys+`}`)
+}
+
+// 200 callers at once on one key: each limit lets in what it says, and every key in Redis ends within its window and 60 s.
+func TestLimitsAreExact(t *testing.T) {
+	t.Parallel()
+	onLimiters(t, func(t *testing.T, url string, nodes []string) {
+		s := configured(t, url, sixLimiters(t))
+		seen := map[string]bool{}
+		newKeys(t, nodes, seen)
+		for limit, test := range map[string]struct {
+			keys    string
+			let     int64
+			longest time.Duration
+		}{
+			"codes":   {`{"phone":"+4915112345678"}`, 1, 24 * time.Hour},
+			"gift":    {`{"user":"42"}`, 1, 7*24*time.Hour + 4*time.Hour}, // a zone may turn its clock back
+			"web":     {`{"resource":"/v1/x","ip":"203.0.113.9"}`, 100, time.Minute},
+			"clock":   {`{"phone":"+4915112345678"}`, 3, time.Hour},
+			"sliding": {`{"phone":"+4915112345678"}`, 3, time.Hour},
+			"month":   {`{"user":"42"}`, 3, 31 * 24 * time.Hour},
+		} {
+			var let atomic.Int64
+			var callers sync.WaitGroup
+			for range 200 {
+				callers.Go(func() {
+					switch a := askLimit(s, "take", limit, test.keys); a.StatusCode {
+					case http.StatusOK:
+						let.Add(1)
+					case http.StatusTooManyRequests:
+					default:
+						s.Errorf("%s: %d %s", limit, a.StatusCode, a.Raw)
+					}
+				})
+			}
+			callers.Wait()
+			if let.Load() != test.let {
+				s.Errorf("%s let %d in of 200, want %d", limit, let.Load(), test.let)
+			}
+			left := newKeys(t, nodes, seen)
+			if len(nodes) > 0 && (len(left) != 1 || left[0] <= 0 || left[0] > test.longest+time.Minute) {
+				s.Errorf("%s: keys end in %v", limit, left)
+			}
+		}
+	})
+}
+
+// newKeys are the times that are left of each key in Redis that was not seen before.
+func newKeys(t *testing.T, nodes []string, seen map[string]bool) (left []time.Duration) {
+	t.Helper()
+	for _, address := range nodes {
+		client := redis.NewClient(&redis.Options{Addr: address})
+		keys, err := client.Keys(context.Background(), "*").Result()
+		apptest.Must(t, err)
+		for _, key := range keys {
+			if !seen[key] {
+				ttl, err := client.PTTL(context.Background(), key).Result()
+				apptest.Must(t, err)
+				left, seen[key] = append(left, ttl), true
+			}
+		}
+		apptest.Must(t, client.Close())
+	}
+	return left
 }
 
 // Who may ask, and what a wrong request is told.
@@ -82,7 +151,7 @@ func TestLimitsRefuse(t *testing.T) {
 		"missing":      {"/v1/limits/web/take", `{"keys":{"ip":"203.0.113.9"}}`, 422, "keys.resource"},
 		"no keys":      {"/v1/limits/web/record", `{}`, 422, "keys.ip"},
 		"long":         {"/v1/limits/month/peek", fmt.Sprintf(`{"keys":{"user":%q}}`, strings.Repeat("x", 201)), 422, "keys.user"},
-		"a number":     {"/v1/limits/month/take", `{"keys":{"user":42}}`, 422, "keys"},
+		"a number":     {"/v1/limits/month/take", `{"keys":{"user":42}}`, 422, "keys.user"},
 		"unknown name": {"/v1/limits/month/take", `{"keys":{"user":"42"},"n":2}`, 400, "n"},
 	} {
 		a := s.Do(0, http.MethodPost, test.path, test.body)
