@@ -9,25 +9,25 @@ import (
 
 // Account is a person who may log in to the console.
 type Account struct {
-	Name       string
-	Role       string // reader, operator or owner
-	Password   string // argon2id, PHC string; empty: none
-	Identity   string // what the provider calls who logs in by it; empty: no one
-	MadeAt     time.Time
-	DisabledAt time.Time // zero: may log in
+	Name       string    `column:"name,add"`
+	Role       string    `column:"role,add"`     // reader, operator or owner
+	Password   string    `column:"password,add"` // argon2id, PHC string; empty: none
+	Identity   string    `column:"identity,add"` // what the provider calls who logs in by it; empty: no one
+	MadeAt     time.Time `column:"made_at,add"`
+	DisabledAt time.Time `column:"disabled_at,add"` // zero: may log in
 }
 
 // Session is a login that holds, on whatever replica.
 type Session struct {
-	ID        [32]byte // SHA-256 of what the cookie holds: who reads the table can't log in by it
-	Account   string
-	Bound     [32]byte // names the password, or the provider, of then
-	Via       string   // how they logged in; empty: by password
-	Granted   string   // what the provider said that gave a role to a person without an account
-	Passed    bool     // began with the second factor of then
-	StartedAt time.Time
-	SeenAt    time.Time
-	FactorAt  time.Time // read alone: when the account's second factor was made; zero: it has none
+	ID        [32]byte  `column:"id,add"` // SHA-256 of what the cookie holds: who reads the table can't log in by it
+	Account   string    `column:"account,add"`
+	Bound     [32]byte  `column:"bound,add"`   // names the password, or the provider, of then
+	Via       string    `column:"via,add"`     // how they logged in; empty: by password
+	Granted   string    `column:"granted,add"` // what the provider said that gave a role to a person without an account
+	Passed    bool      `column:"passed,add"`  // began with the second factor of then
+	StartedAt time.Time `column:"started_at,add"`
+	SeenAt    time.Time `column:"seen_at,add"`
+	FactorAt  time.Time `column:"factor_at"` // read alone: when the account's second factor was made; zero: it has none
 }
 
 // AccountStore has the administrators, their sessions and their second factors.

@@ -16,22 +16,22 @@ import (
 // only ever added. One whose effect is in the log is written in the same transaction as the effect; one whose effect lies
 // elsewhere is written before it, as Begun, and a second row tells how it ended.
 type AuditEntry struct {
-	ID        uuid.UUID // version 7
-	At        time.Time // on the log's clock; the log sets it
-	Who       string    // the account
-	Role      string    // that the account had
-	Network   string    // where the request came from
-	What      string    // machine word, as "quota.reset"
-	App       string
-	Channel   recipient.Channel
-	Purpose   string
-	Recipient recipient.Hash // zero: it concerned no one, or a person who was forgotten
-	To        string         // masked; Erased once the recipient was
-	Target    string         // ID of a send, or the name of an account
-	Reason    string         // why, in the administrator's words; must not name a recipient, for it stays
-	Outcome   AuditOutcome
-	Detail    string    // machine word: why it failed, what was changed
-	Ends      uuid.UUID // the act, begun before, whose outcome this is; or uuid.Nil
+	ID        uuid.UUID         `column:"id,add"`      // version 7
+	At        time.Time         `column:"at,add"`      // on the log's clock; the log sets it
+	Who       string            `column:"who,add"`     // the account
+	Role      string            `column:"role,add"`    // that the account had
+	Network   string            `column:"network,add"` // where the request came from
+	What      string            `column:"what,add"`    // machine word, as "quota.reset"
+	App       string            `column:"app,add"`
+	Channel   recipient.Channel `column:"channel,add"`
+	Purpose   string            `column:"purpose,add"`
+	Recipient recipient.Hash    `column:"recipient"`  // zero: it concerned no one, or a person who was forgotten
+	To        string            `column:"masked"`     // masked; Erased once the recipient was
+	Target    string            `column:"target,add"` // ID of a send, or the name of an account
+	Reason    string            `column:"reason,add"` // why, in the administrator's words; must not name a recipient, for it stays
+	Outcome   AuditOutcome      `column:"outcome,add"`
+	Detail    string            `column:"detail,add"`    // machine word: why it failed, what was changed
+	Ends      uuid.UUID         `column:"ends,null,add"` // the act, begun before, whose outcome this is; or uuid.Nil
 }
 
 // AuditOutcome is what came of an act.
@@ -85,16 +85,11 @@ func (a AuditEntry) Checked() (AuditEntry, error) {
 // OnSomebody says whether the act has a row in act_people.
 func (a AuditEntry) OnSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// ending is the row that tells how an act ended that was written as Begun.
-func (a AuditEntry) ending(id uuid.UUID, outcome AuditOutcome, detail string) AuditEntry {
-	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
-	return a
-}
-
 // EndOfAuditEntry makes the row that tells how a begun act ended. Error: the system has no randomness.
 func EndOfAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
-	return a.ending(id, outcome, detail), err
+	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
+	return a, err
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.

@@ -49,26 +49,26 @@ const (
 
 // AppEvent is something that an app is told of.
 type AppEvent struct {
-	ID             uuid.UUID
-	App            string
-	Type           string
-	SendID         uuid.UUID // nil UUID: it is about the verification
-	VerificationID string
-	Status         string // of the send or the verification, as it became then
-	Reason         string
-	Test           bool
-	At             time.Time // when it happened, on the log's clock
-	State          EventState
-	Attempt        int
-	DueAt          time.Time // while pending
-	EndedAt        time.Time // zero while pending
-	Answer         string    // what the last attempt came to, in a word or a status
+	ID             uuid.UUID  `column:"id"`
+	App            string     `column:"app"`
+	Type           string     `column:"type"`
+	SendID         uuid.UUID  `column:"send_id,null"` // nil UUID: it is about the verification
+	VerificationID string     `column:"verification_id"`
+	Status         string     `column:"status"` // of the send or the verification, as it became then
+	Reason         string     `column:"reason"`
+	Test           bool       `column:"test"`
+	At             time.Time  `column:"at"` // when it happened, on the log's clock
+	State          EventState `column:"state"`
+	Attempt        int        `column:"attempt"`
+	DueAt          time.Time  `column:"due_at"`   // while pending
+	EndedAt        time.Time  `column:"ended_at"` // zero while pending
+	Answer         string     `column:"answer"`   // what the last attempt came to, in a word or a status
 
 	// Of the send or the verification, as it is now; empty when that is gone.
-	Channel   recipient.Channel
-	Purpose   string
-	To        string // masked
-	Reference string
+	Channel   recipient.Channel `column:"channel"`
+	Purpose   string            `column:"purpose"`
+	To        string            `column:"masked"` // masked
+	Reference string            `column:"reference"`
 }
 
 // Share is how many events of an app a process has room for.

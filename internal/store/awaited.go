@@ -11,10 +11,10 @@ import (
 
 // PendingReceipt is a message that a carrier took, and of which nothing final is known.
 type PendingReceipt struct {
-	Carrier string    // its name in the configuration
-	ID      string    // the carrier's for it
-	Send    uuid.UUID // that it was
-	At      time.Time // when it was taken, on the log's clock
+	Carrier string    `column:"carrier"`    // its name in the configuration
+	ID      string    `column:"message_id"` // the carrier's for it
+	Send    uuid.UUID `column:"send_id"`    // that it was
+	At      time.Time `column:"at"`         // when it was taken, on the log's clock
 }
 
 // Receipts are what carriers tell of text messages, and those that are missing.

@@ -54,16 +54,6 @@ func Ended(s Send) CountedSend {
 	}
 }
 
-// YieldAll calls yield for each row until one fails.
-func YieldAll(rows []CountedSend, yield func(CountedSend) error) error {
-	for _, c := range rows {
-		if err := yield(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
 // on and for both gates. What happened stays to be read.
 

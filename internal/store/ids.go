@@ -66,7 +66,8 @@ func LowestID(at time.Time) (id uuid.UUID) {
 func Drifted(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
-		return errDrifted(id, now)
+		at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
+		return fmt.Errorf("%w: %w: that says %s, this %s", ErrUnavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -78,11 +79,6 @@ func timely(id uuid.UUID, now time.Time) uuid.UUID {
 		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7
 	}
 	return id
-}
-
-func errDrifted(id uuid.UUID, now time.Time) error {
-	at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
-	return fmt.Errorf("%w: %w: that says %s, this %s", ErrUnavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
 }
 
 // Partition is a table that holds the sends of a stretch of time.

@@ -28,12 +28,12 @@ func (k ProviderEventKind) rank() int { return slices.Index(ProviderEventKinds, 
 
 // ProviderEvent is one of them. A send has one of each kind: what is told again changes nothing.
 type ProviderEvent struct {
-	Send     uuid.UUID
-	Kind     ProviderEventKind
-	At       time.Time // as the provider tells; at most HeardAt, and HeardAt where it tells none
-	HeardAt  time.Time // on the log's clock; the log sets it
-	Provider string    // its name in the configuration
-	Detail   string    // machine word or codes
+	Send     uuid.UUID         `column:"send_id,add"`
+	Kind     ProviderEventKind `column:"kind,add"`
+	At       time.Time         `column:"at,add"`       // as the provider tells; at most HeardAt, and HeardAt where it tells none
+	HeardAt  time.Time         `column:"heard_at,add"` // on the log's clock; the log sets it
+	Provider string            `column:"provider,add"` // its name in the configuration
+	Detail   string            `column:"detail,add"`   // machine word or codes
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.

@@ -33,8 +33,8 @@ func (s Status) InFlight() bool { return s == Queued || s == Sending }
 // LogClock names the log's own clock, as the Clock of a row that no limiter took.
 const LogClock = "log"
 
-// The rows below are described by their tags, for both databases: the column of each field, and which statements write it, send (Begin)
-// or refusal (Refused). One that none writes has its default until it is changed. With null the zero value is NULL.
+// Rows are described by their tags, for both databases: the column of each field, and which statements write it: send (Begin), refusal
+// (Refused), or add, in other tables. One that none writes has its default until it is changed. With null the zero value is NULL.
 
 // Verification is one code in the making: its holder may resend it, its recipient enters it.
 type Verification struct {

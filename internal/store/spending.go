@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -73,18 +72,4 @@ func (e CarrierHoldRow) At(now time.Time) CarrierHold {
 		return CarrierHold{}
 	}
 	return CarrierHold{Left: e.Until.Sub(now), Whole: e.Until.Sub(e.Since)}
-}
-
-// ErrOverCap rolls a transaction back that would pass a cap.
-var ErrOverCap = errors.New("store: a cap would be passed")
-
-// Spending is the answer of Spend once its transaction has ended.
-func Spending(spent []Spent, refusedBy string, err error) ([]Spent, string, error) {
-	switch {
-	case refusedBy != "" && errors.Is(err, ErrOverCap):
-		return nil, refusedBy, nil
-	case err != nil:
-		return nil, "", err
-	}
-	return spent, "", nil
 }

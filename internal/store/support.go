@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,18 +92,16 @@ const MaxReferenced = 20_000
 
 // For leaves the rows that have the reference.
 func (r SupportRange) For(rows []Send) []Send {
-	var out []Send
-	for _, s := range rows {
-		if mine, ok := referenceOf(s.ID); ok && mine == r {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(rows, func(s Send) bool { return !r.of(s.ID) })
+}
+
+func (r SupportRange) of(id uuid.UUID) bool {
+	mine, ok := referenceOf(id)
+	return ok && mine == r
 }
 
 // sharesReference says whether a send has the reference that is written so.
 func sharesReference(id uuid.UUID, written string) bool {
 	want, ok := ReadReference(written)
-	mine, has := referenceOf(id)
-	return ok && has && mine == want
+	return ok && want.of(id)
 }

@@ -27,21 +27,21 @@ const (
 
 // Suppression keeps mail from one very address, whatever its purpose, from Since until it is lifted or runs out.
 type Suppression struct {
-	ID        uuid.UUID
-	App       string // empty: of every app
-	Channel   recipient.Channel
-	Address   recipient.Hash // of the very address; it decides
-	Recipient recipient.Hash // as its sends have it, where spellings of one mailbox may be one
-	To        string         // masked
-	Cause     Cause
-	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
-	Send      uuid.UUID // of which it came; Nil: by hand
-	By        string    // who added it; empty: the program
-	Since     time.Time // on the log's clock, as the others
-	Until     time.Time
-	LiftedAt  time.Time // zero: not lifted
-	LiftedBy  string
-	LiftedWhy string
+	ID        uuid.UUID         `column:"id,add"`
+	App       string            `column:"app,add"` // empty: of every app
+	Channel   recipient.Channel `column:"channel,add"`
+	Address   recipient.Hash    `column:"address,add"`   // of the very address; it decides
+	Recipient recipient.Hash    `column:"recipient,add"` // as its sends have it, where spellings of one mailbox may be one
+	To        string            `column:"masked,add"`    // masked
+	Cause     Cause             `column:"reason,add"`
+	Detail    string            `column:"detail,add"`       // SMTP reply code and enhanced status code, or an administrator's words
+	Send      uuid.UUID         `column:"send_id,null,add"` // of which it came; Nil: by hand
+	By        string            `column:"made_by,add"`      // who added it; empty: the program
+	Since     time.Time         `column:"since,add"`        // on the log's clock, as the others
+	Until     time.Time         `column:"until,add"`
+	LiftedAt  time.Time         `column:"lifted_at"` // zero: not lifted
+	LiftedBy  string            `column:"lifted_by"`
+	LiftedWhy string            `column:"lifted_why"`
 }
 
 func (c Cause) known() bool { return c == HardBounce || c == Complaint || c == OptOut || c == Manual }

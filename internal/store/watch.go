@@ -34,16 +34,18 @@ const (
 
 // PrefixPause keeps an app's text messages from the numbers that begin so, from Since until it runs out or is lifted.
 type PrefixPause struct {
-	ID              uuid.UUID
-	App             string
-	Country         string // of the numbers, ISO 3166-1 alpha-2 or "001"
-	Prefix          string // "+49151"
-	Since, Until    time.Time
-	Sends, Approved int       // that were counted
-	Usual           int       // percent that are approved elsewhere: in this country or in all, whichever is more; -1: not known
-	LiftedAt        time.Time // zero: not lifted
-	LiftedBy        string
-	LiftedWhy       string
+	ID        uuid.UUID `column:"id,add"`
+	App       string    `column:"app,add"`
+	Country   string    `column:"country,add"` // of the numbers, ISO 3166-1 alpha-2 or "001"
+	Prefix    string    `column:"prefix,add"`  // "+49151"
+	Since     time.Time `column:"since,add"`
+	Until     time.Time `column:"until,add"`
+	Sends     int       `column:"sends,add"` // that were counted
+	Approved  int       `column:"approved,add"`
+	Usual     int       `column:"usual,add"` // percent approved elsewhere, in this country or in all, whichever is more; -1: not known
+	LiftedAt  time.Time `column:"lifted_at"` // zero: not lifted
+	LiftedBy  string    `column:"lifted_by"`
+	LiftedWhy string    `column:"lifted_why"`
 }
 
 // Active says that the pause holds at now.

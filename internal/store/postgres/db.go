@@ -48,13 +48,6 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`},
 }
 
-// words are those of Postgres with the clock of the store.
-func (p *DB) words() sqldb.Dialect {
-	d := words
-	d.Now = p.now
-	return d
-}
-
 // pgConn runs statements on a connection or in a transaction.
 type pgConn struct {
 	ctx context.Context
@@ -84,13 +77,13 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	return rows.CommandTag().RowsAffected(), rows.Err()
 }
 
-// Reading implements engine.
-func (p *DB) Reading(ctx context.Context, f func(sqldb.Tx) error) error {
+// Read implements Engine.
+func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect}) })
 }
 
-// Writing implements engine. The begin and the clock are one round trip.
-func (p *DB) Writing(ctx context.Context, f func(sqldb.Tx) error) error {
+// Write implements Engine. The begin and the clock are one round trip.
+func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
 		now, err := p.begin(ctx, c)
 		if err != nil {
@@ -117,8 +110,8 @@ func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err err
 	return now, results.QueryRow().Scan(sqldb.TimeField{To: &now})
 }
 
-// Running implements engine, in one round trip.
-func (p *DB) Running(ctx context.Context, steps []*sqldb.Step) error {
+// Run implements Engine, in one round trip.
+func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")

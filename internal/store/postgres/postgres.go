@@ -70,15 +70,6 @@ var session = map[string]string{
 // stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
 
-// settings are those of the writers' sessions, where prepare is given, or of all others.
-func settings(writers bool) map[string]string {
-	all := maps.Clone(session)
-	if writers {
-		all["idle_in_transaction_session_timeout"] = betweenTrips
-	}
-	return all
-}
-
 // Open connects to the database at url, a postgres:// URL, whose schema Migrate has made. ctx bounds
 // the opening. An error names no part of the URL.
 func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
@@ -88,7 +79,8 @@ func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 // openAt lets tests replace the log's clock.
 func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error) {
 	p := &DB{now: now}
-	p.DB = sqldb.DB{Dialect: p.words(), Engine: p}
+	p.DB = sqldb.DB{Dialect: words, Engine: p}
+	p.Dialect.Now = now
 	role := accessOf(options).role
 	var err error
 	if p.pool, err = newPool(ctx, url, role, nil); err != nil {
@@ -138,7 +130,11 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	for name, value := range settings(prepare != nil) {
+	settings := maps.Clone(session)
+	if prepare != nil {
+		settings["idle_in_transaction_session_timeout"] = betweenTrips
+	}
+	for name, value := range settings {
 		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
 			config.ConnConfig.RuntimeParams[name] = value
 		}

@@ -11,36 +11,15 @@ import (
 )
 
 const (
-	accountSQL = `SELECT a.name, a.role, a.password, a.identity, a.made_at, a.disabled_at FROM accounts a`
-
-	addAccountSQL = `
-INSERT INTO accounts (name, role, password, identity, disabled_at, made_at)
-VALUES (@name, @role, @password, @identity, @disabled_at, @now) ON CONFLICT (name) DO NOTHING`
-
 	changeAccountSQL = `
 UPDATE accounts SET role = COALESCE(@role, role), password = COALESCE(@password, password), identity = COALESCE(@identity, identity),
   disabled_at = CASE WHEN @disables THEN @disabled_at ELSE disabled_at END
 WHERE name = @name RETURNING role`
 
-	sessionSQL = `
-SELECT @now, s.id, s.account, s.bound, s.via, s.granted, s.passed, s.started_at, s.seen_at, f.made_at
-FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
-
-	beginSessionSQL = `
-INSERT INTO sessions (id, account, bound, via, granted, passed, started_at, seen_at)
-VALUES (@id, @account, @bound, @via, @granted, @passed, @now, @now)`
+	heldSessionSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
 )
 
-func accountFields(a *store.Account) []any {
-	return []any{&a.Name, &a.Role, &a.Password, &a.Identity, TimeField{&a.MadeAt}, TimeField{&a.DisabledAt}}
-}
-
-func sessionFields(s *store.Session) []any {
-	return []any{
-		keyField{&s.ID}, &s.Account, keyField{&s.Bound}, &s.Via, &s.Granted, &s.Passed, TimeField{&s.StartedAt}, TimeField{&s.SeenAt},
-		TimeField{&s.FactorAt},
-	}
-}
+var accountSQL = `SELECT ` + accountTable.list() + ` FROM accounts a`
 
 // identityOr knows the violation of accounts_identity, as either database names it.
 func identityOr(err error) error {
@@ -57,9 +36,9 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		added, err := q.change(addAccountSQL, Args{
-			"name": a.Name, "role": a.Role, "password": a.Password, "identity": a.Identity, "disabled_at": orNull(store.Micro(a.DisabledAt)),
-		})
+		a.MadeAt, a.DisabledAt = q.Now, store.Micro(a.DisabledAt)
+		insert, args := accountTable.add(&a)
+		added, err := q.change(insert+` ON CONFLICT (name) DO NOTHING`, args)
 		switch {
 		case err != nil:
 			return identityOr(err)
@@ -102,12 +81,12 @@ func (db *DB) account(ctx context.Context, where, value string) (store.Account, 
 	if !store.Storable(value) {
 		return store.Account{}, store.ErrNotFound
 	}
-	return readSingle(ctx, db, accountFields, accountSQL+where, Args{"value": value})
+	return readSingle(ctx, db, accountTable.fields, accountSQL+where, Args{"value": value})
 }
 
 // Accounts implements Accounts.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
-	rows, err := ReadAll(ctx, db, accountFields, accountSQL, nil)
+	rows, err := ReadAll(ctx, db, accountTable.fields, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }
@@ -124,9 +103,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
-		if err := q.exec(beginSessionSQL, Args{
-			"id": s.ID, "account": s.Account, "bound": s.Bound, "via": s.Via, "granted": s.Granted, "passed": s.Passed, "now": q.Now,
-		}); err != nil {
+		if err := q.exec(sessionTable.add(&s)); err != nil {
 			return err
 		}
 		return q.addAct(act)
@@ -136,8 +113,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session implements Accounts.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readSingle(ctx, db, func(s *store.Session) []any { return append([]any{TimeField{&now}}, sessionFields(s)...) }, sessionSQL,
-		Args{"id": id})
+	s, err = readSingle(ctx, db, withNow(&now, sessionTable.fields), `SELECT @now, `+sessionTable.list()+heldSessionSQL, Args{"id": id})
 	return s, now, err
 }
 

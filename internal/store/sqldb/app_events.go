@@ -12,13 +12,6 @@ import (
 )
 
 const (
-	// {{of event}} completes events with what is known of their sends and verifications.
-	appEventSQL = `
-SELECT e.id, e.app, e.type, e.send_id, e.verification_id, e.status, e.reason, e.test, e.at, e.state, e.attempt,
-       e.due_at, e.ended_at, e.answer, coalesce(s.channel, v.channel, ''), coalesce(s.purpose, v.purpose, ''),
-       coalesce(s.masked, v.masked, ''), coalesce(s.reference, v.reference, '')
-FROM app_events e {{of event}}`
-
 	forgetAppEventsSQL = `
 DELETE FROM app_events WHERE id {{among}}
     SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - @keep)
@@ -34,12 +27,8 @@ INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at
 SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
 )
 
-func appEventFields(e *store.AppEvent) []any {
-	return []any{
-		&e.ID, &e.App, &e.Type, maybeIDField{&e.SendID}, &e.VerificationID, &e.Status, &e.Reason, &e.Test, TimeField{&e.At}, &e.State, &e.Attempt,
-		TimeField{&e.DueAt}, TimeField{&e.EndedAt}, &e.Answer, &e.Channel, &e.Purpose, &e.To, &e.Reference,
-	}
-}
+// appEventSQL completes events with what is known of their sends and verifications.
+var appEventSQL = `SELECT ` + appEventTable.list() + ` FROM app_events e {{of event}}`
 
 // takeEventsSQL starts the next attempt of what is due in each share.
 func takeEventsSQL(shares []store.Share, args Args) string {
@@ -86,7 +75,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return All(q, appEventFields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
+		return All(q, appEventTable.fields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
 	})
 	return events, now, err
 }
@@ -121,5 +110,5 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventFields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
+	return ReadAll(ctx, db, appEventTable.fields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
 }

@@ -9,25 +9,17 @@ import (
 	"sendcode/internal/store"
 )
 
-const (
-	awaitedColumns = `carrier, message_id, send_id, at`
-
-	awaitSQL = `
+const awaitSQL = `
 INSERT INTO awaited (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + @ask FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-	// inquireSQL doubles the pause each time, as pauseAfter does.
-	inquireSQL = `
+// inquireSQL doubles the pause each time, as pauseAfter does.
+var inquireSQL = `
 UPDATE awaited SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
 WHERE (carrier, message_id) IN (
     SELECT carrier, message_id FROM awaited WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
-RETURNING ` + awaitedColumns
-)
-
-func awaitedFields(a *store.PendingReceipt) []any {
-	return []any{&a.Carrier, &a.ID, &a.Send, TimeField{&a.At}}
-}
+RETURNING ` + awaitedTable.list()
 
 // AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
@@ -40,8 +32,8 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 
 // SendAwaiting implements Receipts.
 func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	a, err := readSingle(ctx, db, awaitedFields, `SELECT `+awaitedColumns+` FROM awaited WHERE carrier = @carrier AND message_id = @message`,
-		Args{"carrier": carrier, "message": id})
+	a, err := readSingle(ctx, db, awaitedTable.fields,
+		`SELECT `+awaitedTable.list()+` FROM awaited WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
@@ -52,7 +44,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	}
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitFor}},
-		&Step{Statement: inquireSQL, Each: Into(&list, awaitedFields), Args: Args{
+		&Step{Statement: inquireSQL, Each: Into(&list, awaitedTable.fields), Args: Args{
 			"first": store.FirstPause, "last": store.LastPause, "doublings": store.Doublings, "limit": limit,
 		}})
 	if err != nil {

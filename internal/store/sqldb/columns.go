@@ -22,11 +22,13 @@ type inserted int
 const (
 	AsSend  inserted = 1 << iota // by Begin
 	AsBlock                      // by Refused
+	asRow                        // by what adds a row of another table
 )
 
 // column is one field of a T.
 type column[T any] struct {
 	name string
+	row  func(*T) any // its value as a named parameter
 	read string       // SQL that reads it, where that is not the column alone; "-": it is not read
 	kind string       // its type as a parameter of Postgres
 	to   func(*T) any // where it is scanned to
@@ -49,8 +51,8 @@ func described[T any](name, alias string, read map[string]string, derived ...col
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		words := strings.Split(f.Tag.Get("column"), ",")
 		c := columnOf[T](f, slices.Contains(words, "null"))
-		c.name, c.read = words[0], read[words[0]]
-		for word, by := range map[string]inserted{"send": AsSend, "refusal": AsBlock} {
+		c.name, c.read, c.row = words[0], read[words[0]], rowValue[T](f, slices.Contains(words, "null"))
+		for word, by := range map[string]inserted{"send": AsSend, "refusal": AsBlock, "add": asRow} {
 			if slices.Contains(words, word) {
 				c.when |= by
 			}
@@ -68,6 +70,8 @@ func columnOf[T any](f reflect.StructField, null bool) column[T] {
 		return timeColumn(at[T, time.Time](f))
 	case reflect.TypeFor[time.Duration]():
 		return spanColumn(at[T, time.Duration](f))
+	case reflect.TypeFor[[32]byte]():
+		return column[T]{to: func(x *T) any { return keyField{at[T, [32]byte](f)(x)} }}
 	case reflect.TypeFor[recipient.Hash]():
 		return hashColumn(at[T, recipient.Hash](f))
 	case reflect.TypeFor[[]byte]():
@@ -163,6 +167,28 @@ func (t table[T]) Values(by inserted, row *T) []any {
 		args = append(args, c.one(row))
 	}
 	return args
+}
+
+// add is the INSERT of a row with named parameters, and those.
+func (t table[T]) add(row *T) (string, Args) {
+	var names []string
+	args := Args{}
+	for _, c := range t.written(asRow) {
+		names = append(names, c.name)
+		args[c.name] = c.row(row)
+	}
+	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
+}
+
+// rowValue is the value of a field; NULL for no time, and with null for the zero value.
+func rowValue[T any](f reflect.StructField, null bool) func(*T) any {
+	null = null || f.Type == reflect.TypeFor[time.Time]()
+	return func(x *T) any {
+		if v := valueOf(x, f); !null || !v.IsZero() {
+			return v.Interface()
+		}
+		return nil
+	}
 }
 
 // Each makes one parameter out of one part of every row.

@@ -96,13 +96,7 @@ func triedFields(t *gate.TriedCode) []any {
 	return []any{TimeField{&t.ExpiresAt}, TimeField{&t.ApprovedAt}, &t.Attempts, &t.Forgiven, &t.ByBrowser}
 }
 
-// tried are the verifications of a recipient that callers of one kind opened, as far as they may count at now.
-func (q Tx) tried(v store.Verification, now time.Time) ([]gate.TriedCode, error) {
-	list, err := q.AllTried(v, now)
-	return gate.OfKind(list, v.ByBrowser), err
-}
-
-// AllTried are those of both kinds.
+// AllTried are the verifications of a recipient, as far as they may count at now, whichever kind of caller opened them.
 func (q Tx) AllTried(v store.Verification, now time.Time) ([]gate.TriedCode, error) {
 	return All(q, triedFields, `
 SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven, v.by_browser FROM verifications v
@@ -112,8 +106,8 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 
 // LockedOut is what the bounds on failed checks say of the verification's recipient and the kind of caller that opened it.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
-	list, err := q.tried(v, now)
-	return gate.LockoutOf(list, now).For(v), err
+	list, err := q.AllTried(v, now)
+	return gate.LockoutOf(gate.OfKind(list, v.ByBrowser), now).For(v), err
 }
 
 // LockedOut implements Verifications.

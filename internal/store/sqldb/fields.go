@@ -11,11 +11,25 @@ import (
 	"sendcode/internal/store"
 )
 
-// The tables of sends and of verifications, by the tags of package store.
+// The tables, by the tags of package store.
 var (
 	SendTable = described("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn},
 		derivedColumn("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) }))
 	VerificationTable = described[store.Verification]("verifications", "v", nil)
+
+	suppressionTable   = described[store.Suppression]("suppressions", "suppressions", nil)
+	prefixPauseTable   = described[store.PrefixPause]("prefix_pauses", "p", nil)
+	providerEventTable = described[store.ProviderEvent]("provider_events", "e", nil)
+	accountTable       = described[store.Account]("accounts", "a", nil)
+	sessionTable       = described[store.Session]("sessions", "s", map[string]string{"factor_at": "f.made_at"})
+	awaitedTable       = described[store.PendingReceipt]("awaited", "awaited", nil)
+	actTable           = described[store.AuditEntry]("acts", "a", map[string]string{
+		"recipient": "p.recipient", "masked": "coalesce(p.masked, '')",
+	})
+	appEventTable = described[store.AppEvent]("app_events", "e", map[string]string{
+		"channel": "coalesce(s.channel, v.channel, '')", "purpose": "coalesce(s.purpose, v.purpose, '')",
+		"masked": "coalesce(s.masked, v.masked, '')", "reference": "coalesce(s.reference, v.reference, '')",
+	})
 )
 
 // What is in a small table of its own, as long as there is something.

@@ -87,7 +87,12 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 	if err != nil {
 		return err
 	}
-	return store.YieldAll(Each(rows, store.Ended), yield)
+	for _, s := range rows {
+		if err := yield(store.Ended(s)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CrowdSQL reads the newest part of the log by its time, and groups that.

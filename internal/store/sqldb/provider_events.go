@@ -9,13 +9,6 @@ import (
 )
 
 const (
-	addToldSQL = `
-INSERT INTO provider_events (send_id, kind, at, heard_at, provider, detail)
-VALUES (@id, @kind, @at, @heard_at, @provider, @detail) ON CONFLICT (send_id, kind) DO NOTHING`
-
-	toldSQL = `SELECT e.send_id, e.kind, e.at, e.heard_at, e.provider, e.detail FROM provider_events e WHERE e.send_id = @id
-  ORDER BY e.at, e.kind`
-
 	receiveSQL = `
 UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
@@ -34,9 +27,7 @@ func rankSQL(of string) string {
 	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
 
-func providerEventFields(e *store.ProviderEvent) []any {
-	return []any{&e.Send, &e.Kind, TimeField{&e.At}, TimeField{&e.HeardAt}, &e.Provider, &e.Detail}
-}
+var toldSQL = `SELECT ` + providerEventTable.list() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent implements ProviderEvents.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error) {
@@ -51,8 +42,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, ba
 			return false, err
 		}
 		e = e.IngestProviderEvent(q.Now)
-		recorded, err := q.change(addToldSQL,
-			Args{"id": e.Send, "kind": e.Kind, "at": e.At, "heard_at": e.HeardAt, "provider": e.Provider, "detail": e.Detail})
+		insert, args := providerEventTable.add(&e)
+		recorded, err := q.change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
 			return false, err
 		}

@@ -119,7 +119,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 		return story, err
 	}
 	if story.Send.Untried() {
-		pauses, err := All(q, prefixPauseFields, prefixPauseSQL+pausedThenSQL,
+		pauses, err := All(q, prefixPauseTable.fields, prefixPauseSQL+pausedThenSQL,
 			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt})
 		if err != nil {
 			return story, err
@@ -128,7 +128,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 			story.Pause = &pauses[0]
 		}
 	}
-	if story.Events, err = All(q, providerEventFields, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
+	if story.Events, err = All(q, providerEventTable.fields, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}
 	v, err := single(q, VerificationFields, verificationSQL, Args{"id": story.Send.VerificationID})

@@ -34,23 +34,25 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	if err != nil {
 		return nil, "", err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	spent, err = Writing(ctx, db, func(q Tx) (spent []store.Spent, err error) {
 		for _, c := range charges {
 			at := store.Spent{Charge: c, Period: store.Period(c.Per, q.Now)}
 			at.Used, err = single(q, Only[int64], spendSQL,
 				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, store.ErrNotFound) {
 				refusedBy = c.Account
-				return store.ErrOverCap
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			spent = append(spent, at)
 		}
-		return nil
+		return spent, nil
 	})
-	return store.Spending(spent, refusedBy, err)
+	if refusedBy != "" { // what was charged is rolled back
+		return nil, refusedBy, nil
+	}
+	return spent, "", err
 }
 
 // Unspend implements Budgets.

@@ -13,17 +13,17 @@ import (
 // dialect and its ways to run statements. Postgres and SQLite embed it.
 type DB struct {
 	Dialect Dialect
-	Engine  engine
+	Engine
 }
 
-// engine runs statements in one database. It maps errors to the store's own.
-type engine interface {
-	// Reading runs f with a connection that only reads. It may run f twice.
-	Reading(ctx context.Context, f func(q Tx) error) error
-	// Writing runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
-	Writing(ctx context.Context, f func(q Tx) error) error
-	// Running runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
-	Running(ctx context.Context, steps []*Step) error
+// Engine runs statements in one database. It maps errors to the store's own.
+type Engine interface {
+	// Read runs f with a connection that only reads. It may run f twice.
+	Read(ctx context.Context, f func(q Tx) error) error
+	// Write runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
+	Write(ctx context.Context, f func(q Tx) error) error
+	// Run runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
+	Run(ctx context.Context, steps ...*Step) error
 }
 
 // Conn runs one statement with numbered parameters. each is called for every row; nil: rows are not read.
@@ -41,27 +41,12 @@ type Tx struct {
 	Now     time.Time // on the log's clock, when the transaction began; of a read Clock tells it
 }
 
-// Read runs what only reads.
-func (db *DB) Read(ctx context.Context, f func(q Tx) error) error {
-	return db.Engine.Reading(ctx, f)
-}
-
-// Write runs f in one transaction.
-func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
-	return db.Engine.Writing(ctx, f)
-}
-
 // Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.
 type Step struct {
 	Statement string
 	Args      Args
 	Each      func(Scan) error // nil: rows are not read
 	Changed   int64            // rows that it changed or returned
-}
-
-// Run runs steps in one transaction.
-func (db *DB) Run(ctx context.Context, steps ...*Step) error {
-	return db.Engine.Running(ctx, steps)
 }
 
 // one runs a single statement and says whether it changed a row.

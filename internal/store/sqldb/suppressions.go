@@ -11,38 +11,24 @@ import (
 	"sendcode/internal/store"
 )
 
-const (
-	suppressionColumns = `id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until, lifted_at, lifted_by,
-  lifted_why`
-
-	addSuppressionSQL = `
-INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
-VALUES (@id, @app, @channel, @address, @recipient, @masked, @reason, @detail, @send, @by, @since, @until) ON CONFLICT (id) DO NOTHING`
+var (
+	suppressionSQL = `SELECT ` + suppressionTable.list() + ` FROM suppressions`
 
 	liftSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app)
-  RETURNING ` + suppressionColumns
+  RETURNING ` + suppressionTable.list()
 )
-
-func suppressionFields(s *store.Suppression) []any {
-	return []any{
-		&s.ID, &s.App, &s.Channel, hashField{&s.Address}, hashField{&s.Recipient}, &s.To, &s.Cause, &s.Detail, maybeIDField{&s.Send}, &s.By,
-		TimeField{&s.Since}, TimeField{&s.Until}, TimeField{&s.LiftedAt}, &s.LiftedBy, &s.LiftedWhy,
-	}
-}
 
 // Suppress adds a suppression unless there is one of its ID.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
-	return q.change(addSuppressionSQL, Args{
-		"id": x.ID, "app": x.App, "channel": x.Channel, "address": x.Address, "recipient": x.Recipient, "masked": x.To,
-		"reason": x.Cause, "detail": x.Detail, "send": orNull(x.Send), "by": x.By, "since": x.Since, "until": x.Until,
-	})
+	insert, args := suppressionTable.add(&x)
+	return q.change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
 // suppressions are those of the IDs, the oldest first.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return All(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
+	return All(q, suppressionTable.fields, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
 }
 
 // Suppress implements SuppressionList.
@@ -53,8 +39,10 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 		return x, false, err
 	}
 	err = db.Write(ctx, func(q Tx) error {
-		if err := q.addActIf(act); err != nil {
-			return err
+		if act != nil {
+			if err := q.addAct(*act); err != nil {
+				return err
+			}
 		}
 		x.Since, x.Until = q.Now, q.Now.Add(lasts.Truncate(time.Microsecond))
 		out = x
@@ -87,7 +75,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 			c.Add("recipient = ?", *f.Recipient)
 		}
 		c.Before("since, id", f.Before)
-		list, err = All(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions`+c.Where()+
+		list, err = All(q, suppressionTable.fields, suppressionSQL+c.Where()+
 			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), Numbered(c.Args))
 		return err
 	})
@@ -100,7 +88,7 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		return nil, err
 	}
 	lifted, err = Writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
-		list, err := All(q, suppressionFields, liftSQL,
+		list, err := All(q, suppressionTable.fields, liftSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
 		if err != nil || act == nil {
 			return list, err

@@ -9,11 +9,9 @@ import (
 	"sendcode/internal/store"
 )
 
-const (
-	prefixPauseSQL = `
-SELECT p.id, p.app, p.country, p.prefix, p.since, p.until, p.sends, p.approved, p.usual, p.lifted_at, p.lifted_by, p.lifted_why
-  FROM prefix_pauses p`
+var prefixPauseSQL = `SELECT ` + prefixPauseTable.list() + ` FROM prefix_pauses p`
 
+const (
 	// wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
 	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
@@ -38,10 +36,6 @@ FROM (SELECT s.verification_id FROM sends s
 SELECT p.app, '', p.prefix, count(*), 0 FROM prefix_pauses p
 WHERE p.app = @app AND p.prefix = @prefix AND p.since > @after AND p.lifted_at IS NULL GROUP BY p.app, p.prefix`
 
-	pauseSQL = `
-INSERT INTO prefix_pauses (id, app, country, prefix, since, until, sends, approved, usual)
-VALUES (@id, @app, @country, @prefix, @since, @until, @sends, @approved, @usual)`
-
 	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
@@ -56,13 +50,6 @@ VALUES (@id, @app, @country, @prefix, @since, @until, @sends, @approved, @usual)
 INSERT INTO turns AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
-
-func prefixPauseFields(p *store.PrefixPause) []any {
-	return []any{
-		&p.ID, &p.App, &p.Country, &p.Prefix, TimeField{&p.Since}, TimeField{&p.Until}, &p.Sends, &p.Approved, &p.Usual,
-		TimeField{&p.LiftedAt}, &p.LiftedBy, &p.LiftedWhy,
-	}
-}
 
 func conversionFields(c *store.Conversion) []any {
 	return []any{&c.App, &c.Country, &c.Prefix, &c.Sends, &c.Approved}
@@ -92,12 +79,7 @@ func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
 }
 
 // Pause implements store.PrefixRecords.
-func (b sqlBook) Pause(p store.PrefixPause) error {
-	return b.q.exec(pauseSQL, Args{
-		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": p.Since, "until": p.Until,
-		"sends": p.Sends, "approved": p.Approved, "usual": p.Usual,
-	})
-}
+func (b sqlBook) Pause(p store.PrefixPause) error { return b.q.exec(prefixPauseTable.add(&p)) }
 
 // watchLock is the key of the lock under which one replica watches.
 const watchLock = 0x7761746368
@@ -118,7 +100,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 
 // PrefixPaused implements PrefixWatcher.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
-	p, err = readSingle(ctx, db, prefixPauseFields, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
+	p, err = readSingle(ctx, db, prefixPauseTable.fields, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
 	if errors.Is(err, store.ErrNotFound) {
 		return store.PrefixPause{}, false, nil
 	}
@@ -136,7 +118,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
 		}
 		c.Before("p.since, p.id", f.Before)
-		list, err = All(q, prefixPauseFields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
+		list, err = All(q, prefixPauseTable.fields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
 			Numbered(c.Args))
 		return err
 	})
@@ -153,7 +135,7 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		if done, err = q.change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
 			return err
 		}
-		lifted, err = single(q, prefixPauseFields, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
+		lifted, err = single(q, prefixPauseTable.fields, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
 		if err != nil || !done || act == nil {
 			return err
 		}

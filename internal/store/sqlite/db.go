@@ -60,13 +60,13 @@ func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error)
 	return n, rows.Err()
 }
 
-// Reading implements engine.
-func (s *DB) Reading(ctx context.Context, f func(sqldb.Tx) error) error {
+// Read implements Engine.
+func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return store.Unavailable(sqliteCause(f(sqldb.Tx{Conn: liteConn{ctx, s.readers}, Dialect: &words, Now: store.Micro(s.now())})))
 }
 
-// Running implements engine.
-func (s *DB) Running(ctx context.Context, steps []*sqldb.Step) error {
+// Run implements Engine.
+func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	return s.Write(ctx, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.Changed, err = q.Run(x.Statement, x.Args, x.Each); err != nil {

@@ -126,9 +126,9 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Writing implements engine. It runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
+// Write implements Engine. It runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
 // begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
-func (s *DB) Writing(ctx context.Context, f func(sqldb.Tx) error) error {
+func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	fault := s.fault(ctx, Asking)
 	switch fault {
 	case Down:
