@@ -66,7 +66,7 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 // openAccounts opens the log beside a service that runs, where that is on Postgres; a SQLite file is one process's.
 func openAccounts(ctx context.Context, cfg config.Config) (store.AccountStore, func(), error) {
 	if cfg.DatabaseURL != "" {
-		log, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.As(cfg.DatabaseRole))
+		log, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 		if err != nil {
 			return nil, nil, err
 		}

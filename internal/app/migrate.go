@@ -14,11 +14,10 @@ import (
 // before the first new replica starts. The previous version runs on the new schema.
 func Migrate(ctx context.Context, cfg config.Config) error {
 	if cfg.DatabaseURL != "" {
-		as := postgres.As(cfg.DatabaseRole)
-		if err := postgres.MayMigrate(ctx, cfg.DatabaseURL, as); err != nil {
+		if err := postgres.MayMigrate(cfg.DatabaseURL, cfg.DatabaseRole); err != nil {
 			return err
 		}
-		return postgres.Migrate(ctx, cfg.DatabaseURL, as)
+		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
 	unlock, err := config.LockDataDir(cfg.DataDir)
 	if err != nil {

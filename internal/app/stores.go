@@ -39,11 +39,10 @@ func (a *App) openLog(ctx context.Context) error {
 		a.onClose(log.Close)
 		return nil
 	}
-	as := postgres.As(a.cfg.DatabaseRole)
-	if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, as); err != nil {
+	if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole); err != nil {
 		return fmt.Errorf("the database can't be migrated: %w", err)
 	}
-	log, err := postgres.Open(ctx, a.cfg.DatabaseURL, as)
+	log, err := postgres.Open(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole)
 	if err != nil {
 		return fmt.Errorf("the database can't be opened: %w", err)
 	}

@@ -47,7 +47,7 @@ func (b *rig) measureRows(ctx context.Context, p plan, r *report.Results) error 
 
 // countAhead does at once what the service would do beside the sends, a few hours a second.
 func countAhead(ctx context.Context, database string) error {
-	log, err := postgres.Open(ctx, database)
+	log, err := postgres.Open(ctx, database, "")
 	if err != nil {
 		return err
 	}

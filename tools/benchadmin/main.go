@@ -66,7 +66,7 @@ func run(ctx context.Context, sizes []string, times int, out io.Writer) (err err
 
 // countAhead does at once what the service does a few hours a second.
 func countAhead(ctx context.Context, database string) error {
-	log, err := postgres.Open(ctx, database)
+	log, err := postgres.Open(ctx, database, "")
 	if err != nil {
 		return err
 	}

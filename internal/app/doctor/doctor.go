@@ -83,7 +83,7 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 	if d.cfg.DatabaseURL == "" {
 		return "SQLite in " + d.cfg.DataDir, nil
 	}
-	log, err := postgres.Open(ctx, d.cfg.DatabaseURL, postgres.As(d.cfg.DatabaseRole))
+	log, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
 	if err != nil {
 		return "", err
 	}

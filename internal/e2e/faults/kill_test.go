@@ -44,7 +44,7 @@ func newFleet(s *apptest.Stack, n int) *fleet {
 	for range n {
 		f.at = append(f.at, s.Spawn(f.binary))
 	}
-	log, err := postgres.Open(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	log, err := postgres.Open(s.Context(), s.Env["SENDCODE_DATABASE_URL"], "")
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -3,7 +3,9 @@ package aliyun
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"sendcode/internal/sms"
@@ -40,4 +42,53 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 		}
 	}
 	return sms.Report{}, false, nil
+}
+
+// Reports implements Reporter (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a list to
+// one address; out_id names the send, as in SendSms.
+func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
+	var all []struct {
+		OutID   string `json:"out_id"`
+		Success *bool  `json:"success"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", sms.ErrReport
+	}
+	var reports []sms.Report
+	for _, r := range all {
+		if r.Success != nil && r.OutID != "" {
+			reports = append(reports, sms.Report{Send: r.OutID, Delivered: *r.Success})
+		}
+	}
+	return reports, `{"code":0,"msg":"OK"}`, nil
+}
+
+func (c *carrier) Address() string { return c.Endpoint }
+
+// Probe asks for each template (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
+// approved.
+func (c *carrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.All()
+	for _, id := range ids {
+		a, fail := c.Do(ctx, c.request("GetSmsTemplate", map[string]string{"TemplateCode": id}))
+		if fail != nil {
+			return "", fail
+		}
+		var said struct {
+			Code           string
+			TemplateStatus json.RawMessage // a number or a text with it
+		}
+		switch err := json.Unmarshal(a.Body, &said); {
+		case err != nil || said.Code == "":
+			return "", sms.ErrUndocumented
+		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
+			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
+			return "", sms.ErrLogin
+		case said.Code != "OK":
+			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, sms.SafeCode(said.Code))
+		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
+			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
+		}
+	}
+	return sms.KnownTemplates(ids), nil
 }

@@ -79,3 +79,9 @@ func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	report, known := sms.FinalReport(q.Send, word, g.Poll.Delivered, g.Poll.Undelivered)
 	return report, known, nil
 }
+
+func (g *carrier) Address() string { return placeholder.ReplaceAllString(g.URL, "x") }
+
+func (g *carrier) Probe(context.Context) (string, error) {
+	return "; nothing harmless can be asked of it", nil
+}

@@ -3,6 +3,8 @@ package gate
 import (
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -16,4 +18,38 @@ func Before(rows []CountedSend, within time.Duration, clock string, at, now time
 		events[i].At = events[i].At.Add(shift)
 	}
 	return events
+}
+
+// Rejection is a send that was rejected. At is by the log's clock.
+type Rejection struct {
+	ID uuid.UUID
+	At time.Time
+}
+
+// rejected are the rejections that the intent's rule counts at now, oldest first, each its age before the instant of the
+// intent. One after now counts, as after every step back of the clock.
+func rejected(in store.Intent, now time.Time, rows []Rejection) []quota.Event {
+	at := instant(in, now)
+	var events []quota.Event
+	for _, r := range rows {
+		if age := now.Sub(r.At); age < in.Rejections.Window {
+			events = append(events, quota.Event{ID: string(r.ID[:]), At: at.Add(-age)})
+		}
+	}
+	return ordered(events)
+}
+
+// bears says whether the rule on rejections has a place left.
+func bears(in store.Intent, events []quota.Event) bool {
+	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
+}
+
+// Since are the rejections less than within ago as events.
+func Since(rows []Rejection, now time.Time, within time.Duration) (events []quota.Event) {
+	for _, r := range rows {
+		if now.Sub(r.At) < within.Truncate(time.Microsecond) {
+			events = append(events, quota.Event{ID: string(r.ID[:]), At: r.At})
+		}
+	}
+	return ordered(events)
 }

@@ -100,7 +100,7 @@ FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'sends'::regclass
 			storetest.OK(t, err)
 			_, err = admin.Exec(t.Context(), prepare)
 			storetest.OK(t, err)
-			log, err := Open(t.Context(), address)
+			log, err := Open(t.Context(), address, "")
 			storetest.OK(t, err)
 			f := storetest.NewFixture(log)
 			finish := func(in store.Intent, status store.Status) {

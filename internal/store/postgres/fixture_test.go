@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // The whole contract is kept by the role that has the fewest rights.
 func TestPostgres(t *testing.T) {
 	makeAppRole(t)
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture { return newPostgresFixture(t, As(appRole)) })
+	storetest.Run(t, func(t *testing.T) *storetest.Fixture { return newPostgresFixture(t, appRole) })
 }
 
 func TestPostgresGateOnManySteps(t *testing.T) {
@@ -44,31 +45,31 @@ func makeAppRole(t *testing.T) {
 const testClockSQL = "(SELECT at FROM test_clock)"
 
 // newPostgresFixture makes a database with two replicas on it.
-func newPostgresFixture(t *testing.T, options ...Option) *storetest.Fixture {
+func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 	t.Helper()
-	return postgresFixture(t, newTestSchema(t, options...), options...)
+	return postgresFixture(t, newTestSchema(t, role...), role...)
 }
 
 // newTestSchema makes a database whose log has the clock and the partitions of tests.
-func newTestSchema(t *testing.T, options ...Option) string {
+func newTestSchema(t *testing.T, role ...string) string {
 	t.Helper()
-	return shared.Copy(t, "test schema of "+accessOf(options).role, func(url string) { fillTestSchema(t, url, options...) })
+	return shared.Copy(t, "test schema of "+strings.Join(role, ""), func(url string) { fillTestSchema(t, url, role...) })
 }
 
-func fillTestSchema(t *testing.T, url string, options ...Option) {
+func fillTestSchema(t *testing.T, url string, role ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	storetest.OK(t, err)
 	defer func() { storetest.OK(t, conn.Close(context.Background())) }()
 	_, err = conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch)
 	storetest.OK(t, err)
-	storetest.OK(t, Migrate(t.Context(), url, options...))
+	storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
 	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
 }
 
 // postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its
 // lock as long as a busy machine takes, not for the second that is the service's.
-func postgresFixture(t *testing.T, url string, options ...Option) *storetest.Fixture {
+func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixture {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	storetest.OK(t, err)
@@ -78,8 +79,8 @@ func postgresFixture(t *testing.T, url string, options ...Option) *storetest.Fix
 		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
 		storetest.OK(t, err)
 	}
-	return storetest.NewFixture(openTest(t, url, testClockSQL, options...)).Beside(openTest(t, url, testClockSQL,
-		options...)).Clocked(storetest.Epoch, step)
+	return storetest.NewFixture(openTest(t, url, testClockSQL, role...)).Beside(openTest(t, url, testClockSQL,
+		role...)).Clocked(storetest.Epoch, step)
 }
 
 // divide makes other partitions than those of the present, from the beginning of time to its end.
@@ -129,20 +130,20 @@ func called(t *testing.T, in store.Intent) *call {
 // newDatabase makes a migrated database on the shared server.
 func newDatabase(t testing.TB) string {
 	t.Helper()
-	return shared.Copy(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url)) })
+	return shared.Copy(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url, "")) })
 }
 
 // newDatabaseOn makes a migrated database on another server.
 func newDatabaseOn(t testing.TB, server *parts.PostgresServer) string {
 	t.Helper()
 	url := server.NewDatabase(t)
-	storetest.OK(t, Migrate(t.Context(), url))
+	storetest.OK(t, Migrate(t.Context(), url, ""))
 	return url
 }
 
-func openTest(t testing.TB, url, now string, options ...Option) *DB {
+func openTest(t testing.TB, url, now string, role ...string) *DB {
 	t.Helper()
-	log, err := openAt(t.Context(), url, now, options...)
+	log, err := openAt(t.Context(), url, now, strings.Join(role, ""))
 	storetest.OK(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	return log

@@ -21,7 +21,7 @@ func newDatabaseIn(t *testing.T, server *parts.PostgresServer, admin *pgx.Conn, 
 	storetest.OK(t, err)
 	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+u.Path[1:]+` SET default_tablespace = `+space)
 	storetest.OK(t, err)
-	storetest.OK(t, Migrate(t.Context(), address))
+	storetest.OK(t, Migrate(t.Context(), address, ""))
 	return address
 }
 

@@ -25,8 +25,10 @@ const (
 
 // Migrate brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
 // others wait. ctx bounds the wait. It is forward only; a schema newer than this program stays as it is, since
-// migrations only add. An error names no part of the URL. With As, the role gets its rights to the schema.
-func Migrate(ctx context.Context, url string, options ...Option) (err error) {
+// migrations only add. An error names no part of the URL. The role that the service works as, if it is another than the URL's, is made
+// where it may be and gets its rights to the schema. Where the URL logs in as that very role, the schema is left alone: the owner has
+// migrated it before.
+func Migrate(ctx context.Context, url, role string) (err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return errors.New("store: the database URL can't be read") // the cause may show a password
@@ -40,7 +42,6 @@ func Migrate(ctx context.Context, url string, options ...Option) (err error) {
 	apply := setAfterwards(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
-	role := accessOf(options).role
 	if is, err := isRole(ctx, db, role); is || err != nil {
 		return sqldb.Migrating(err)
 	}

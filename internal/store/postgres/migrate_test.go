@@ -20,17 +20,17 @@ import (
 
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
-	_, err := Open(t.Context(), url)
+	_, err := Open(t.Context(), url, "")
 	if err == nil || !strings.Contains(err.Error(), "schema version 0 and this program needs 1: run sendcode migrate") {
 		t.Fatalf("opened without a schema: %v", err)
 	}
 	storetest.Together(3, func(int) {
-		if err := Migrate(t.Context(), url); err != nil {
+		if err := Migrate(t.Context(), url, ""); err != nil {
 			t.Error(err)
 		}
 	})
-	storetest.OK(t, Migrate(t.Context(), url)) // again: nothing to do
-	log, err := Open(t.Context(), url)
+	storetest.OK(t, Migrate(t.Context(), url, "")) // again: nothing to do
+	log, err := Open(t.Context(), url, "")
 	storetest.OK(t, err)
 	defer log.Close()
 	f := storetest.NewFixture(log)
@@ -42,7 +42,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	// A newer schema, after an update of another replica: migrations only add, so this program works on.
 	_, err = log.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`)
 	storetest.OK(t, err)
-	newer, err := Open(t.Context(), url)
+	newer, err := Open(t.Context(), url, "")
 	storetest.OK(t, err)
 	storetest.OK(t, newer.Close())
 }
@@ -51,7 +51,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 // them, and they for it (OPS-1).
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
-	storetest.OK(t, Migrate(t.Context(), url))
+	storetest.OK(t, Migrate(t.Context(), url, ""))
 	config, err := pgx.ParseConfig(url)
 	storetest.OK(t, err)
 	config.RuntimeParams["statement_timeout"] = "20s"
@@ -68,7 +68,7 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	}
 	done := make(chan error)
 	for range waiters {
-		go func() { done <- Migrate(t.Context(), url) }()
+		go func() { done <- Migrate(t.Context(), url, "") }()
 	}
 	eventually(t, func() bool { return asked() == waiters })
 	_, err = db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`)
@@ -94,7 +94,7 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	storetest.OK(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	result := make(chan error)
-	go func() { result <- Migrate(ctx, url) }()
+	go func() { result <- Migrate(ctx, url, "") }()
 	eventually(t, func() bool {
 		var n int
 		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate'`).Scan(&n))
@@ -103,7 +103,7 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	cancel(errors.New("enough"))
 	storetest.Is(t, <-result, context.Canceled)
 	storetest.OK(t, unlock())
-	storetest.OK(t, Migrate(t.Context(), url))
+	storetest.OK(t, Migrate(t.Context(), url, ""))
 }
 
 // A table that is locked: the migration lets go after its lock_timeout, so that those behind it get their turn, and
@@ -149,8 +149,8 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 		"postgres://me:hunter2@127.0.0.1:" + strconv.Itoa(port) + "/db?connect_timeout=1", "hunter2://me",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		_, opened := Open(ctx, url)
-		for _, err := range []error{opened, Migrate(ctx, url)} {
+		_, opened := Open(ctx, url, "")
+		for _, err := range []error{opened, Migrate(ctx, url, "")} {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%v", err)
 			}

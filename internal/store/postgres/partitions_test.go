@@ -22,12 +22,12 @@ func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	server := shared.Server(t)
 	makeAppRole(t)
 	address := server.NewDatabase(t)
-	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
+	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	owner, err := pgx.Connect(t.Context(), address)
 	storetest.OK(t, err)
 	t.Cleanup(func() { _ = owner.Close(context.Background()) })
-	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
-	return storetest.NewFixture(log).Beside(openTest(t, as(t, address, appRole), serverClock, As(appRole))), log, owner
+	log := openTest(t, as(t, address, appRole), serverClock, appRole)
+	return storetest.NewFixture(log).Beside(openTest(t, as(t, address, appRole), serverClock, appRole)), log, owner
 }
 
 func exec(t *testing.T, conn *pgx.Conn, statements ...string) {

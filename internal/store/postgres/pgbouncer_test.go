@@ -29,8 +29,8 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 	bouncer := parts.PgBouncer(t, server)
 	direct := server.NewDatabase(t)
 	through := bouncer.Through(direct) + "&statement_timeout=7s"
-	storetest.OK(t, Migrate(t.Context(), through, As(appRole)))
-	p, err := Open(t.Context(), through, As(appRole))
+	storetest.OK(t, Migrate(t.Context(), through, appRole))
+	p, err := Open(t.Context(), through, appRole)
 	storetest.OK(t, err)
 	t.Cleanup(func() { storetest.OK(t, p.Close()) })
 	for setting, want := range map[string]string{
@@ -61,8 +61,8 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := parts.PgBouncer(t, server, settings...).Through(direct)
-			_, opened := Open(t.Context(), url)
-			for _, err := range []error{opened, Migrate(t.Context(), url)} {
+			_, opened := Open(t.Context(), url, "")
+			for _, err := range []error{opened, Migrate(t.Context(), url, "")} {
 				if err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
 					t.Errorf("%v", err)
 				}
@@ -80,7 +80,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 func TestAPoolerWithOneConnectionIsRefused(t *testing.T) {
 	server := shared.Server(t)
 	url := parts.PgBouncer(t, server, "default_pool_size = 1").Through(server.NewDatabase(t))
-	if err := Migrate(t.Context(), url); err == nil || !strings.Contains(err.Error(), "default_pool_size") {
+	if err := Migrate(t.Context(), url, ""); err == nil || !strings.Contains(err.Error(), "default_pool_size") {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,7 +22,7 @@ func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	defer admin.Close(context.Background())
 	for round, prepare := range []string{`SELECT`, `ANALYZE`, `SELECT`, `ANALYZE`} {
 		exec(t, admin, prepare)
-		log, err := Open(t.Context(), address)
+		log, err := Open(t.Context(), address, "")
 		storetest.OK(t, err)
 		f := storetest.NewFixture(log).Numbered(uint64(round) << 16)
 		in := f.Intent(round+1, storetest.WithRules(storetest.Rule(1000, time.Hour)))
@@ -33,7 +33,7 @@ func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock)
 SELECT `+randomID+`, 'sent', logged_at, verification_id, number, app, channel, purpose, decode(md5(n::text), 'hex'), masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock
 FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 5000) n`)
-		later, err := Open(t.Context(), address)
+		later, err := Open(t.Context(), address, "")
 		storetest.OK(t, err)
 		for name, log := range map[string]*DB{"before": log, "after": later} {
 			before := entriesRead(t, admin, log)

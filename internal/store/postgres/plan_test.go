@@ -36,7 +36,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 	} {
 		_, err := admin.Exec(t.Context(), prepare)
 		storetest.OK(t, err)
-		log, err := Open(t.Context(), address)
+		log, err := Open(t.Context(), address, "")
 		storetest.OK(t, err)
 		useAll(t, storetest.NewFixture(log).Beside(log).Numbered(uint64(round)<<16))
 		storetest.OK(t, log.Close()) // its server processes end and report what they did

@@ -71,17 +71,16 @@ var session = map[string]string{
 const betweenTrips = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, whose schema Migrate has made. ctx bounds
-// the opening. An error names no part of the URL.
-func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
-	return openAt(ctx, url, serverClock, options...)
+// the opening. The service works as the role; "" is the one that the URL names. An error names no part of the URL.
+func Open(ctx context.Context, url, role string) (*DB, error) {
+	return openAt(ctx, url, serverClock, role)
 }
 
 // openAt lets tests replace the log's clock.
-func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error) {
+func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p := &DB{now: now}
 	p.DB = sqldb.DB{Dialect: words, Engine: p}
 	p.Dialect.Now = now
-	role := accessOf(options).role
 	var err error
 	if p.pool, err = newPool(ctx, url, role, nil); err != nil {
 		return nil, err

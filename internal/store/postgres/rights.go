@@ -18,24 +18,6 @@ import (
 // where it is told of one: that role gets its rights here, after each migration, and of the acts the right to read and to
 // add alone (AUDIT-1).
 
-// Option changes how a Postgres is opened or migrated.
-type Option func(*access)
-
-type access struct{ role string }
-
-// As has the service work as this role; "" is the one that the URL names. Migrate makes the role, where it may, and
-// gives it its rights. Where the URL logs in as that very role, Migrate leaves the schema alone: the owner has
-// migrated it before.
-func As(role string) Option { return func(a *access) { a.role = role } }
-
-func accessOf(options []Option) access {
-	var a access
-	for _, o := range options {
-		o(&a)
-	}
-	return a
-}
-
 // rights are what the role may do with a table; all that are not named here it may do all four with.
 var rights = map[string]string{
 	"acts":            "SELECT, INSERT",
@@ -161,12 +143,12 @@ var errIsRole = errors.New("store: the URL logs in as the role that the service 
 	"tables' owner")
 
 // MayMigrate says why the URL's user must not migrate for a service that works as role; nil: it may.
-func MayMigrate(ctx context.Context, url string, options ...Option) (err error) {
+func MayMigrate(url, role string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return errors.New("store: the database URL can't be read") // the cause may show a password
 	}
-	if role := accessOf(options).role; role != "" && config.User == role {
+	if role != "" && config.User == role {
 		return errIsRole
 	}
 	return nil

@@ -38,15 +38,15 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	server := shared.Server(t)
 	makeAppRole(t)
 	address := server.NewDatabase(t)
-	_, err := Open(t.Context(), as(t, address, appRole), As(appRole))
+	_, err := Open(t.Context(), as(t, address, appRole), appRole)
 	if err == nil {
 		t.Fatal("opened before its owner migrated it")
 	}
-	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
-	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))                 // again: rights are given anew
-	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), As(appRole))) // the role itself leaves the schema alone
+	storetest.OK(t, Migrate(t.Context(), address, appRole))
+	storetest.OK(t, Migrate(t.Context(), address, appRole))                 // again: rights are given anew
+	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), appRole)) // the role itself leaves the schema alone
 	for name, open := range map[string]string{"its own login": as(t, address, appRole), "the owner's login": address} {
-		log, err := Open(t.Context(), open, As(appRole))
+		log, err := Open(t.Context(), open, appRole)
 		storetest.OK(t, err)
 		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 		f.Serial = uint64(len(name)) * 100
@@ -89,8 +89,8 @@ func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
 	server := shared.Server(t)
 	makeAppRole(t)
 	address := server.NewDatabase(t)
-	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
-	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
+	storetest.OK(t, Migrate(t.Context(), address, appRole))
+	log := openTest(t, as(t, address, appRole), serverClock, appRole)
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
@@ -128,14 +128,14 @@ func as(t *testing.T, address, user string) string {
 // A role that does not exist, and the owner may not make: said in plain words, and the migration itself stands.
 func TestMigrateWithoutTheRole(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
-	err := Migrate(t.Context(), address, As("missing_role"))
+	err := Migrate(t.Context(), address, "missing_role")
 	if err == nil || !strings.Contains(err.Error(), "there is no role missing_role") {
 		t.Fatalf("%v", err)
 	}
 	log := openTest(t, address, serverClock)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
-	_, err = Open(t.Context(), address, As("missing_role"))
+	_, err = Open(t.Context(), address, "missing_role")
 	storetest.Is(t, err, store.ErrUnavailable)
 }
 
@@ -154,8 +154,8 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	storetest.OK(t, err)
 	u.Path = "/" + maker
 	role := maker + "_app"
-	storetest.OK(t, Migrate(t.Context(), u.String(), As(role)))
-	log := openTest(t, u.String(), serverClock, As(role))
+	storetest.OK(t, Migrate(t.Context(), u.String(), role))
+	log := openTest(t, u.String(), serverClock, role)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
