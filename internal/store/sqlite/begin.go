@@ -14,12 +14,19 @@ import (
 )
 
 // Begin implements Outbox.
-func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+func (s *DB) Begin(ctx context.Context, intent store.Intent) (begun store.Begun, err error) {
 	in, err := store.Checked(intent)
 	if err != nil {
 		return store.Begun{}, err
 	}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
+	err = s.Write(ctx, func(q sqldb.Tx) error {
+		begun, err = begin(q, in)
+		return err
+	})
+	if err != nil {
+		return store.Begun{}, err
+	}
+	return begun, nil
 }
 
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {

@@ -52,8 +52,8 @@ func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error)
 		return 0, err
 	}
 	defer rows.Close()
-	for scan := rows.Scan; rows.Next(); n++ {
-		if err := each(scan); err != nil {
+	for ; rows.Next(); n++ {
+		if err := each(rows.Scan); err != nil {
 			return 0, err
 		}
 	}
@@ -85,8 +85,20 @@ func change(q sqldb.Tx, statement string, args ...any) (bool, error) {
 
 // rows reads all rows of a statement with numbered parameters.
 func rows[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
-	_, err = q.Conn.Run(statement, args, sqldb.Into(&list, fields))
-	return list, err
+	c := q.Conn.(liteConn)
+	found, err := c.q.QueryContext(c.ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	for found.Next() {
+		var x T
+		if err := found.Scan(fields(&x)...); err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, found.Err()
 }
 
 // first reads the first of them, or ErrNotFound.

@@ -27,18 +27,19 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 }
 
 // Finish implements Outbox.
-func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (held bool, err error) {
 	o, err := outcome.Checked()
 	if err != nil {
 		return false, err
 	}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		held, err := change(q, `DELETE FROM flights WHERE id = $1 AND attempt = $2`, o.ID, o.Attempt)
+	err = s.Write(ctx, func(q sqldb.Tx) error {
+		held, err = change(q, `DELETE FROM flights WHERE id = $1 AND attempt = $2`, o.ID, o.Attempt)
 		if err != nil || !held {
-			return false, err
+			return err
 		}
-		return true, finish(q, o)
+		return finish(q, o)
 	})
+	return held && err == nil, err
 }
 
 // finish ends a send that the outcome's attempt held.
