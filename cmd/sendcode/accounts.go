@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sendcode/internal/app"
+	"sendcode/internal/config"
 )
 
 // accounts is for an administrator with a shell who cannot log in to the console, or has no account yet.
@@ -17,10 +18,6 @@ type accounts struct {
 }
 
 // Run prints the password of a new account once.
-func (a accounts) Run(ctx context.Context, p program) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (a accounts) Run(ctx context.Context, p program, cfg config.Config) error {
 	return p.accounts(ctx, cfg, app.AccountChange{Name: a.Name, Role: a.Role, Do: a.Do, Reason: a.Reason, Identity: a.Identity}, p.out)
 }

@@ -16,16 +16,16 @@ import (
 
 type serve struct{}
 
-func (serve) Run(ctx context.Context, p program) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (serve) Run(ctx context.Context, p program, cfg config.Config) error {
 	again, stop := p.reload()
 	defer stop()
-	err = p.serve(ctx, cfg, again, p.logger(cfg.LogLevel), p.out)
+	return unlessAsked(ctx, p.serve(ctx, cfg, again, p.logger(cfg.LogLevel), p.out))
+}
+
+// unlessAsked is the error of a service that ended, but for one that was asked to stop.
+func unlessAsked(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // it was asked to stop
+		return nil
 	}
 	return err
 }
@@ -48,20 +48,12 @@ type showcase struct {
 }
 
 func (d showcase) Run(ctx context.Context, p program) error {
-	err := p.demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // it was asked to stop
-	}
-	return err
+	return unlessAsked(ctx, p.demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
 }
 
 type migrate struct{}
 
-func (migrate) Run(ctx context.Context, p program) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (migrate) Run(ctx context.Context, p program, cfg config.Config) error {
 	return p.migrate(ctx, cfg)
 }
 
@@ -85,15 +77,12 @@ func (s show) Run(p program) error {
 
 type doctor struct{}
 
-func (doctor) Run(ctx context.Context, p program) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (doctor) Run(ctx context.Context, p program, cfg config.Config) error {
 	p.warn(cfg)
 	return p.doctor(ctx, cfg, p.out)
 }
 
+// load has kong give the configuration to the commands that take one.
 func (p program) load() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
 
 func (p program) warn(cfg config.Config) {
@@ -101,8 +90,6 @@ func (p program) warn(cfg config.Config) {
 		_, _ = fmt.Fprintln(p.err, "warning:", w)
 	}
 }
-
-func (p program) complain(err error) { _, _ = fmt.Fprintln(p.err, "sendcode:", err) }
 
 // logger writes lines for people at a terminal and JSON elsewhere, with times in UTC (OPS-8).
 func (p program) logger(level slog.Level) *slog.Logger {

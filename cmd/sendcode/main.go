@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -63,12 +64,12 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
 			"docs/configuration.md."),
 		kong.Writers(p.out, p.err), kong.Exit(exit),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p), kong.BindToProvider(p.load),
 	)
 	line, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
 	if err := line.Run(); err != nil {
-		p.complain(err)
+		_, _ = fmt.Fprintln(p.err, "sendcode:", err)
 		return 1
 	}
 	return 0

@@ -182,7 +182,7 @@ func (a *App) say(cfg config.Config) {
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
 			App: app.Name, Title: cmp.Or(called[app.Name], app.Name), Brand: brandOf(app), ReturnURLs: app.ReturnURLs,
-			Sender: senderAddress(cmp.Or(app.MailFrom, cfg.MailFrom)),
+			Sender: sender(cmp.Or(app.MailFrom, cfg.MailFrom)).Address,
 		}
 		one.Subject = subject(a.mails, p, one.App, one.Title)
 		switch {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"crypto/rand"
 	"fmt"
 	"net/mail"
 	"slices"
@@ -34,13 +33,9 @@ func limitSet(cfg config.Config) limits.Set {
 func purposes(cfg config.Config) map[string]policy.Purpose {
 	out := map[string]policy.Purpose{}
 	for name, p := range cfg.Purposes {
-		notify := message.Private
-		if p.Notify == config.Glance {
-			notify = message.Glance
-		}
 		out[name] = policy.Purpose{
 			Name: name, Policy: cfg.Policies[p.Policy], Shares: cfg.PurposesOf(p.Policy),
-			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: notify,
+			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: message.Notify(p.Notify),
 		}
 	}
 	return out
@@ -124,7 +119,7 @@ func titles(cfg config.Config) map[string]string {
 	for _, a := range cfg.Apps {
 		out[a.Name] = a.Title
 		if a.Title == "" && a.Name == config.DefaultApp {
-			out[a.Name] = senderName(cmp.Or(a.MailFrom, cfg.MailFrom))
+			out[a.Name] = sender(cmp.Or(a.MailFrom, cfg.MailFrom)).Name
 		}
 	}
 	return out
@@ -133,29 +128,20 @@ func titles(cfg config.Config) map[string]string {
 // checkTitles finds at start what would fail every send: a name that a mail program would make a link of.
 func checkTitles(cfg config.Config) error {
 	for name, title := range titles(cfg) {
-		if title == "" {
-			title = name
-		}
-		if err := message.CheckName(title); err != nil {
+		if err := message.CheckName(cmp.Or(title, name)); err != nil {
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func senderName(from string) string {
-	if a, err := mail.ParseAddress(from); err == nil {
-		return a.Name
+// sender is whom mails come from.
+func sender(from string) mail.Address {
+	a, err := mail.ParseAddress(from)
+	if err != nil {
+		return mail.Address{Address: from}
 	}
-	return ""
-}
-
-// senderAddress is the bare address that mails come from, for people who look for it.
-func senderAddress(from string) string {
-	if a, err := mail.ParseAddress(from); err == nil {
-		return a.Address
-	}
-	return from
+	return *a
 }
 
 func apiKeys(cfg config.Config) api.Keys {
@@ -178,6 +164,3 @@ func apiKeys(cfg config.Config) api.Keys {
 	}
 	return keys
 }
-
-// newInstance names this process among others that share a database.
-func newInstance() string { return rand.Text()[:12] }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,7 +54,11 @@ func (a *App) openLog(ctx context.Context) error {
 
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
-		a.clock = a.localClock()
+		// Beside a Postgres the clock is this process's alone, so rows of other processes are compared on the database's clock; beside
+		// SQLite it is the log's own.
+		if a.clock = processClock; a.cfg.DatabaseURL != "" {
+			a.clock += "-" + rand.Text()[:12]
+		}
 		a.limiter = quota.NewMemory(a.now, a.clock)
 		return nil
 	}
@@ -78,15 +83,6 @@ type redisLogger struct{ *slog.Logger }
 // Printf implements go-redis's logging interface.
 func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 	l.Debug("redis client", "says", fmt.Sprintf(format, args...))
-}
-
-// localClock names this process's clock. Beside a Postgres it is this process's alone, so rows of other processes are
-// compared on the database's clock; beside SQLite it is the log's own.
-func (a *App) localClock() string {
-	if a.cfg.DatabaseURL == "" {
-		return processClock
-	}
-	return processClock + "-" + newInstance()
 }
 
 // warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not answer does not stop the start.

@@ -2,6 +2,7 @@ package openid
 
 import (
 	"encoding/json"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -37,12 +38,7 @@ func text(raw json.RawMessage) (s string, ok bool) {
 	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxName || !utf8.ValidString(s) {
 		return "", false
 	}
-	for _, r := range s {
-		if !unicode.IsGraphic(r) || unicode.IsSpace(r) {
-			return "", false
-		}
-	}
-	return s, true
+	return s, !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
 // yes is true, also as some providers write it.

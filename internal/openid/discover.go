@@ -3,7 +3,6 @@ package openid
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -34,28 +33,12 @@ func newClient() *http.Client {
 // bounded cuts answers that are too long with an error.
 type bounded struct{ http.RoundTripper }
 
-var errTooLong = errors.New("openid: the answer is too long")
-
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
-		resp.Body = &limited{ReadCloser: resp.Body, left: maxAnswer}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
 	}
 	return resp, err
-}
-
-type limited struct {
-	io.ReadCloser
-	left int
-}
-
-func (l *limited) Read(b []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := l.ReadCloser.Read(b[:min(len(b), l.left)])
-	l.left -= n
-	return n, err
 }
 
 // discover tells what is known of the provider, and asks it where that is nothing or old. What is old is better than nothing.
@@ -105,7 +88,7 @@ var believed = []string{
 func (p *Provider) ask(ctx context.Context) (*found, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	provider, err := oidc.NewProvider(ctx, p.settings.Issuer)
-	if other := (*oidc.IssuerMismatchError)(nil); errors.As(err, &other) {
+	if _, other := errors.AsType[*oidc.IssuerMismatchError](err); other {
 		return nil, untrusted("other_issuer")
 	}
 	if err != nil {

@@ -38,8 +38,8 @@ var refusals = map[string]string{
 
 // exchangeError: the provider that answers in its own form has refused the code or the client; all else is an outage.
 func exchangeError(err error) error {
-	var answer *oauth2.RetrieveError
-	if !errors.As(err, &answer) || answer.Response.StatusCode >= 500 {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok || answer.Response.StatusCode >= 500 {
 		return &Error{Kind: Unavailable, Why: "token"}
 	}
 	switch answer.ErrorCode {
@@ -50,7 +50,7 @@ func exchangeError(err error) error {
 }
 
 func verifyError(err error) error {
-	if late := (*oidc.TokenExpiredError)(nil); errors.As(err, &late) {
+	if _, late := errors.AsType[*oidc.TokenExpiredError](err); late {
 		return untrusted("expired")
 	}
 	if strings.Contains(err.Error(), "fetching keys") { // the library has no other word for it

@@ -94,10 +94,7 @@ func (a *Auth) anew(c echo.Context, v session) error {
 	if err := a.begin(c, who, p, store.Session{Passed: true}, ActionLogin); err != nil {
 		return err
 	}
-	if err := a.log.EndSession(ctx, v.ID); err != nil {
-		return err
-	}
-	return nil
+	return a.log.EndSession(ctx, v.ID)
 }
 
 // refusal is why a code was not taken.
@@ -137,8 +134,7 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 			return false, err
 		}
 		act.Target = v.Account
-		taken, err := a.log.TakeRecoveryCode(ctx, v.Account, factor.RecoveryHash(v.Account, code), act)
-		return taken, err
+		return a.log.TakeRecoveryCode(ctx, v.Account, factor.RecoveryHash(v.Account, code), act)
 	}
 	f, err := a.log.SecondFactor(ctx, v.Account)
 	if errors.Is(err, store.ErrNotFound) {
@@ -160,8 +156,7 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	taken, err := a.log.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
-	return taken, err
+	return a.log.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
 }
 
 // enrolTime is how long an account may take to set up an app.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -92,11 +93,7 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
-	_, p, err := a.account(ctx, s.Account)
-	if err != nil {
-		return err
-	}
-	right, err := a.isPassword(ctx, p, form.Get("password"))
+	_, _, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
 	if err != nil {
 		return err
 	}
@@ -123,14 +120,11 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 
 // grouped writes four characters at a time, as they are read out.
 func grouped(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		if i > 0 && i%4 == 0 {
-			_ = b.WriteByte(' ')
-		}
-		_, _ = b.WriteRune(r)
+	var groups []string
+	for group := range slices.Chunk([]byte(s), 4) {
+		groups = append(groups, string(group))
 	}
-	return b.String()
+	return strings.Join(groups, " ")
 }
 
 // confirmFactor keeps a secret once its app has made a right code of it; that code counts as used.

@@ -63,11 +63,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	if answered {
 		return err
 	}
-	who, p, err := a.account(ctx, name)
-	if err != nil {
-		return err
-	}
-	right, err := a.isPassword(ctx, p, form.Get("password"))
+	who, p, right, err := a.tryPassword(ctx, name, form.Get("password"))
 	if err != nil {
 		return err
 	}
@@ -145,14 +141,17 @@ func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) 
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// isPassword takes its turn: argon2id is slow and takes its memory on purpose.
-func (a *Auth) isPassword(ctx context.Context, p password.Password, typed string) (bool, error) {
+// tryPassword compares a password with an account's. It takes its turn: argon2id is slow and takes its memory on purpose.
+func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who Actor, p password.Password, right bool, err error) {
+	if who, p, err = a.account(ctx, account); err != nil {
+		return who, p, false, err
+	}
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
-		return p.Matches(typed), nil
+		return who, p, p.Matches(typed), nil
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return who, p, false, ctx.Err()
 	}
 }
 
