@@ -104,40 +104,21 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Range") == "" {
 		accepted = Accepted(r.Header.Get("Accept-Encoding"))
 	}
-	var body []byte
+	var smaller []byte
 	switch accepted {
 	case br:
-		body = f.brotli()
+		smaller = f.brotli()
 	case gz:
-		body = f.gzip()
+		smaller = f.gzip()
 	}
-	if body == nil {
-		h.Set("ETag", `"`+f.version+`"`)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
-		return
+	body, tag := f.body, `"`+f.version+`"`
+	if smaller != nil {
+		body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // a weak one: brotli's bytes become fewer, and say the same
+		h.Set("Content-Encoding", accepted)
+		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent says it of bodies without an encoding alone
 	}
-	tag := `"` + f.version + "-" + accepted + `"`
-	h.Set("ETag", "W/"+tag) // a weak one: brotli's bytes become fewer, and say the same
-	if matches(r.Header.Get("If-None-Match"), tag) {
-		h.Del("Content-Type")
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Encoding", accepted)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
-	}
-}
-
-// matches says whether If-None-Match names a tag. Servers in between may have made it a weak one.
-func matches(header, tag string) bool {
-	for each := range strings.SplitSeq(header, ",") {
-		if each = strings.TrimPrefix(strings.TrimSpace(each), "W/"); each == tag || each == "*" {
-			return true
-		}
-	}
-	return false
+	h.Set("ETag", tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
 // Accepted is the encoding for an Accept-Encoding header: "br", "gzip", or empty for none.

@@ -120,7 +120,7 @@ func checkValue(s setting, errs *document.Errors) bool {
 
 // cause is the reason of a failed file operation without the path, which the caller has named.
 func cause(err error) string {
-	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err.Error()
 	}
 	return err.Error()

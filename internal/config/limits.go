@@ -44,9 +44,9 @@ func (r *LimitRule) Check(p *document.Place) {
 	judged := r.Rule()
 	judged.Scope = quota.Global // a limit's rules have keys instead
 	for _, err := range flatten(quota.Validate([]quota.Rule{judged})) {
-		var bad *quota.RuleError
+		bad, ok := errors.AsType[*quota.RuleError](err)
 		switch {
-		case !errors.As(err, &bad) || unclear(p, r.Days, bad.Field):
+		case !ok || unclear(p, r.Days, bad.Field):
 		case p.Given[bad.Field] != nil:
 			p.Complain(bad.Field, "%s", document.Plain(bad.Problem))
 		case bad.Field == "window":

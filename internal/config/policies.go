@@ -115,8 +115,8 @@ func validate(d *document.Decoder, p quota.Policy, n *yaml.Node, path string, pl
 		judged.Rules[i].Scope = judged.Rules[i].Scope.Base()
 	}
 	for _, err := range flatten(judged.Validate()) {
-		var bad *quota.RuleError
-		if !errors.As(err, &bad) {
+		bad, ok := errors.AsType[*quota.RuleError](err)
+		if !ok {
 			d.Mistake(n, path, "%s", document.Plain(err.Error()))
 			continue
 		}

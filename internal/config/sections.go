@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"maps"
 	"slices"
@@ -109,12 +107,12 @@ func (d *reader) checkApps(root *document.Place) {
 func (d *reader) completeApps() {
 	c := d.config
 	i := slices.IndexFunc(c.Apps, func(a App) bool { return a.Name == DefaultApp })
-	if i < 0 {
-		c.Apps = append([]App{{Name: DefaultApp}}, c.Apps...)
-		return
+	app := App{Name: DefaultApp}
+	if i >= 0 {
+		app = c.Apps[i]
+		c.Apps = slices.Delete(c.Apps, i, i+1)
 	}
-	app := c.Apps[i]
-	c.Apps = append([]App{app}, slices.Delete(c.Apps, i, i+1)...)
+	c.Apps = slices.Insert(c.Apps, 0, app)
 }
 
 // checkRecipients refuses test recipients that are there twice, or would be counted as another address: their code is known for
@@ -150,20 +148,16 @@ func (d *reader) readDisposable(root *document.Place) {
 		return
 	}
 	c.Disposable = map[string]bool{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	for line := 1; lines.Scan(); line++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
+	for i, line := range strings.Split(string(content), "\n") {
+		text, _, _ := strings.Cut(line, "#")
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
 		domain := mailDomain(text)
 		if domain == "" {
-			complain(":%d: %s is not a domain", line, document.Plain(text))
+			complain(":%d: %s is not a domain", i+1, document.Plain(text))
 			return
 		}
 		c.Disposable[domain] = true
-	}
-	if err := lines.Err(); err != nil {
-		complain(" cannot be read: %s", cause(err))
 	}
 }

@@ -28,8 +28,8 @@ func (d *doctor) senders() []string {
 
 // known tells "there is none" from an answer that did not come, of which it makes a remark.
 func (d *doctor) known(what, name string, err error) bool {
-	var dns *net.DNSError
-	if err == nil || errors.As(err, &dns) && dns.IsNotFound {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	if err == nil || ok && dns.IsNotFound {
 		return true
 	}
 	d.remark(what, "the name servers do not answer for "+name)

@@ -3,7 +3,6 @@ package document
 import (
 	"encoding"
 	"encoding/hex"
-	"log/slog"
 	"net/netip"
 	"reflect"
 	"regexp"
@@ -78,8 +77,6 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 		*into, _ = Network(text)
 	case *[32]byte:
 		_, _ = hex.Decode(into[:], []byte(text)) // checked by its tag
-	case *slog.Level:
-		_ = into.UnmarshalText([]byte(text)) // checked by its tag; what is wrong leaves info
 	default:
 		if v.Kind() == reflect.Pointer {
 			v.Set(reflect.New(v.Type().Elem()))

@@ -59,8 +59,8 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	}
 	name = cmp.Or(name, bootstrap.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, answered, err := a.counted(c, next, name, name)
-	if answered {
+	count, err := a.attempts.Login(ctx, name, a.browserOf(c, name), address)
+	if answered, err := a.uncounted(c, count, err, next, name); answered {
 		return err
 	}
 	who, p, right, err := a.tryPassword(ctx, name, form.Get("password"))
@@ -71,22 +71,16 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		a.logger.WarnContext(ctx, "login failed", "network", attempts.Network(address))
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attempts.Left(count)))
 	}
-	action, err := a.nextAction(ctx, name)
-	if err != nil {
+	action := ActionLogin
+	if half, err := a.hasFactor(ctx, name); err != nil {
 		return err
+	} else if half {
+		action = ActionPassword
 	}
 	if err := a.begin(c, who, proofOf(p), store.Session{}, action); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
-}
-
-// nextAction is what the right password was: logging in, or the first half of it.
-func (a *Auth) nextAction(ctx context.Context, account string) (string, error) {
-	if has, err := a.hasFactor(ctx, account); err != nil || has {
-		return ActionPassword, err
-	}
-	return ActionLogin, nil
 }
 
 func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
@@ -95,13 +89,6 @@ func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
-func (a *Auth) counted(c echo.Context, next, name, account string) (quota.Decision, bool, error) {
-	count, err := a.attempts.Login(c.Request().Context(), account, a.browserOf(c, account), server.ClientIP(c))
-	answered, err := a.uncounted(c, count, err, next, name)
-	return count, answered, err
 }
 
 // uncounted answers an attempt that was refused, or could not be counted.

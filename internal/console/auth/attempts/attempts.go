@@ -142,9 +142,7 @@ func (c *Counter) take(ctx context.Context, rules []quota.Rule, buckets map[quot
 // ask puts a question to the limiter, and to this process's own where that does not answer.
 func (c *Counter) ask(ctx context.Context, question func(Limiter, context.Context, quota.Request) (quota.Decision, error),
 	r quota.Request) (quota.Decision, error) {
-	id := make([]byte, 16)
-	rand.Read(id) // never fails: the program stops when the system has no randomness
-	r.ID = string(id)
+	r.ID = rand.Text()
 	bounded, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	d, err := question(c.limiter, bounded, r)
@@ -177,7 +175,7 @@ func prefixOf(address netip.Addr, bits4, bits6 int) string {
 		bits = bits4
 	}
 	p, err := address.Prefix(bits)
-	if err != nil || !address.IsValid() {
+	if err != nil || !p.IsValid() {
 		return "none"
 	}
 	return p.String()
