@@ -68,13 +68,10 @@ func parseEntry(text string) (entry, error) {
 		return entry{}, errors.New("no key after the colon")
 	}
 	secret, err := Decode(encoded)
-	if err != nil {
-		return entry{}, err
+	if err == nil {
+		err = checkStrength(encoded, secret)
 	}
-	if err := checkStrength(encoded, secret); err != nil {
-		return entry{}, err
-	}
-	return entry{id: id, secret: secret}, nil
+	return entry{id, secret}, err
 }
 
 func validID(id string) bool {

@@ -26,7 +26,7 @@ func checkStrength(encoded string, secret []byte) error {
 		return errors.New("the key is a published example" + advice)
 	case isText(secret), isTyped(encoded):
 		return errors.New("the key is text, not random bytes" + advice)
-	case distinct(secret) < minDistinct:
+	case len(slices.Compact(slices.Sorted(slices.Values(secret)))) < minDistinct:
 		return errors.New("the key has too few different bytes" + advice)
 	}
 	return nil
@@ -80,12 +80,4 @@ func isTyped(encoded string) bool {
 	}
 	oneCase := func(in func(rune) bool) bool { return !strings.ContainsFunc(encoded, in) }
 	return oneCase(unicode.IsUpper) || oneCase(unicode.IsLower)
-}
-
-func distinct(secret []byte) int {
-	seen := map[byte]bool{}
-	for _, b := range secret {
-		seen[b] = true
-	}
-	return len(seen)
 }

@@ -90,7 +90,7 @@ func (l *look) askFor(e typed) *askCard {
 		if o.Channel == recipient.SMS {
 			k.Phone = l.phone(o.Countries, l.entry(e, o.Channel))
 		} else {
-			k.Mail = &mailField{l.entry(e, o.Channel)}
+			k.Mail = new(l.entry(e, o.Channel))
 		}
 	}
 	l.askNotes(k, e)
@@ -143,13 +143,10 @@ func (l *look) askNotes(k *askCard, e typed) {
 
 // field is the one that is chosen.
 func (k *askCard) field() *entry {
-	switch {
-	case k.Channel == recipient.SMS && k.Phone != nil:
+	if k.Channel == recipient.SMS && k.Phone != nil {
 		return &k.Phone.entry
-	case k.Mail != nil:
-		return &k.Mail.entry
 	}
-	return nil
+	return k.Mail
 }
 
 // doubt points out a domain that looks like a slip, or a number of a landline.

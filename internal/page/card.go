@@ -50,7 +50,7 @@ type askCard struct {
 	Channel recipient.Channel // that is chosen
 	Choices []choice          // none: there is one channel
 	Legend  string
-	Mail    *mailField  // nil: there is no mail
+	Mail    *entry      // nil: there is no mail
 	Phone   *phoneField // nil: there are no text messages
 	Typo    *suggestion // of what is in the field; nil: none
 	Back    bool        // there is a code to go back to
@@ -85,8 +85,6 @@ func (e entry) By() string {
 	}
 	return strings.Join(ids, " ")
 }
-
-type mailField struct{ entry }
 
 type phoneField struct {
 	entry

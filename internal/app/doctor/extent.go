@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"sendcode/internal/store"
@@ -29,12 +28,11 @@ func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
 	if e.Late > 0 {
 		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
 	}
-	var said strings.Builder
-	fmt.Fprintf(&said, "%d partitions, until %s", len(e.Partitions), e.Until().Format(time.DateOnly))
+	said := fmt.Sprintf("%d partitions, until %s", len(e.Partitions), e.Until().Format(time.DateOnly))
 	if !e.Oldest.IsZero() {
-		fmt.Fprintf(&said, "; the oldest row is of %s", e.Oldest.Format(time.DateOnly))
+		said += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
 	}
-	return said.String(), nil
+	return said, nil
 }
 
 func counted(n int) string {
