@@ -172,6 +172,25 @@ func TestPrivateMailKeepsItsCodeBack(t *testing.T) {
 	})
 }
 
+// Nobody has to read much before the code: at most 15 words for an app whose name is one, or 30 Chinese characters.
+func TestFewWordsStandBeforeTheCode(t *testing.T) {
+	r := renderer(t)
+	for _, locale := range r.Locales("") {
+		for _, notify := range []Notify{Private, Glance} {
+			req := Request{Locale: locale, Notify: notify, Data: Data{App: "Shop", Code: "048213", Minutes: 10, Purpose: "sign in", Support: "S-Q2HK"}}
+			m := render(t, r, req)
+			for part, text := range map[string]string{"text": m.Text, "html": htmlText(m.HTML, false)} {
+				before, _, found := strings.Cut(text, req.Data.Code)
+				words := len(regexp.MustCompile(`[\p{L}\p{N}]+`).FindAllString(regexp.MustCompile(`\p{Han}`).ReplaceAllString(before, " "), -1))
+				words += (len(regexp.MustCompile(`\p{Han}`).FindAllString(before, -1)) + 1) / 2
+				if !found || words > 15 || words < 3 {
+					t.Errorf("%s, %s, %s: %d words before the code: %s", locale, notify, part, words, before)
+				}
+			}
+		}
+	}
+}
+
 func TestGlanceMailShowsItsCodeAtOnce(t *testing.T) {
 	everyMail(t, func(t *testing.T, m Message, req Request) {
 		if req.Notify != Glance {
