@@ -395,6 +395,6 @@ func TestAnswerOnThePage(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	sent := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
-	contains(t, b.Get("/admin/sends/"+sent.ID.String()), `<blockquote id="answer" lang="zh-Hans">我们已向 a•••@example.com 发送验证码`,
+	contains(t, b.Get("/admin/sends/"+sent.ID.String()), `<blockquote id="answer" lang="zh-Hans" dir="auto">我们已向 a•••@example.com 发送验证码`,
 		`data-copy="answer"`, "A reply to copy", `以上时间为 <span data-zone>UTC</span>。`)
 }

@@ -1,8 +1,8 @@
 // Package texts holds what people read on the page, in the widget, in the console and in its replies, one file per language:
 // en.json and its like; another file makes one language more. A file has sections of keys with texts. A text names what is filled in
 // as "{name}"; one about {n} things has a form for each that its language has by CLDR: ".one" and ".other" in English, six in Arabic.
-// A file may lack the sections of the console: then it is a language of the page and the widget alone. Mails and text messages are
-// templates, which package templates embeds.
+// A file may lack the console's section, or that and the replies: then it is a language of the page and the widget, and of replies if it
+// has them. Mails and text messages are templates, which package templates embeds.
 package texts
 
 import (
@@ -113,9 +113,14 @@ func In(tag string) (Words, bool) {
 	return All()[i], true
 }
 
-// ForBase picks by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;
-// otherwise is for a list of none of our languages.
-func ForBase(locales string, otherwise Words) Words { return forBase(All(), locales, otherwise) }
+// ForReply picks a language of replies by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than
+// English; otherwise is for a list of none of our languages.
+func ForReply(locales string, otherwise Words) Words { return forBase(replying(), locales, otherwise) }
+
+// replying are the languages that there are replies in.
+var replying = sync.OnceValue(func() []Words {
+	return slices.DeleteFunc(slices.Clone(Pages()), func(w Words) bool { return w.sections[Replies] == nil })
+})
 
 // ForPage picks a language of the page in the same way, else English.
 func ForPage(locales string) Words { return forBase(Pages(), locales, Pages()[0]) }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestEveryLanguageHasEveryText(t *testing.T) {
-	for _, w := range All() {
+	for _, w := range Pages() {
 		for section, texts := range w.sections {
 			for key, text := range texts {
 				if text == "" && key != "sentence.space" && key != "Separator" {
@@ -67,8 +67,11 @@ func TestFilesThatDisagreeAreFound(t *testing.T) {
 // whole says whether a language has all sections, or those of the page, and no text of the console in two of them.
 func whole(w Words) error {
 	wanted := []string{Page, Phone}
-	if w.sections[Console] != nil {
+	switch {
+	case w.sections[Console] != nil:
 		wanted = []string{Console, Page, Phone, Replies}
+	case w.sections[Replies] != nil:
+		wanted = []string{Page, Phone, Replies}
 	}
 	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, wanted) {
 		return fmt.Errorf("texts in %s: sections %v, want %v", w.tag, names, wanted)
@@ -146,13 +149,13 @@ func difference(a, b []string) (alone []string) {
 func TestLanguageOfReaders(t *testing.T) {
 	for header, want := range map[string][2]string{
 		"": {"en", "zh-Hans"}, "zh-CN,en;q=0.5": {"zh-Hans", "zh-Hans"}, "de, en;q=0.5": {"en", "en"}, "fr": {"en", "zh-Hans"}, ";;": {"en", "zh-Hans"},
-		"zh-TW": {"zh-Hans", "zh-Hans"},
+		"zh-TW": {"zh-Hans", "zh-Hans"}, "es-MX": {"en", "es"}, "ar;q=0.5, en;q=0.1": {"en", "ar"},
 	} {
 		if got := For(header).Lang(); got != want[0] {
 			t.Errorf("%q: %s, want %s", header, got, want[0])
 		}
-		if got := ForBase(header, All()[1]).Lang(); got != want[1] {
-			t.Errorf("%q by base: %s, want %s", header, got, want[1])
+		if got := ForReply(header, All()[1]).Lang(); got != want[1] {
+			t.Errorf("%q, a reply: %s, want %s", header, got, want[1])
 		}
 	}
 }

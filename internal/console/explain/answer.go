@@ -29,7 +29,7 @@ func (a Answer) Zone() [2]string {
 
 // answerOf says to the person what judge says to the administrator; none where there is nothing to say.
 func answerOf(c matter, reader texts.Words) Answer {
-	a := Answer{W: texts.ForBase(c.Locale, reader).In(reader.Zone())}
+	a := Answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}
@@ -86,10 +86,10 @@ func (c matter) person(key string, more ...texts.Part) texts.Sentence {
 	}, more...)...)
 }
 
-// handedOver reports that a relay or a carrier has the message, and that nothing was told of the recipient's own provider.
+// handedOver reports that a relay or a carrier has the message, and that nothing was heard of the recipient's own provider.
 func (c matter) handedOver() bool {
 	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool {
-		return e.Kind == store.ProviderDelivered
+		return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
 	})
 }
 

@@ -18,7 +18,7 @@ func TestAnswers(t *testing.T) {
 	var b strings.Builder
 	for _, s := range situations() {
 		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, locale := range []string{"en-GB", "zh-CN"} {
+		for _, locale := range []string{"en-GB", "zh-CN", "es-MX", "ar"} {
 			s.story.Send.Locale, s.story.Send.To = locale, "a•••@example.com"
 			a := s.judged(texts.For("")).Answer
 			text := a.Text.String()
@@ -39,14 +39,14 @@ func TestAnswers(t *testing.T) {
 
 func TestAnswersAreInThePersonsLanguage(t *testing.T) {
 	for locale, want := range map[string]string{
-		"zh-TW,en;q=0.5": "zh-Hans", "en": "en", "de, zh;q=0.8": "zh-Hans", "zh-Hant": "zh-Hans", "de": "reader", "": "reader", "??": "reader",
+		"zh-TW,en;q=0.5": "zh-Hans", "en": "en", "de, zh;q=0.8": "zh-Hans", "zh-Hant": "zh-Hans", "es-419": "es", "ar-EG": "ar", "de": "reader", "": "reader", "??": "reader",
 	} {
 		for _, reader := range texts.All() {
 			expected := want
 			if want == "reader" {
 				expected = reader.Lang()
 			}
-			if got := texts.ForBase(locale, reader).Lang(); got != expected {
+			if got := texts.ForReply(locale, reader).Lang(); got != expected {
 				t.Errorf("%q, read by %s: %s", locale, reader.Lang(), got)
 			}
 		}
