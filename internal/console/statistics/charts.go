@@ -113,14 +113,14 @@ func round(n float64) float64 {
 	}
 }
 
-// mark is what the axis says below a stretch: hours where there are few, each where they are very few, else days.
+// mark is what the axis says below a stretch: hours where there are few, each where they are very few, else days, the last one among them.
 func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
-	local := at.In(d.W.Zone())
+	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {
 	case d.Each >= 24*time.Hour && len(d.Stretches) <= 8:
-		return local.Format("01-02"), i%2 == 1
-	case d.Each >= 24*time.Hour && i%5 == 0:
-		return local.Format("01-02"), i%10 == 5
+		return local.Format("01-02"), back%2 == 1
+	case d.Each >= 24*time.Hour && back%5 == 0:
+		return local.Format("01-02"), back%10 == 5
 	case d.Each < 24*time.Hour && local.Hour() == 0:
 		return local.Format("01-02"), false
 	case len(d.Stretches) <= 4, d.Each < 24*time.Hour && len(d.Stretches) <= 30 && local.Hour()%6 == 0:
