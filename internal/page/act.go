@@ -55,11 +55,14 @@ func (u *Page) act(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
 	if of := f.Get("of"); f.Get("act") != "send" && of != s.mark() {
-		if of == "" || of != s.Other.mark() {
+		switch {
+		case of != "" && of == markOf(s.Before): // check tries both codes, and another request is meant for the same recipient
+		case of == "" || of != s.Other.mark():
 			s.Note = note{Kind: stale}
 			return u.back(c, s)
+		default:
+			s = s.turned() // the form stood on the card of the other channel
 		}
-		s = s.turned() // the form stood on the card of the other channel
 	}
 	ctx := c.Request().Context()
 	key := actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
@@ -194,7 +197,11 @@ func (u *Page) ask(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.failed(s, err)
 	case a.Admitted:
-		s.leg = leg{Channel: s.Channel, ID: a.View.ID, To: s.To}
+		before := s.Before
+		if a.View.ID != s.ID {
+			before = s.ID
+		}
+		s.leg = leg{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To}
 		s.Draft, s.DraftOn = "", ""
 		return s
 	}
@@ -278,6 +285,11 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		p.code = found
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
+	if err == nil && !checked.Valid && s.Before != "" { // each counts the try
+		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil && before.Valid {
+			checked, s.ID = before, s.Before
+		}
+	}
 	bad, foreign := errors.AsType[*verification.InvalidError](err)
 	switch {
 	case errors.Is(err, verification.ErrNotFound):

@@ -29,6 +29,7 @@ type session struct {
 type leg struct {
 	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
+	Before  string            `json:"p,omitempty"` // verification in whose place a resend near its end has opened ID; its code may still come
 	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
 	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
 	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
@@ -175,11 +176,13 @@ func (u *Page) remember(c echo.Context, s session) error {
 }
 
 // mark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and
-// a code typed in one must not be tried on the other's verification.
-func (l leg) mark() string {
-	if l.ID == "" {
+// a code typed in one must not be tried on the other's verification, unless that took the place of the first.
+func (l leg) mark() string { return markOf(l.ID) }
+
+func markOf(id string) string {
+	if id == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte("sendcode page mark\x00" + l.ID))
+	sum := sha256.Sum256([]byte("sendcode page mark\x00" + id))
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
