@@ -36,6 +36,7 @@ SEED ?= 0
 SEEDS ?= 100000
 PROCESSES ?= 2
 REPLICAS ?= 0
+SCHEDULES ?= 1000
 USERS ?= 100000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
@@ -104,7 +105,7 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, a snapshot held for ten minutes, 10,000 wrong codes, LOSSES=10000 schedules of a limiter that forgets, and CODES=10000000 counted
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, a snapshot held for ten minutes, 10,000 wrong codes, LOSSES=10000 schedules of a limiter that forgets, SCHEDULES=1000 of a machine whose clocks are wrong, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
@@ -112,6 +113,7 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.guesses=10000
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
+	go test -run='^TestInABrowser$$/^the_button_keeps' -count=1 -v -timeout=20m ./internal/page -page.schedules=$(SCHEDULES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one

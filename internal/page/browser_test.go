@@ -32,6 +32,7 @@ func TestInABrowser(t *testing.T) {
 		"an unanswered question is asked again":             anUnansweredQuestionIsAskedAgain,
 		"sleep counts":                                      sleepCounts,
 		"a clock set back does not":                         aClockSetBackDoesNot,
+		"the button keeps to the server":                    theButtonKeepsToTheServer,
 		"an early press does nothing":                       anEarlyPressDoesNothing,
 		"codes in many forms":                               codesInManyForms,
 		"letters through an input method":                   lettersThroughAnInputMethod,
@@ -218,8 +219,10 @@ func (b *tab) await(what string, holds func() bool) {
 }
 
 // await says whether something came to hold.
-func await(holds func() bool) bool {
-	tick, deadline := time.NewTicker(glance), time.After(patience)
+func await(holds func() bool) bool { return awaitFor(patience, holds) }
+
+func awaitFor(most time.Duration, holds func() bool) bool {
+	tick, deadline := time.NewTicker(glance), time.After(most)
 	defer tick.Stop()
 	for !holds() {
 		select {

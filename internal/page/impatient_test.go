@@ -144,7 +144,7 @@ func aGroup(t *testing.T, seed uint64, rules, people int) *outcome {
 			living.Go(func() { p.lives(); sum.add(&p.outcome) })
 		}
 		living.Wait()
-		time.Sleep(time.Hour) // mails that nobody waits for
+		time.Sleep(time.Hour) // for mails that are still under way
 	})
 	return sum
 }

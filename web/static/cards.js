@@ -10,11 +10,12 @@ export class Cards {
   #waiting; // for the end of a press
 
   // submit takes a form and its button; over is called when the button can be pressed again, refresh when there is another
-  // card by now; busy says whether an answer is being waited for; codeIn finds a code in what was pasted (code.js).
-  constructor(root, { submit, over, refresh, busy, codeIn }) {
+  // card by now; unsure is the countdown's; busy says whether an answer is being waited for; codeIn finds a code in what was pasted
+  // (code.js).
+  constructor(root, { submit, over, refresh, unsure, busy, codeIn }) {
     Object.assign(this, { root, busy, codeIn });
     this.#countdown = new Countdown({
-      card: () => this.card, next: refresh, over: () => { this.say(this.words.AvailableNow); over(); },
+      card: () => this.card, next: refresh, unsure, over: () => { this.say(this.words.AvailableNow); over(); },
     });
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');

@@ -1,14 +1,17 @@
 import { clockFrom, digits, lasting, minute, put, second } from './time.js';
 
+const glance = second / 2; // how often the clocks are compared while something waits: timers know nothing of a sleep
+
 // Countdown moves the waits of one card. Every step is worked out from the deadline, so a throttled or frozen tab is right
 // again at once. What waits has data-wait, its milliseconds from the answer on, and patterns for what it says; data-next
 // on the card is when its state changes by itself, data-open on the help when that opens.
 export class Countdown {
   #ticking;
 
-  // card finds the card; over is called when the button can be pressed again, next when the state has changed.
-  constructor({ card, over, next }) {
-    Object.assign(this, { card, over, next });
+  // card finds the card; over is called when the button can be pressed again, next when the state has changed. unsure has the
+  // server asked, where the clocks have parted since a moment, and says whether its answer is to be awaited.
+  constructor({ card, over, next, unsure }) {
+    Object.assign(this, { card, over, next, unsure });
   }
 
   // receive says which moment the waits count from.
@@ -26,10 +29,11 @@ export class Countdown {
 
   tick() {
     this.stop();
-    const gone = this.moment.elapsed(), steps = [minute], card = this.card(), help = card.querySelector('details');
+    const alone = this.moment.parted() && !this.unsure(this.moment); // with clocks of which one is wrong
+    const gone = this.moment.elapsed(), certain = this.moment.certain(), steps = [minute], card = this.card(), help = card.querySelector('details');
     for (const each of card.querySelectorAll('[data-wait]')) {
-      const left = each.dataset.wait - gone;
-      if (left > 0) steps.push(this.#count(each, left));
+      const { wait } = each.dataset;
+      if (wait > (alone ? gone : certain)) steps.push(glance, this.#count(each, Math.max(wait - gone, Math.min(wait - certain, second))));
       else this.#done(each);
     }
     const after = (element, name, run) => {

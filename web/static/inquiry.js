@@ -6,11 +6,14 @@ const patience = 15 * second;
 // these fails, what is shown stays, the countdown goes on, and it is asked again.
 export class Inquiry {
   #flight;
-  #asked = -second;
+  #asked; // when something was asked unprompted
   #later;
   #follows = 0;
   #missed = false;
   #forced = false; // until an answer has come
+  #doubted; // the moment that the clocks have parted since
+  #vain; // the same, once asking told no other
+  #tabs;
   #ends;
   posting = false; // somebody waits for an answer
 
@@ -24,10 +27,11 @@ export class Inquiry {
   async ask(url, options) {
     this.#flight?.abort();
     const mine = this.#flight = new AbortController();
-    const signal = AbortSignal.any([mine.signal, AbortSignal.timeout(patience)]);
+    const began = new Moment(), signal = AbortSignal.any([mine.signal, AbortSignal.timeout(patience)]);
     try {
       const answer = await fetch(url, { ...options, signal });
-      const moment = new Moment();
+      const moment = new Moment(undefined, began.parted());
+      if (options?.body) this.#tabs?.postMessage('');
       return { answer, moment, text: await answer.text() };
     } finally {
       if (this.#flight === mine) this.#flight = undefined;
@@ -39,10 +43,10 @@ export class Inquiry {
     this.#forced ||= force;
     if (this.#flight) { this.#missed = true; return; } // which may have set out before what there is to see now
     clearTimeout(this.#later);
-    const rest = this.#asked + second - performance.now();
+    const rest = this.#asked && !this.#asked.parted() ? second - this.#asked.certain() : 0;
     if (rest > 0) { this.#later = setTimeout(() => this.refresh(), rest); return; }
-    this.#asked = performance.now();
-    const forced = this.#forced;
+    this.#asked = new Moment();
+    const forced = this.#forced, doubted = this.#doubted;
     this.#forced = false;
     let failed = false;
     try {
@@ -54,6 +58,7 @@ export class Inquiry {
     }
     const missed = this.#missed;
     this.#missed = false;
+    this.#vain = doubted;
     if (missed) this.refresh();
     else this.follow(failed);
   }
@@ -71,8 +76,19 @@ export class Inquiry {
     this.#later = setTimeout(() => this.refresh(), second);
   }
 
-  // attend asks again whenever the page is looked at again or has its connection back. woke comes before that, on the
-  // event's own time; connected is told whether there is a connection.
+  // unsure asks, since the clocks have parted since a moment, and says whether the answer is to be awaited: not after a question
+  // in vain.
+  unsure(moment) {
+    if (this.#vain === moment) return false;
+    if (this.#doubted !== moment) {
+      this.#doubted = moment;
+      this.refresh();
+    }
+    return true;
+  }
+
+  // attend asks again whenever the page is looked at again or has its connection back, or another tab has done something. woke comes
+  // before that, on the event's own time; connected is told whether there is a connection.
   attend({ woke, connected }) {
     const { signal } = this.#ends = new AbortController();
     document.addEventListener('visibilitychange', () => {
@@ -84,6 +100,11 @@ export class Inquiry {
     addEventListener('online', () => { connected(true); this.#anew(); }, { signal });
     addEventListener('offline', () => connected(false), { signal });
     if (!navigator.onLine) connected(false);
+    this.#tabs = new BroadcastChannel('sendcode');
+    this.#tabs.onmessage = () => {
+      this.#asked = undefined;
+      this.#anew();
+    };
   }
 
   // anew asks although something is being asked: what set out before the page slept may never be answered.
@@ -96,5 +117,6 @@ export class Inquiry {
     clearTimeout(this.#later);
     this.#flight?.abort();
     this.#ends?.abort();
+    this.#tabs?.close();
   }
 }

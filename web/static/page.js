@@ -2,7 +2,7 @@ import { Cards, working } from './cards.js';
 import { codeIn } from './code.js';
 import { Inquiry } from './inquiry.js';
 import { attendPhones } from './phone.js';
-import { Moment } from './time.js';
+import { loaded } from './time.js';
 
 // The page is complete without this file: forms post, links lead, the server draws every state. This makes it smoother:
 // the countdown moves, forms are sent without leaving the page, and the card is asked for again when it may have
@@ -13,7 +13,7 @@ const { plans, hm, h, m, s, available, offline, trouble } = document.body.datase
 const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset });
 
 const cards = new Cards(document, {
-  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), busy: () => inquiry.posting, codeIn,
+  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), unsure: (moment) => inquiry.unsure(moment), busy: () => inquiry.posting, codeIn,
 });
 attendPhones(document, plans);
 
@@ -57,7 +57,7 @@ async function submit(form, button) {
 
 document.title = cards.card.dataset.title;
 cards.speak({ HoursMinutes: hm, Hours: h, Minutes: m, Seconds: s, AvailableNow: available }, document.documentElement.lang);
-cards.begin(new Moment(performance.getEntriesByType('navigation')[0]?.responseStart || performance.now()));
+cards.begin(loaded());
 if (matchMedia('(pointer: fine)').matches && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.warn(yes ? '' : offline) });

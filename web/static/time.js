@@ -13,17 +13,30 @@ export const put = (pattern, values) => pattern.replace(/\{(\w+)\}(\.?)/g, (whol
 // hourCycle is that of the browser's region: 14:02 or 2:02 PM.
 const { hourCycle = 'h23' } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
 
-// Moment is when an answer came in; at is that on performance.now's clock.
+const apart = second / 4; // clocks that differ by less agree
+
+// Moment is when an answer came in; at is that on performance.now's clock. An answer is old if the clocks parted on its way.
 export class Moment {
-  constructor(at = performance.now()) {
+  constructor(at = performance.now(), old = false) {
     this.steady = at;
     this.wall = Date.now() - (performance.now() - at);
+    this.old = old;
   }
 
   // elapsed is the time since then in milliseconds. performance.now can stand still while a machine sleeps, and the clock
   // can be set back: the larger of the two counts, so a wait can only end too early, and the server then says so.
   elapsed() {
-    return Math.max(performance.now() - this.steady, Date.now() - this.wall, 0);
+    return Math.max(this.certain(), Date.now() - this.wall, 0);
+  }
+
+  // certain is how much time has passed at least.
+  certain() {
+    return performance.now() - this.steady;
+  }
+
+  // parted says that the machine has slept since then or its clock was set. The server alone can tell which.
+  parted() {
+    return this.old || Math.abs(Date.now() - this.wall - this.certain()) > apart;
   }
 
   // clock is the time of the day that lies ms after the moment: to the minute, rounded up where a wait must be over by
@@ -36,6 +49,12 @@ export class Moment {
     if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
     return new Intl.DateTimeFormat(lang, parts).format(date);
   }
+}
+
+// loaded is when the page's own answer came in.
+export function loaded() {
+  const { timeOrigin } = performance, at = performance.getEntriesByType('navigation')[0]?.responseStart || performance.now();
+  return new Moment(at, Math.abs(timeOrigin + performance.now() - Date.now()) > apart);
 }
 
 // digits is 0:42, rounded up.

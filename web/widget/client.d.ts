@@ -29,6 +29,8 @@ export interface Checked { id: string; status: Verification['status']; valid: bo
 export declare class Moment {
   constructor(at?: number);
   elapsed(): number; // milliseconds since then
+  certain(): number; // how many have passed at least
+  parted(): boolean; // the machine has slept since then or its clock was set, so that the service alone knows the wait: get() it again
 }
 
 export declare class Client {

@@ -74,7 +74,7 @@ export class SendCode extends HTMLElement {
       h('p', { id: 'say', role: 'status', class: 'visually-hidden' }));
     this.#cards = new Cards(this.#root, {
       submit: (form, button) => this.#act(form, button), busy: () => this.#inquiry.posting,
-      over: () => this.#inquiry.soon(), refresh: () => this.#inquiry.refresh(), codeIn: (...all) => this.#code?.codeIn(...all),
+      over: () => this.#inquiry.soon(), refresh: () => this.#inquiry.refresh(), unsure: (moment) => this.#inquiry.unsure(moment), codeIn: (...all) => this.#code?.codeIn(...all),
     });
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
     this.#root.addEventListener('click', (event) => {

@@ -43,6 +43,16 @@ func (c *Codes) peek(ctx context.Context, to recipient.Recipient, caller verific
 	return d, err
 }
 
+// Wait is how long the next mail to an address has to wait now.
+func (c *Codes) Wait(address string) (time.Duration, error) {
+	to, err := recipient.Parse(recipient.Email, address)
+	if err != nil {
+		return 0, err
+	}
+	d, err := c.peek(context.Background(), to, verification.Caller{})
+	return d.RetryAfter(), err
+}
+
 // Bar has a carrier take nothing more for the newest send's recipient for a while; that send has failed.
 func (c *Codes) Bar(d time.Duration) {
 	c.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"sync"
@@ -138,6 +139,11 @@ type requests struct{ *atomic.Bool }
 
 // Admit implements page.Requests and api.Requests.
 func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
+
+// ServeHTTP answers a request as the server does.
+func (w *World) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	w.server.Config.Handler.ServeHTTP(to, r)
+}
 
 // Close ends the server.
 func (w *World) Close() { w.server.Close() }
