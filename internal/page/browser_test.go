@@ -127,7 +127,7 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetes
 	t.Helper()
 	ctx, end := pagetest.Tab(browser)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // far more than a test takes: the longest needs one on a quiet machine
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute) // far more than a test takes: 1,000 schedules need some five on a quiet machine
 	t.Cleanup(cancel)
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700
