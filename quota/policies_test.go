@@ -25,43 +25,6 @@ func told(d Decision) string {
 	return fmt.Sprint(d.Admitted, " ", worst.Name, " ", Milliseconds(d.RetryAfter()))
 }
 
-// Codes by mail: which limit it was, and how many ms remain, in whichever of the three it is.
-func TestCodesByMail(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		start := w.now
-		for _, step := range []struct {
-			at   time.Duration
-			want string
-		}{
-			{0, "true minute 60000"},
-			{18_287 * time.Millisecond, "false minute 41713"},
-			{time.Minute - time.Millisecond, "false minute 1"},
-			{time.Minute - µs, "false minute 1"},
-			{time.Minute, "true minute 60000"},
-			{2 * time.Minute, "true minute 60000"},
-			{3 * time.Minute, "true minute 60000"},
-			{4 * time.Minute, "true hour 3360000"},
-			{4*time.Minute + 30*time.Second, "false hour 3330000"},
-			{time.Hour - µs, "false hour 1"},
-			{time.Hour, "true minute 60000"},
-			{time.Hour + time.Minute, "true minute 60000"},
-			{time.Hour + 2*time.Minute, "true minute 60000"},
-			{time.Hour + 3*time.Minute, "true minute 60000"},
-			{time.Hour + 4*time.Minute, "true day 82560000"},
-			{2 * time.Hour, "false day 79200000"},
-			{24*time.Hour - µs, "false day 1"},
-			{24 * time.Hour, "true minute 60000"},
-			{24*time.Hour + 30*time.Second, "false minute 30000"}, // the day's next leaves at the same time as the minute's
-		} {
-			w.set(start.Add(step.at))
-			if got := told(w.asks(defaults, "ann")); got != step.want {
-				t.Fatalf("after %v: %s, want %s", step.at, got, step.want)
-			}
-		}
-		same(t, "another address", told(w.asks(defaults, "bob")), "true minute 60000")
-	})
-}
-
 // A gift: at most one a day of Shanghai and three in any 168 hours.
 func TestOneADayAndThreeInSevenDays(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

@@ -156,27 +156,6 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 	}
 }
 
-func BenchmarkRender(b *testing.B) {
-	r, err := New(builtin())
-	if err != nil {
-		b.Fatal(err)
-	}
-	req := Request{Locale: "en", Data: shop()}
-	for name, fresh := range map[string]bool{"kept": false, "fresh": true} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if fresh {
-					r.molds.kept = nil
-				}
-				if _, err := r.Render(req); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // all is a copy of what is kept.
 func (m *molds) all() map[moldKey]*Form {
 	m.mu.RLock()

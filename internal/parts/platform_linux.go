@@ -1,10 +1,7 @@
 package parts
 
 import (
-	"bytes"
 	"os"
-	"path/filepath"
-	"strconv"
 	"syscall"
 )
 
@@ -23,30 +20,4 @@ func fastTempDir() string {
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) {
 	attr.Setpgid = true
 	attr.Pdeathsig = sig // prctl(2), PR_SET_PDEATHSIG; Go sets it after the change of user, which would clear it
-}
-
-// children lists the direct children of pid, from proc(5): in a stat line the
-// parent is the second field after the parenthesised name.
-func children(pid int) ([]int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	var found []int
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it ended since
-		}
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(pid) {
-			continue
-		}
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, child)
-	}
-	return found, nil
 }

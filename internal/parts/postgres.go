@@ -32,7 +32,6 @@ type PostgresServer struct {
 
 	mu      sync.Mutex
 	process *Process // nil while stopped
-	frozen  *freeze  // nil unless paused
 }
 
 // StartPostgres starts a server with one empty database and returns when it
@@ -162,7 +161,6 @@ func (s *PostgresServer) Stop() {
 	if s.process == nil {
 		return
 	}
-	_ = s.thaw()
 	_ = s.process.Signal(syscall.SIGQUIT) // fails where it has ended, as wanted
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -201,7 +199,6 @@ func (s *PostgresServer) start(ctx context.Context) error {
 	if s.process != nil && s.process.running() {
 		return nil
 	}
-	_ = s.thaw() // frozen, then killed by another process
 	s.process = nil
 	log, err := s.place.openLog()
 	if err != nil {

@@ -42,13 +42,3 @@ func TestNear(t *testing.T) {
 		t.Errorf("no recipient is near %v", near)
 	}
 }
-
-func BenchmarkNear(b *testing.B) {
-	r, err := Parse(Email, "maria.magdalena@gmail.com")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		r.Near()
-	}
-}

@@ -43,34 +43,6 @@ func TestSameKeyIsOneSend(t *testing.T) {
 	})
 }
 
-// lateLog is the log of a process that stands still between its two gates.
-type lateLog struct{ *rig.Away }
-
-func (l lateLog) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
-	rig.Waited(20 * time.Second)
-	return l.Away.Begin(context.WithoutCancel(ctx), in)
-}
-
-// A process that stood still for longer than the lease of its key finds the row of the one that went on, and sends nothing.
-func TestAProcessThatStoodStillSendsNothingAgain(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		late := r.ReplicaOn(lateLog{r.Store}, r.Post, r.Handset)
-		answered := make(chan verification.Answer, 1)
-		go func() {
-			a, err := late.Send(r.Context(), rig.Keyed(rig.Ana, "k"))
-			r.NoError(err)
-			answered <- a
-		}()
-		rig.Waited(verification.ClaimLease + time.Second)
-		first := r.Send(rig.Keyed(rig.Ana, "k"))
-		if again := <-answered; !again.Admitted || again.View.Send.ID != first.View.Send.ID {
-			t.Errorf("first %+v, then %+v", first.View, again.View)
-		}
-		rig.Waited(rig.Minute)
-		r.Mails(1)
-	})
-}
-
 func TestSameKeyAtOnce(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		other := r.Replica(r.Post)

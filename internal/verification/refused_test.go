@@ -1,17 +1,14 @@
 package verification_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"runtime"
 	"testing"
 	"time"
 
 	"sendcode/internal/policy"
-	"sendcode/internal/recipient"
 	"sendcode/internal/refusals"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -87,57 +84,6 @@ func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 	})
 }
 
-// Rows are a process's own: another replica, and the same one after a restart, have as many again, and nothing is counted twice.
-func TestEachReplicaHasRowsOfItsOwn(t *testing.T) {
-	const strangers = 200
-	rig.InBubbleWith(t, withOffice, func(r *rig.Rig) {
-		r.Send(verification.Ask{Caller: rig.Browser, Channel: "email", To: rig.Ana})
-		from := 0
-		refuse := func() {
-			for i := range strangers {
-				r.Refuse(verification.Ask{Caller: rig.Browser, Channel: "email", To: strangersAddress(from + i)})
-			}
-			from += strangers
-			rig.Waited(3 * time.Second)
-		}
-		refuse()
-		r.Quit()
-		r.Svc = r.Replica(r.Post)
-		r.Start()
-		refuse()
-		if own, shared, requests := storetest.SumRefusals(r.RefusedRows()); own != 2*refusals.FirstOwn || shared != 2 || requests != 2*strangers {
-			t.Errorf("%d rows of their own and %d shared stand for %d requests", own, shared, requests)
-		}
-	})
-}
-
-// While the log is away, rows gather up to the same bounds, and are all written when it is back.
-func TestRefusalsWaitForTheLog(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Store.Set(true)
-		for i := range 200 {
-			for range 60 {
-				r.Svc.Refusals.Add(refusalOf(i), quota.IP)
-			}
-			rig.Waited(10 * time.Second)
-		}
-		r.Store.Set(false)
-		rig.Waited(time.Minute)
-		rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
-		if own, shared, requests := storetest.SumRefusals(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
-			t.Errorf("%d rows of their own, %d shared, %d requests, %v", own, shared, requests, err)
-		}
-	})
-}
-
-// refusalOf is one of a recipient of the network 192.0.2.0/24.
-func refusalOf(n int) store.Send {
-	var h recipient.Hash
-	binary.BigEndian.PutUint64(h[:8], rand.NewPCG(1, uint64(n)).Uint64())
-	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: h, To: "a•••@example.com", BlockedBy: "rule",
-		IP: "192.0.2.0/24", RetryAfter: time.Hour, Count: 1}
-}
-
 // Who is turned away with a 422, since codes are not sent there, is found in the log: by the recipient and by the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	rig.InBubbleWith(t, func(s *rig.Settings) {
@@ -169,29 +115,6 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 				rows[0].To == "" {
 				t.Errorf("%s: %+v", reason, rows)
 			}
-		}
-	})
-}
-
-// An attacker who tries numbers of a country that is not served writes no more rows than one whom a rule refuses.
-func TestRowsOfWhatIsTurnedAwayAreBounded(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} }, func(r *rig.Rig) {
-		for i := range 1000 {
-			ask := rig.AskFor(fmt.Sprintf("a%d@short.example", i))
-			ask.Caller = rig.Browser
-			if _, err := r.Svc.Send(r.Context(), ask); err == nil {
-				t.Fatal("let in")
-			}
-		}
-		rig.Waited(time.Minute)
-		rows, err := r.Store.Sends(r.Context(), store.Filter{BlockedBy: "disposable", Limit: 200})
-		r.NoError(err)
-		requests := 0
-		for _, row := range rows {
-			requests += row.Count
-		}
-		if len(rows) != refusals.FirstOwn+1 || requests != 1000 {
-			t.Errorf("%d rows for %d requests", len(rows), requests)
 		}
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,32 +42,6 @@ func TestSendArrives(t *testing.T) {
 		}
 		if c := r.Check(a.View.ID, rig.CodeIn(mails[0])); !c.Valid || c.State != verification.Approved {
 			t.Errorf("check: %+v", c)
-		}
-	})
-}
-
-func TestOneOfManyIsLetIn(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		other := r.Replica(r.Post)
-		var admitted, refused atomic.Int32
-		var wg sync.WaitGroup
-		for i := range 200 {
-			svc := []*rig.Service{r.Svc, other}[i%2]
-			wg.Go(func() {
-				a, err := svc.Send(r.Context(), rig.AskFor(rig.Ana))
-				switch {
-				case err != nil:
-					t.Error(err)
-				case a.Admitted:
-					admitted.Add(1)
-				default:
-					refused.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		if admitted.Load() != 1 || refused.Load() != 199 {
-			t.Errorf("%d let in, %d refused", admitted.Load(), refused.Load())
 		}
 	})
 }
@@ -175,31 +147,6 @@ func TestGetTellsTheQuotaNow(t *testing.T) {
 		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
 		if err != nil || got.Quota.RetryAfter() != 35*time.Second || len(got.Quota.Rules) != 3 {
 			t.Errorf("%v %+v", err, got.Quota)
-		}
-	})
-}
-
-func TestWhatTheAdministratorAsks(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		h, err := r.Svc.Desk.Hash("email", "Ana.Maria@EXAMPLE.com")
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 5})
-		if err != nil || len(rows) != 1 {
-			t.Errorf("%d rows by hash, %v", len(rows), err)
-		}
-		d, err := r.Svc.RecipientQuota(r.Context(), "shop", "email", "default", h)
-		if err != nil || len(d.Rules) != 3 || d.RetryAfter() != rig.Minute {
-			t.Errorf("%+v, %v", d, err)
-		}
-		var bad *verification.InvalidError
-		if _, err := r.Svc.RecipientQuota(r.Context(), "shop", "email", "nothing", h); !errors.As(err, &bad) {
-			t.Errorf("%v", err)
-		}
-		if _, err := r.Svc.Desk.Hash("email", "noone"); !errors.As(err, &bad) {
-			t.Errorf("%v", err)
 		}
 	})
 }

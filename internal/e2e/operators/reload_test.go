@@ -151,44 +151,6 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	}
 }
 
-// A browser's key and its origins come while the service runs, and the metric knows which keys there are and were used.
-func TestOriginsChange(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
-	const public, origin = "pk_of_the_shop_0123456789abcdef", "https://shop.example"
-	from := func(r *http.Request) {
-		r.Header.Set("Origin", origin)
-		r.Header.Set("Authorization", "Bearer "+public)
-	}
-	body := fmt.Sprintf(`{"channel":"email","to":%q}`, apptest.Ana)
-	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, from); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Access-Control-Allow-Origin")+a.Header.Get("Vary") != "" {
-		t.Errorf("before: %d %v", a.StatusCode, a.Header)
-	}
-	if a := s.Ask(0, "bea@example.com"); a.StatusCode != http.StatusAccepted {
-		t.Errorf("%d %s", a.StatusCode, a.Raw)
-	}
-	s.Write(fmt.Sprintf("policies:\n  default:\n%sapps:\n  - {name: shop, origins: [%q], keys: [{id: k1, kind: public, sha256: %x}]}\n",
-		apptest.FiveAnHour, origin, sha256.Sum256([]byte(public))))
-	s.Hangup(0, "applied")
-	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, from); a.StatusCode != http.StatusAccepted || a.Header.Get("Access-Control-Allow-Origin") != origin {
-		t.Errorf("after: %d %s %v", a.StatusCode, a.Raw, a.Header)
-	}
-	metrics := string(s.Do(0, http.MethodGet, "/metrics", "").Raw)
-	for _, key := range []string{`app="default",key="api_key"`, `app="shop",key="k1"`} {
-		if !regexp.MustCompile(`sendcode_api_key_last_used_timestamp_seconds\{` + key + `\} [1-9]`).MatchString(metrics) {
-			t.Errorf("%s was not used", key)
-		}
-	}
-	s.Rules(apptest.FiveAnHour)
-	s.Hangup(0, "applied")
-	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, from); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("taken out: %d %v", a.StatusCode, a.Header)
-	}
-	if strings.Contains(string(s.Do(0, http.MethodGet, "/metrics", "").Raw), `app="shop",key="k1"`) {
-		t.Error("the metric knows a key that is gone")
-	}
-}
-
 // The page tells new names and what the next code looks like at once.
 func TestThePageChanges(t *testing.T) {
 	t.Parallel()

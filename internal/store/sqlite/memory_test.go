@@ -92,15 +92,3 @@ func TestSQLiteMemoryInABubble(t *testing.T) {
 		storetest.Is(t, log.Ping(t.Context()), store.ErrUnavailable)
 	})
 }
-
-func BenchmarkOpenSQLiteMemory(b *testing.B) {
-	for b.Loop() {
-		log, err := OpenMemory(time.Now)
-		if err == nil {
-			err = errors.Join(log.Ping(b.Context()), log.Close())
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}
