@@ -27,10 +27,10 @@ func series(s *apptest.Stack) (all []string) {
 	return all
 }
 
-// What comes from outside makes no series: after 1,000 recipients, networks, keys, references and paths there are as many as
+// What comes from outside makes no series: after 400 recipients, networks, keys, references and paths there are as many as
 // after one of each.
 func TestSeriesAreBounded(t *testing.T) {
-	const n = 1000
+	const n = 400
 	s := apptest.Embedded(t).Policy("    - {name: person, scope: recipient, limit: 5, window: 1h}\n    - {name: network, scope: ip, limit: 1, window: 1h}\n    - {name: all, scope: global, limit: 100, window: 1h}\n").Start(1)
 	admin := func(key string) func(*http.Request) { return apptest.Bearer("a-wrong-admin-token-of-" + key) }
 	each := func(i int) {
