@@ -19,6 +19,7 @@ var (
 	seed  = flag.Uint64("drill.seed", 0, "whom they happen to; 0: another one each time")
 	limit = flag.Duration("drill.limit", 0, "how long the slowest but one in twenty may take; 0: as long as it likes")
 	only  = flag.String("drill.only", "", "the one kind to play")
+	some  = flag.Int("drill.kinds", 12, "how many kinds to play, drawn by the seed; 0: all")
 )
 
 // The verdict is right, every time, in two actions at most.
@@ -71,12 +72,10 @@ func lap(from *time.Time) time.Duration {
 
 // happen makes the incidents, and gives them in the order in which the callers call.
 func (s *street) happen(r *rand.Rand) (all []*incident) {
+	played := drawn(r)
 	for n := range *each {
-		for k, one := range kinds {
-			if *only != "" && one.name != *only {
-				continue
-			}
-			i := newIncident(one, r, n*len(kinds)+k)
+		for k, one := range played {
+			i := newIncident(one, r, n*len(played)+k)
 			if one.before != nil {
 				one.before(s, i)
 			}
@@ -90,6 +89,19 @@ func (s *street) happen(r *rand.Rand) (all []*incident) {
 	s.mails.Restart()
 	s.back(r)
 	r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	return all
+}
+
+// drawn are the kinds that are played.
+func drawn(r *rand.Rand) []*kind {
+	if *only != "" {
+		return slices.DeleteFunc(slices.Clone(kinds), func(k *kind) bool { return k.name != *only })
+	}
+	all := slices.Clone(kinds)
+	if *some > 0 && *some < len(all) {
+		r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+		all = all[:*some]
+	}
 	return all
 }
 

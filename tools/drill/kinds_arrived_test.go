@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"net/http"
 	"strings"
 	"time"
 
@@ -17,6 +18,30 @@ var arrived = []*kind{
 		never: words("asked again"),
 	},
 	{
+		name: "ran out without being entered", old: true, others: true,
+		make: func(s *street, i *incident) {
+			s.sent(i, "order")
+			s.age(i, 11*time.Minute)
+		},
+		what:  words("Accepted by\n at {ended}"),
+		next:  words("expired at {until}\n ask for a new one\n spam"),
+		never: words("works until"),
+	},
+	{
+		name: "entered and approved", old: true, others: true,
+		make: func(s *street, i *incident) {
+			a := s.sent(i, "order")
+			began := time.Now()
+			if !s.check(i, a.ID, s.codeOf(i)) {
+				s.Fatal("the right code is wrong")
+			}
+			i.happened("approved", began)
+		},
+		what:  words("Accepted by\n at {ended}"),
+		next:  words("entered\n approved at {approved}\n nothing to do"),
+		never: words("spam\n new one"),
+	},
+	{
 		name: "typed wrongly until it locked", old: true,
 		make: func(s *street, i *incident) {
 			a := s.sent(i, "order")
@@ -31,6 +56,20 @@ var arrived = []*kind{
 		what:  words("Accepted by\n at {ended}"),
 		next:  words("arrived\n 5 tries were wrong\n ask for a new one"),
 		never: words("works until\n spam"),
+	},
+	{
+		name: "canceled by the app", old: true, others: true,
+		make: func(s *street, i *incident) {
+			a := s.sent(i, "order")
+			began := time.Now()
+			if c := s.post("/v1/verifications/"+a.ID+"/cancel", keyOf(i.app), map[string]any{}); c.status != http.StatusOK {
+				s.Fatalf("canceling: %d %s", c.status, c.raw)
+			}
+			i.happened("canceled", began)
+		},
+		what:  words("Accepted by\n at {ended}"),
+		next:  words("canceled at {canceled}\n no longer works\n ask for a new one"),
+		never: words("spam"),
 	},
 	{
 		name: "no answer after the whole mail",
@@ -55,6 +94,34 @@ var arrived = []*kind{
 		never: words("spam"),
 	},
 	{
+		name: "bounced afterwards, mailbox full", old: true, others: true,
+		make: func(s *street, i *incident) {
+			a := s.sent(i, "order")
+			s.tells(i, a.Send.ID, "full", "552 5.2.2")
+		},
+		what:  words("Accepted by\n at {ended}\n bounced later, at {told}\n mailbox is full"),
+		next:  words("did not arrive\n make room\n another address"),
+		never: words("letter by letter\n spam"),
+	},
+	{
+		name: "called spam", old: true,
+		make: func(s *street, i *incident) {
+			a := s.sent(i, "order")
+			began := time.Now()
+			s.tells(i, a.Send.ID, "spam", "abuse")
+			i.barred(began)
+		},
+		what: words("Accepted by\n at {ended}\n {told}\n called spam"),
+		next: words("spam folder\n no mail until {barred}\n lift"),
+	},
+	{
+		name: "text message, taken and not there", sms: true,
+		make:  func(s *street, i *incident) { s.sent(i, "order") },
+		what:  words("Accepted by tower at {ended}"),
+		next:  words("phone\n unknown senders\n works until {until}"),
+		never: words("spam folder\n inbox\n mail"),
+	},
+	{
 		name: "text message, did not come to the phone", sms: true,
 		make: func(s *street, i *incident) {
 			s.sent(i, "order")
@@ -62,6 +129,16 @@ var arrived = []*kind{
 		},
 		what:  words("Accepted by tower\n did not come to the phone"),
 		next:  words("phone on\n number theirs\n ask again"),
+		never: words("mail"),
+	},
+	{
+		name: "text message, came to the phone", sms: true,
+		make: func(s *street, i *incident) {
+			s.sent(i, "order")
+			s.carrier.receipt(s, i.to, "ok")
+		},
+		what:  words("Accepted by tower\n delivered to the phone"),
+		next:  words("It arrived\n unknown senders\n works until {until}"),
 		never: words("mail"),
 	},
 	{

@@ -21,6 +21,38 @@ var refusedByUs = []*kind{
 		next: words("ask again at {free}\n code that they have works until {until}"),
 	},
 	{
+		name: "enough for this hour",
+		make: func(s *street, i *incident) {
+			s.sent(i, "hourly")
+			s.sent(i, "hourly")
+			s.refused(i, "hourly", "hour")
+		},
+		what:  words("Refused at {refused}\n hour"),
+		next:  words("ask again at {free}\n code that they have works until {until}"),
+		never: words("day"),
+	},
+	{
+		name: "enough for this day", byAddress: true,
+		make: func(s *street, i *incident) {
+			s.sent(i, "daily")
+			s.sent(i, "daily")
+			s.age(i, 5*time.Hour)
+			s.refused(i, "daily", "day")
+		},
+		what:  words("Refused at {refused}\n day"),
+		next:  words("ask again at {free}"),
+		never: words("works until"),
+	},
+	{
+		name: "the app's own limit",
+		make: func(s *street, i *incident) {
+			s.others(i, 3, "campaign")
+			s.refused(i, "campaign", "whole_app")
+		},
+		what: words("Refused at {refused}\n whole_app\n all requests of the app {app}"),
+		next: words("not about this person\n ask again\n {free}"),
+	},
+	{
 		name: "too many from one network",
 		make: func(s *street, i *incident) {
 			ip := fmt.Sprintf("203.0.%d.%d", i.rand.IntN(256), 1+i.rand.IntN(254))
@@ -30,6 +62,29 @@ var refusedByUs = []*kind{
 		},
 		what: words("Refused at {refused}\n office\n one network"),
 		next: words("not about this person\n another network\n {free}"),
+	},
+	{
+		name: "too many of everybody",
+		make: func(s *street, i *incident) {
+			s.others(i, 3, "launch")
+			s.refused(i, "launch", "everybody")
+		},
+		what: words("Refused at {refused}\n everybody\n all apps"),
+		next: words("not about this person\n {free}"),
+	},
+	{
+		name: "their mail server refused too many",
+		before: func(s *street, i *incident) {
+			s.rules = append(s.rules, smtptest.Rule{Stage: smtptest.Rcpt, To: i.to, Reply: "550 5.2.1 mailbox disabled"})
+		},
+		make: func(s *street, i *incident) {
+			s.ask(i, "signup")
+			s.ask(i, "signup")
+			s.refused(i, "signup", "failures")
+			i.support = ""
+		},
+		what: words("Refused at {refused}\n failures\n could not be delivered"),
+		next: words("another address\n ask again at {free}"),
 	},
 }
 
@@ -48,6 +103,26 @@ var refusedByThem = []*kind{
 		never: words("spam"),
 	},
 	{
+		name: "rejected for what we are", old: true,
+		before: replies("554 5.7.1 listed"),
+		make:   func(s *street, i *incident) { s.ask(i, "order") },
+		what:   words("Rejected by\n at {ended}\n policy\n 554 5.7.1"),
+		next:   words("about us\n SPF, DKIM"),
+		never:  words("letter by letter"),
+	},
+	{
+		name: "mailbox full to the end", old: true,
+		before: replies("452 4.2.2 mailbox full"),
+		make: func(s *street, i *incident) {
+			s.postponed(i)
+			s.hurry(i, 3*time.Second)
+		},
+		settle: func(s *street, i *incident) { s.failed(i, "expired") },
+		what:   words("did not get out before its code expired at {until}\n mailbox is full\n 452 4.2.2"),
+		next:   words("make room\n another address"),
+		never:  words("between us and"),
+	},
+	{
 		name: "put off, and tried again", live: true,
 		before: replies("451 4.7.1 greylisted, come again"),
 		make: func(s *street, i *incident) {
@@ -57,6 +132,28 @@ var refusedByThem = []*kind{
 		what:  words("waits for its next attempt\n 451 4.7.1"),
 		next:  words("next try is due at\n until {until}\n some minutes"),
 		never: words("spam\n ask again"),
+	},
+	{
+		name: "our mail server was down", old: true, down: true,
+		make: func(s *street, i *incident) {
+			s.postponed(i)
+			s.hurry(i, 3*time.Second)
+		},
+		settle: func(s *street, i *incident) { s.failed(i, "expired") },
+		what:   words("did not get out before its code expired at {until}\n could not be reached"),
+		next:   words("between us and\n ask for a new code"),
+		never:  words("make room\n letter by letter"),
+	},
+	{
+		name: "the carrier's own limit for a number", sms: true,
+		before: func(s *street, i *incident) { s.carrier.answer(i.to, "9") },
+		make: func(s *street, i *incident) {
+			began := time.Now()
+			s.ask(i, "order")
+			i.known["held"] = fact{from: began.Add(time.Hour), to: time.Now().Add(time.Hour)}
+		},
+		what: words("tower\n takes no more\n number"),
+		next: words("{held}\n did not count"),
 	},
 }
 

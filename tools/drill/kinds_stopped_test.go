@@ -24,6 +24,24 @@ var stopped = []*kind{
 		next:  words("until {barred}\n lift it at Suppressions\n ask again\n did not count"),
 		never: words("spam\n Accepted"),
 	},
+	{
+		name: "paused", old: true,
+		make:  func(s *street, i *incident) { s.ask(i, "frozen") },
+		what:  words("Nothing was sent\n paused"),
+		next:  words("still is\n " + frozenWhy + "\n `paused`\n did not count"),
+		never: words("spam"),
+	},
+	{
+		name: "blocked", old: true,
+		before: func(_ *street, i *incident) {
+			local, _, _ := strings.Cut(i.to, "@")
+			i.to = local + "@traps.example"
+		},
+		make:  func(s *street, i *incident) { s.ask(i, "order") },
+		what:  words("not sent\n block list"),
+		next:  words("`block`\n ask again"),
+		never: words("spam"),
+	},
 }
 
 // What left no trace, or none any more.
@@ -50,6 +68,18 @@ var gone = []*kind{
 		},
 		what:  words("No request\n reached us\n @{wrong}\n {asked}"),
 		next:  words("how they spelled\n ask again"),
+		never: words("spam"),
+	},
+	{
+		name: "number of a country that is not served", sms: true,
+		make: func(s *street, i *incident) {
+			i.to = "+120255501" + i.to[len(i.to)-2:]
+			if a := s.request(i, "order"); a.status != 422 {
+				s.Fatalf("%d %s", a.status, a.raw)
+			}
+		},
+		what:  words("country\n not served"),
+		next:  words("another number\n countries"),
 		never: words("spam"),
 	},
 	{

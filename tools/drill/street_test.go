@@ -209,6 +209,15 @@ func (s *street) age(i *incident, by time.Duration) {
 	i.moved(-by)
 }
 
+// hurry has the codes of an incident run out soon.
+func (s *street) hurry(i *incident, left time.Duration) {
+	s.Helper()
+	ends := time.Now().Add(left)
+	_, err := s.db.Exec(s.Context(), `UPDATE verifications SET expires_at = $1 WHERE recipient = $2`, ends, s.hash(i))
+	s.must(err)
+	i.knows("until", ends)
+}
+
 // rests puts the next attempt off for some minutes: of one that is under way when the clerk looks, the verdict would be another.
 func (s *street) rests(i *incident) {
 	s.Helper()
