@@ -43,5 +43,5 @@ func (db *DB) AuditEntries(ctx context.Context, filter store.AuditFilter) ([]sto
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
 	c.Before("a.at, a.id", f.Before)
-	return ReadAll(ctx, db, actTable.fields, actSQL+c.Where()+fmt.Sprintf(" ORDER BY a.at DESC, a.id DESC LIMIT %d", f.Limit), Numbered(c.Args))
+	return ReadAll(ctx, db, actTable.fields, actSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), Numbered(c.Args))
 }

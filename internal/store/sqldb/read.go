@@ -72,8 +72,8 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 || !store.Storable(ids...) {
 		return nil, now, err
 	}
-	all, err = ReadAll(ctx, db, withNow(&now, VerificationFields), `SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id IN (@ids)`,
-		Args{"ids": ids})
+	all, err = ReadAll(ctx, db, withNow(&now, VerificationFields),
+		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id IN (@ids)`, Args{"ids": ids})
 	return all, now, err
 }
 
