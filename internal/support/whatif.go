@@ -70,7 +70,7 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 		if !slices.Contains(p.Purposes, c.Purpose) {
 			return nil
 		}
-		return r.decide(c)
+		return r.tally(c)
 	})
 	switch {
 	case errors.Is(err, ErrTooMuch):
@@ -103,8 +103,8 @@ type replay struct {
 	read    int
 }
 
-// decide takes the next send. Those before the period only count.
-func (r *replay) decide(c store.CountedSend) error {
+// tally evaluates the rules for the next send and counts the outcome; sends before the period only fill the window. Error: ErrTooMuch.
+func (r *replay) tally(c store.CountedSend) error {
 	if r.read++; r.read > maxReplayed {
 		return ErrTooMuch
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestReplayIsBounded(t *testing.T) {
 	full := replay{read: maxReplayed}
-	if err := full.decide(store.CountedSend{}); !errors.Is(err, ErrTooMuch) {
+	if err := full.tally(store.CountedSend{}); !errors.Is(err, ErrTooMuch) {
 		t.Error(err)
 	}
 }
