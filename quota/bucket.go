@@ -2,11 +2,11 @@ package quota
 
 import "strings"
 
-// Two lists of parts never make the same bucket, whatever is in them.
+// escape makes the separator unambiguous, so that two different lists of parts never give the same bucket.
 var escape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// Bucket names a bucket after its parts, at least one: app, channel, policy, scope and subject. Different parts make
-// different buckets, also where a part is empty or holds the separator.
+// Bucket joins parts, such as app, channel, policy, scope and subject, to the name of a bucket. Different parts give different
+// names, even if a part is empty or contains the separator.
 func Bucket(parts ...string) string {
 	var b strings.Builder
 	size := len(parts)
@@ -25,13 +25,12 @@ func Bucket(parts ...string) string {
 
 const browsersOnly = "/browsers"
 
-// OfBrowsers is the scope of a rule that counts and refuses events of browsers alone. It has a bucket of its own, so that other
-// events of the same subject take none of its places. [Validate] takes the scope without it: which callers there are, the
-// program that calls the limiter knows.
+// OfBrowsers returns the variant of the scope for rules that apply to browsers only. It has its own bucket, so events of other
+// callers do not count in it. [Validate] rejects this variant: validate the rule with its Base scope first.
 func (s Scope) OfBrowsers() Scope { return s.Base() + browsersOnly }
 
-// Browsers reports whether the scope is one of OfBrowsers.
+// Browsers reports whether the scope is restricted to browsers; see OfBrowsers.
 func (s Scope) Browsers() bool { return strings.HasSuffix(string(s), browsersOnly) }
 
-// Base is the scope without the restriction to browsers.
+// Base returns the scope without the restriction to browsers.
 func (s Scope) Base() Scope { return Scope(strings.TrimSuffix(string(s), browsersOnly)) }

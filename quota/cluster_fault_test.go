@@ -244,7 +244,7 @@ func TestQuota15LookingCountsNothingToGiveBack(t *testing.T) {
 	p, err := planTake(Request{ID: "one", Rules: []Rule{{Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}},
 		Buckets: map[Scope]string{Failures: "f"}})
 	must(t, err)
-	a, err := r.try(t.Context(), "one", take, 0, p)
+	a, err := r.runTake(t.Context(), "one", take, 0, p)
 	must(t, err)
 	same(t, "admitted", a.Admitted, true)
 	same(t, "added", a.added, false)

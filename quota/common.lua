@@ -1,17 +1,17 @@
--- What the scripts share. Instants and windows are in µs. All are whole and below 2^53, so that a double is exact.
+-- Functions for all scripts. Instants and windows are in µs. All are whole and below 2^53, so that a double is exact.
 --
 -- A bucket is one sorted set. Its members and their scores:
---   an ID that is counted    the instant of its event
---   the tombstone of an ID   minus the instant until which the ID stays refunded: below 0, so it never counts
---   '', the mark             below all tombstones: lowest - life * span - seconds. In that life of the server, the bucket
---                            has all events of so many seconds. Or doubtful - instant: it lacked an event of the log, and may
---                            lack more until then.
+--   a counted ID             the instant of its event
+--   the tombstone of an ID   minus the instant at which the tombstone ends: below 0, so it never counts
+--   '', the mark             below all tombstones. Either lowest - epoch * span - seconds: in this epoch of the server, the bucket
+--                            has all events of the last so many seconds. Or doubtful - instant: the bucket lacked an event of
+--                            the log, and must not be marked as complete before that instant.
 
-local call = redis.call -- writes a number with 17 digits; Lua's own tostring writes 14, and an instant has 16
+local call = redis.call -- it writes numbers with 17 digits; Lua's tostring writes 14, and an instant has 16
 local lowest, span = -2 ^ 52, 2 ^ 22
-local doubtful = lowest - 2 ^ 50 -- below the marks of all lives
+local doubtful = lowest - 2 ^ 50 -- below the marks of all epochs
 
--- The life and the seconds of a mark with this score; 0 and 0 without one, or in doubt.
+-- Returns the epoch and the seconds of a mark with this score; 0 and 0 without a mark or in doubt.
 local function read_mark(score)
   local below = lowest - (tonumber(score) or lowest)
   if below >= lowest - doubtful then
@@ -20,23 +20,24 @@ local function read_mark(score)
   return math.floor(below / span), below % span
 end
 
+-- Reports whether the bucket must not be marked as complete yet.
 local function in_doubt(key, now)
   return doubtful - (call('ZSCORE', key, '') or 0) > now
 end
 
--- The life of this server, mixed with the number of the log that is asked after; 1 at least. The server takes a new
--- replication ID when it starts and when it is promoted. A user who may not ask for it has one life.
+-- Returns the epoch of this server, at least 1: its replication ID, which changes when it starts and when it is promoted, mixed with
+-- the number of the log's source. If the user may not run INFO, the epoch never changes.
 local replid
-local function life(log)
+local function server_epoch(source)
   if not replid then
     local info, name = redis.pcall('INFO', 'replication'), 'master_replid:'
     local _, last = string.find(type(info) == 'string' and info or '', name, 1, true)
     replid = last and tonumber(string.sub(info, last + 1, last + 7), 16) or 0
   end
-  return (replid + log) % (2 ^ 28 - 1) + 1
+  return (replid + source) % (2 ^ 28 - 1) + 1
 end
 
--- Removes the events that a bucket no longer keeps, the tombstones that have ended, and a mark that promises more.
+-- Removes the events older than keep, the tombstones that have ended, and a mark of more seconds than keep.
 local function prune(key, keep, now)
   call('ZREMRANGEBYSCORE', key, -now, now - keep)
   local _, seconds = read_mark(call('ZSCORE', key, ''))
@@ -45,7 +46,7 @@ local function prune(key, keep, now)
   end
 end
 
--- Lets a key expire at this instant, or later if it does so already.
+-- Makes a key expire at this instant, unless it expires later already.
 local function extend(key, till)
   till = math.ceil(till / 1000)
   if call('PEXPIREAT', key, till, 'NX') == 0 then -- not a new key
@@ -53,8 +54,8 @@ local function extend(key, till)
   end
 end
 
--- Lets a key expire with its last member: a tombstone ends by itself, an event is needed for keep, or for as long as the key
--- lives already. Only a key of nothing but tombstones may come to expire earlier.
+-- Sets a key's expiry to the end of its last member: the end of a tombstone, or keep after an event. It never makes the expiry
+-- earlier, unless the key has only tombstones.
 local function expire(key, keep)
   local first = call('ZRANGE', key, string.format('(%.0f', lowest), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   if not first then
@@ -70,7 +71,7 @@ local function expire(key, keep)
   end
 end
 
--- Puts a tombstone in the place of an ID.
+-- Replaces an ID's event by a tombstone that ends at till.
 local function put_tombstone(key, id, till)
   call('ZADD', key, -till, id)
   expire(key, 0)

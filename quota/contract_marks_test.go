@@ -34,7 +34,7 @@ func (w *world) complete(what, source string, rules ...Rule) {
 
 func (w *world) restore(life string, keep time.Duration, events ...Event) {
 	w.t.Helper()
-	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Life: life, Events: events}))
+	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Epoch: life, Events: events}))
 }
 
 var perHour = sliding(Recipient, 5, time.Hour)
@@ -154,7 +154,7 @@ func TestQuota11ABucketThatLackedAnEventIsInDoubtForAWhile(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		settling := func(events ...Event) {
 			t.Helper()
-			h := History{Bucket: ann(), Keep: time.Hour, Life: w.lacking("before", "login", perHour), Settle: 10 * time.Second, Events: events}
+			h := History{Bucket: ann(), Keep: time.Hour, Epoch: w.lacking("before", "login", perHour), DoubtFor: 10 * time.Second, Events: events}
 			must(t, w.Restore(t.Context(), h))
 		}
 		settling()
@@ -178,8 +178,8 @@ func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
 		must(t, w.Refund(t.Context(), "refunded", ann()))
 		at := w.now
 		w.pass(time.Second)
-		h := History{Bucket: ann(), Keep: time.Hour, Settle: 10 * time.Second, Events: []Event{{"refunded", at}}}
-		h.Life = w.lacking("taken", "login", perHour)
+		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: []Event{{"refunded", at}}}
+		h.Epoch = w.lacking("taken", "login", perHour)
 		must(t, w.Restore(t.Context(), h))
 		w.lacking("with a refunded event alone", "login", perHour)
 		h.Events = append(h.Events, Event{"kept", at.Add(time.Millisecond)}, Event{"past", at.Add(-time.Hour)})
@@ -194,11 +194,11 @@ func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
 // The doubt stays with the bucket, whatever goes on in it, and counts for nothing.
 func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		h := History{Bucket: ann(), Keep: time.Hour, Settle: 10 * time.Second}
+		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second}
 		for i := range 1500 {
 			h.Events = append(h.Events, Event{fmt.Sprint("many", i), w.now})
 		}
-		h.Life = w.lacking("never seen", "login", perHour)
+		h.Epoch = w.lacking("never seen", "login", perHour)
 		must(t, w.Restore(t.Context(), h))
 		w.lacking("restored in several steps", "login", perHour)
 		must(t, w.Reset(t.Context(), ann()))

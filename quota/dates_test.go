@@ -55,7 +55,7 @@ func TestDatesAreLocal(t *testing.T) {
 		start, end := r.Period(now)
 		same(t, c.about+": start", start, parse(t, c.start).UTC())
 		same(t, c.about+": end", end, parse(t, c.end).UTC())
-		same(t, c.about+": leaves", r.leaves(now), parse(t, c.leaves).UTC())
+		same(t, c.about+": leaves", r.expiryOf(now), parse(t, c.leaves).UTC())
 		d := Evaluate([]Rule{r}, map[Scope][]Event{Recipient: {{ID: "now", At: now}}}, now)
 		same(t, c.about+": wait", d.RetryAfter(), parse(t, c.leaves).Sub(now))
 		same(t, c.about+": window", d.Rules[0].Window, end.Sub(start))
@@ -82,11 +82,11 @@ func TestDatesOfManyInstants(t *testing.T) {
 			if want := date(at) > date(now)-int64(r.Days); counts != want {
 				t.Fatalf("%s, %d dates: at %v, %v counts: %v, want %v", name, r.Days, now, at, counts, want)
 			}
-			end := r.leaves(at)
+			end := r.expiryOf(at)
 			if counts != now.Before(end) {
 				t.Fatalf("%s, %d dates: at %v, %v counts: %v, and leaves at %v", name, r.Days, now, at, counts, end)
 			}
-			if turns := r.Turns(end.Add(-µs)); turns[2] != end {
+			if turns := r.PeriodStarts(end.Add(-µs)); turns[2] != end {
 				t.Fatalf("%s, %d dates: %v leaves at %v, which is no turn of %v", name, r.Days, at, end, turns)
 			}
 			if start, end := r.Period(now); end.Sub(start) > r.Keep() {
@@ -108,7 +108,7 @@ func TestADateLivedTwice(t *testing.T) {
 		if end.Sub(start) > r.Keep() {
 			t.Fatalf("at %v: %v to %v", now, start, end)
 		}
-		if counts, free := !at.Before(start), r.leaves(at); counts != now.Before(free) {
+		if counts, free := !at.Before(start), r.expiryOf(at); counts != now.Before(free) {
 			t.Fatalf("at %v, %v counts: %v, and leaves at %v", now, at, counts, free)
 		}
 	}

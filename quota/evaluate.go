@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cutoffs gives the cutoff of each rule at now, in the order of the rules: an event counts if and only if it is later.
+// Cutoffs returns the cutoff of each rule at now, in the order of the rules: an event counts if and only if it is later.
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
@@ -15,9 +15,9 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	return cutoffs
 }
 
-// Evaluate explains each rule from the history of its scope, in any order; a scope that history does not name has no
-// events. It admits nothing: Allowed says whether one more event would be let in at now. All instants are on one clock,
-// which the caller names in Decision.Clock.
+// Evaluate computes the state of each rule at now from the events of its scope, in any order; a scope missing from history has no
+// events. It counts nothing: Decision.Allowed reports whether one more event would be admitted. All instants must be of one clock;
+// the caller sets Decision.Clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
 	d := Decision{At: instant(at), Rules: make([]State, len(rules))}
@@ -33,7 +33,7 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	return d
 }
 
-// Longest is the longest time for which a rule may need an event, which is how long events must be kept; 0 for no rules.
+// Longest returns how long the events of these rules must be kept: the longest Keep; 0 without rules.
 func Longest(rules []Rule) time.Duration {
 	var longest time.Duration
 	for _, r := range rules {
@@ -42,15 +42,15 @@ func Longest(rules []Rule) time.Duration {
 	return longest
 }
 
-// OfScope gives the rules of one scope, in their order.
+// OfScope returns the rules of one scope, in their order.
 func OfScope(rules []Rule, scope Scope) []Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.Scope != scope })
 }
 
-// Seconds is d in whole seconds, rounded up, so that who waits that long has waited d; 0 only where nothing is to be waited for.
+// Seconds returns d in whole seconds, rounded up, so that a client never comes back too early; 0 if d is 0 or negative.
 func Seconds(d time.Duration) int { return int(ceil(d, time.Second)) }
 
-// Milliseconds is d in whole milliseconds, rounded up as Seconds does.
+// Milliseconds returns d in whole milliseconds, rounded up as Seconds does.
 func Milliseconds(d time.Duration) int64 { return ceil(d, time.Millisecond) }
 
 func ceil(d, unit time.Duration) int64 {
@@ -60,7 +60,7 @@ func ceil(d, unit time.Duration) int64 {
 	return int64((d-1)/unit) + 1
 }
 
-// instant is a number of µs since 1970 as every Decision shows it.
+// instant converts µs since 1970 to a time in UTC.
 func instant(µs int64) time.Time { return time.UnixMicro(µs).UTC() }
 
 func ascending(events []Event) []int64 {
@@ -72,11 +72,11 @@ func ascending(events []Event) []int64 {
 	return times
 }
 
-// tally is all that a rule needs to know of its events, instants in µs since 1970. The script computes the same three numbers.
+// tally summarizes the events that a rule counts; instants are µs since 1970. take.lua computes the same three numbers.
 type tally struct {
 	used   int
 	oldest int64 // oldest counted event, if used > 0
-	pivot  int64 // the (used-limit+1)-th oldest counted event, whose leaving frees a place, if used ≥ limit
+	pivot  int64 // if used ≥ limit: the (used-limit+1)-th oldest counted event; when it leaves, one more event is admitted
 }
 
 // tally counts the events of an ascending history.
@@ -93,26 +93,26 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state turns the tally into waits: the one arithmetic that every limiter and the log share.
+// state computes the rule's waits from the tally. Every limiter and the log use this function.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Days > 0 {
-		return t.dates(s, now)
+		return t.datesState(s, now)
 	}
 	if r.Calendar() {
-		return s.until(now)
+		return s.withPeriodWaits(now)
 	}
 	if t.used > 0 {
-		s.ResetAfter = left(t.oldest, r.Window, now)
+		s.ResetAfter = timeLeft(t.oldest, r.Window, now)
 	}
 	if t.used >= r.Limit {
-		s.RetryAfter = left(t.pivot, r.Window, now)
+		s.RetryAfter = timeLeft(t.pivot, r.Window, now)
 	}
 	return s
 }
 
-// until is the state of a calendar rule: all its events leave together, when the period ends.
-func (s State) until(now int64) State {
+// withPeriodWaits fills in the window and waits of a calendar rule: all its events leave together, when the period ends.
+func (s State) withPeriodWaits(now int64) State {
 	start, end := s.Period(instant(now))
 	s.Window = end.Sub(start)
 	left := end.Sub(instant(now))
@@ -125,10 +125,10 @@ func (s State) until(now int64) State {
 	return s
 }
 
-// dates is the state of a rule with Days: the events of one date leave together, at the beginning of another.
-func (t tally) dates(s State, now int64) State {
+// datesState fills in the window and waits of a rule with Days: the events of one date leave together, when a later date begins.
+func (t tally) datesState(s State, now int64) State {
 	start, end := s.Period(instant(now))
-	wait := func(at int64) time.Duration { return s.leaves(instant(min(at, now))).Sub(instant(now)) }
+	wait := func(at int64) time.Duration { return s.expiryOf(instant(min(at, now))).Sub(instant(now)) }
 	if t.used > 0 {
 		s.ResetAfter = wait(t.oldest)
 	}
@@ -139,7 +139,7 @@ func (t tally) dates(s State, now int64) State {
 	return s
 }
 
-// left is how long an event goes on counting. After a step back of the clock it may lie in the future: its age is then 0.
-func left(at int64, window time.Duration, now int64) time.Duration {
+// timeLeft returns how long an event still counts. After the clock was set back, an event may lie in the future: its age is then 0.
+func timeLeft(at int64, window time.Duration, now int64) time.Duration {
 	return window - time.Duration(max(0, now-at))*time.Microsecond
 }

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// shards is how many locks the buckets of a Memory are spread over.
+// shards is the number of shards of a Memory; each has its own lock.
 const shards = 64
 
-// Memory is the limiter within one process, and the model that the script is held to. It keeps each event for as long
-// as a rule can need it and forgets everything when the process ends. It never returns ErrUnavailable. Safe for
-// concurrent use.
+// Memory is the in-process limiter. Tests compare Redis with it. It keeps each event for as long as a rule can need it, and loses
+// everything when the process ends. It never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
 	now    func() time.Time
 	clock  string
@@ -25,12 +24,12 @@ type Memory struct {
 type shard struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
-	opened  int   // buckets made since the last sweep
-	swept   int64 // when that was, µs since 1970
-	most    int   // buckets that the map has held at once
+	opened  int   // buckets added since the last sweep
+	swept   int64 // instant of the last sweep, µs since 1970
+	peak    int   // largest number of buckets since the map was made
 }
 
-// NewMemory makes an empty limiter on the clock now, which its decisions call by the name clock.
+// NewMemory makes an empty limiter that reads the time from now. clock becomes Decision.Clock.
 func NewMemory(now func() time.Time, clock string) *Memory {
 	m := &Memory{now: now, clock: clock, seed: maphash.MakeSeed()}
 	for i := range m.shards {
@@ -39,7 +38,7 @@ func NewMemory(now func() time.Time, clock string) *Memory {
 	return m
 }
 
-// Take counts the event or spends nothing; see [Limiter].
+// Take counts the event in all buckets or in none; see [Limiter].
 func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	p, err := planTake(req)
 	if err != nil {
@@ -58,27 +57,27 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 		}
 		held[i] = b.counts(req.ID, now, p.keeps[i])
 	}
-	d := m.explain(p, now)
+	d := m.states(p, now)
 	for i, s := range d.Rules {
-		if s.blocks() && !held[p.of[i]] {
+		if s.blocks() && !held[p.bucketOf[i]] {
 			d.Incomplete = m.incomplete(p, now)
 			return d, nil
 		}
 	}
 	for i, name := range p.buckets {
 		if !held[i] && p.keeps[i] > 0 {
-			b := m.open(name, now)
+			b := m.findOrAdd(name, now)
 			b.prune(now, p.keeps[i])
 			b.add(req.ID, now)
-			b.settle(p.keeps[i])
+			b.setExpiry(p.keeps[i])
 		}
 	}
-	d = m.explain(p, now)
+	d = m.states(p, now)
 	d.Admitted = true
 	return d, nil
 }
 
-// Peek answers without counting; see [Limiter].
+// Peek returns the states of the rules and counts nothing; see [Limiter].
 func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {
@@ -86,32 +85,32 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	}
 	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
-	d := m.explain(p, now)
+	d := m.states(p, now)
 	d.Incomplete = m.incomplete(p, now)
 	return d, nil
 }
 
-// Refund removes the event and remembers that it is refunded; see [Limiter].
+// Refund removes the event and leaves a tombstone; see [Limiter].
 func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	return m.each(buckets, func(name string, now int64) {
-		m.open(name, now).refund(id, now)
+	return m.updateEach(buckets, func(name string, now int64) {
+		m.findOrAdd(name, now).refund(id, now)
 	})
 }
 
-// Reset forgets the events of the buckets; see [Limiter].
+// Reset deletes the events of the buckets; see [Limiter].
 func (m *Memory) Reset(_ context.Context, buckets ...string) error {
-	return m.each(buckets, func(name string, _ int64) {
-		if b := m.shards[m.home(name)].buckets[name]; b != nil { // also one that lapsed: a step back would revive it
+	return m.updateEach(buckets, func(name string, _ int64) {
+		if b := m.shards[m.shardOf(name)].buckets[name]; b != nil { // also an expired one: it would return if the clock is set back
 			b.reset()
 		}
 	})
 }
 
-// each runs do on every bucket under one lock and at one instant.
-func (m *Memory) each(buckets []string, do func(name string, now int64)) error {
+// updateEach calls do for every bucket, with all their shards locked and the same now. Error: ErrBadRequest for an empty name.
+func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
 	}
@@ -123,20 +122,20 @@ func (m *Memory) each(buckets []string, do func(name string, now int64)) error {
 	return nil
 }
 
-func (m *Memory) explain(p plan, now int64) Decision {
+func (m *Memory) states(p plan, now int64) Decision {
 	d := Decision{At: instant(now), Clock: m.clock, Rules: make([]State, len(p.rules))}
 	for i, r := range p.rules {
-		d.Rules[i] = r.tally(m.find(p.buckets[p.of[i]], now).history(), now).state(r, now)
+		d.Rules[i] = r.tally(m.find(p.buckets[p.bucketOf[i]], now).history(), now).state(r, now)
 	}
 	return d
 }
 
-// lock locks the shards of the buckets, always in ascending order so that two callers never wait for each other, and
-// returns what unlocks them.
+// lock locks the shards of the buckets, in ascending order so that callers cannot deadlock. It returns the function that unlocks
+// them.
 func (m *Memory) lock(buckets []string) (unlock func()) {
 	order := make([]uint64, len(buckets))
 	for i, name := range buckets {
-		order[i] = m.home(name)
+		order[i] = m.shardOf(name)
 	}
 	slices.Sort(order)
 	order = slices.Compact(order)
@@ -150,31 +149,30 @@ func (m *Memory) lock(buckets []string) (unlock func()) {
 	}
 }
 
-func (m *Memory) home(name string) uint64 { return maphash.String(m.seed, name) % shards }
+func (m *Memory) shardOf(name string) uint64 { return maphash.String(m.seed, name) % shards }
 
-// find returns nil, an empty bucket, where there is none or nothing in it can count any more.
+// find returns the bucket, or nil if it does not exist or has expired; a nil bucket reads as empty. The caller holds the lock.
 func (m *Memory) find(name string, now int64) *bucket {
-	b := m.shards[m.home(name)].buckets[name]
-	if b == nil || b.until <= now {
+	b := m.shards[m.shardOf(name)].buckets[name]
+	if b == nil || b.expiresAt <= now {
 		return nil
 	}
 	return b
 }
 
-func (m *Memory) open(name string, now int64) *bucket {
+func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b
 	}
-	s := &m.shards[m.home(name)]
+	s := &m.shards[m.shardOf(name)]
 	s.sweep(now)
 	b := &bucket{}
 	s.buckets[name] = b
 	return b
 }
 
-// sweep drops buckets that no rule can need any more. It is due when half as many buckets as there are have been opened since the last
-// sweep, or after some time, so that the buckets of a rush go even if few follow. For each opened bucket it looks at two at most, and by time
-// at no more than sweepRate in a minute.
+// sweep deletes the expired buckets of the shard. It runs when the buckets added since the last sweep are half of the map, or after
+// a minute for each sweepRate buckets. So the cost for each added bucket is small, and buckets go after a rush although few follow.
 func (s *shard) sweep(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)
@@ -182,14 +180,14 @@ func (s *shard) sweep(now int64) {
 	if s.opened < max(least, len(s.buckets)/2) && now < s.swept+pause {
 		return
 	}
-	s.opened, s.swept, s.most = 0, now, max(s.most, len(s.buckets))
-	maps.DeleteFunc(s.buckets, func(_ string, b *bucket) bool { return b.until <= now })
-	if len(s.buckets) < s.most/2 { // a map never gives memory back, so a smaller one takes its place
+	s.opened, s.swept, s.peak = 0, now, max(s.peak, len(s.buckets))
+	maps.DeleteFunc(s.buckets, func(_ string, b *bucket) bool { return b.expiresAt <= now })
+	if len(s.buckets) < s.peak/2 { // a Go map never shrinks, so copy it to a smaller one
 		smaller := make(map[string]*bucket, len(s.buckets))
 		maps.Copy(smaller, s.buckets)
-		s.buckets, s.most = smaller, len(smaller)
+		s.buckets, s.peak = smaller, len(smaller)
 	}
 }
 
-// sweepRate bounds how many buckets of one shard are looked at in a minute by sweeps that are due by time.
+// sweepRate is how many buckets of one shard the time-based sweep visits per minute, at most.
 const sweepRate = 10_000

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// bucket is the events of one bucket, oldest first, as a sorted set holds them. Instants are µs since 1970. Reading a
-// nil bucket finds nothing.
+// bucket holds the events of one bucket, oldest first. Instants are µs since 1970. A nil bucket reads as empty.
 type bucket struct {
-	times []int64
-	ids   []string         // of the same events
-	index map[string]int64 // instant of each ID, once there are too many to look through
-	gone  *refunds         // nil until there is one
-	mark  mark             // that it is complete
-	until int64            // from then on nothing in here counts
+	times     []int64
+	ids       []string         // ids[i] is the ID of the event at times[i]
+	index     map[string]int64 // instant of each ID; nil up to indexed events
+	refunds   *refunds         // nil without refunds
+	mark      completeness     // whether it has all events that the log has
+	expiresAt int64            // from then on nothing in here counts, and a sweep may delete it
 }
 
-// mark says for how long a bucket has all events; the zero value: nothing is known.
-type mark struct {
-	life  string
-	keep  time.Duration
-	doubt int64 // until then it may lack events that no log has yet
+// completeness says how complete a bucket is: in this epoch it has all events of the last keep. The zero value: unknown.
+type completeness struct {
+	epoch      string
+	covers     time.Duration
+	doubtUntil int64 // until then it must not be marked complete: it lost events, and the log may not have all of them yet
 }
 
-// life differs by source alone: a limiter in process has only one, at whose beginning it is empty.
-func (a ask) life() string { return "process:" + a.source }
+// epoch identifies the run of this limiter and the source of the log's events. A process is one run, at whose start all buckets are
+// empty, so only the source differs.
+func (a completenessCheck) epoch() string { return "process:" + a.source }
 
-// complete reports whether the bucket has all that is asked for.
-func (b *bucket) complete(a ask) bool {
-	return b != nil && b.mark.life == a.life() && b.mark.keep >= a.need
+// complete reports whether the bucket is marked as having all events that the check needs.
+func (b *bucket) complete(a completenessCheck) bool {
+	return b != nil && b.mark.epoch == a.epoch() && b.mark.covers >= a.need
 }
 
-// indexed is the number of events above which an index is faster and worth its memory.
+// indexed is the number of events above which a bucket keeps an index by ID.
 const indexed = 32
 
 func (b *bucket) history() []int64 {
@@ -42,19 +42,19 @@ func (b *bucket) history() []int64 {
 }
 
 func (b *bucket) refunded(id string, now int64) bool {
-	return b != nil && b.gone != nil && b.gone.until[id] > now
+	return b != nil && b.refunds != nil && b.refunds.until[id] > now
 }
 
-// counts reports whether the longest window counts the ID.
+// counts reports whether the bucket has the ID with an instant within the last keep.
 func (b *bucket) counts(id string, now int64, keep time.Duration) bool {
 	if b == nil {
 		return false
 	}
-	at, ok := b.at(id)
+	at, ok := b.instantOf(id)
 	return ok && at > now-keep.Microseconds()
 }
 
-func (b *bucket) at(id string) (int64, bool) {
+func (b *bucket) instantOf(id string) (int64, bool) {
 	if b.index != nil {
 		at, ok := b.index[id]
 		return at, ok
@@ -65,7 +65,7 @@ func (b *bucket) at(id string) (int64, bool) {
 	return 0, false
 }
 
-// add counts the event from at.
+// add inserts the event at its instant; an event with the same ID is replaced.
 func (b *bucket) add(id string, at int64) {
 	b.remove(id)
 	i, _ := slices.BinarySearch(b.times, at+1)
@@ -81,27 +81,27 @@ func (b *bucket) add(id string, at int64) {
 	}
 }
 
-// prune forgets what can count no more, and that the bucket had it.
+// prune deletes events older than keep and tombstones that have ended. It limits the completeness mark to keep.
 func (b *bucket) prune(now int64, keep time.Duration) {
-	b.mark.keep = min(b.mark.keep, keep)
+	b.mark.covers = min(b.mark.covers, keep)
 	old, _ := slices.BinarySearch(b.times, now-keep.Microseconds()+1)
 	for _, id := range b.ids[:old] {
 		delete(b.index, id)
 	}
-	clear(b.ids[:old]) // the array lives on until append needs a larger one
+	clear(b.ids[:old]) // frees the strings: the array stays until append needs a larger one
 	b.times, b.ids = b.times[old:], b.ids[old:]
-	if b.gone != nil {
-		b.gone.prune(now)
+	if b.refunds != nil {
+		b.refunds.prune(now)
 	}
 }
 
 func (b *bucket) remove(id string) {
-	at, ok := b.at(id)
+	at, ok := b.instantOf(id)
 	if !ok {
 		return
 	}
 	i, _ := slices.BinarySearch(b.times, at)
-	i += slices.Index(b.ids[i:], id) // among those of the same µs
+	i += slices.Index(b.ids[i:], id) // other events may have the same µs
 	b.times = slices.Delete(b.times, i, i+1)
 	b.ids = slices.Delete(b.ids, i, i+1)
 	delete(b.index, id)
@@ -109,40 +109,40 @@ func (b *bucket) remove(id string) {
 
 func (b *bucket) refund(id string, now int64) {
 	b.remove(id)
-	if b.gone == nil {
-		b.gone = &refunds{until: map[string]int64{}}
+	if b.refunds == nil {
+		b.refunds = &refunds{until: map[string]int64{}}
 	}
-	b.gone.prune(now)
-	b.gone.add(id, now+tombstone.Microseconds())
-	b.settle(0)
+	b.refunds.prune(now)
+	b.refunds.add(id, now+tombstone.Microseconds())
+	b.setExpiry(0)
 }
 
 func (b *bucket) reset() {
 	b.times, b.ids, b.index = nil, nil, nil
-	if b.mark.doubt == 0 {
-		b.mark = mark{}
+	if b.mark.doubtUntil == 0 {
+		b.mark = completeness{}
 	}
-	b.settle(0)
+	b.setExpiry(0)
 }
 
-// settle lets the bucket live as long as anything in it: never shorter than before while it holds events or a mark, else
-// exactly as long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
-func (b *bucket) settle(keep time.Duration) {
+// setExpiry sets when the bucket expires: keep after its newest event, and not before its last tombstone ends. While the bucket holds
+// events or a mark, it never moves the expiry to an earlier instant.
+func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
-		b.until = max(b.until, b.times[last]+keep.Microseconds())
-	} else if b.mark.keep == 0 && b.mark.doubt == 0 {
-		b.until = 0
+		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())
+	} else if b.mark.covers == 0 && b.mark.doubtUntil == 0 {
+		b.expiresAt = 0
 	}
-	if b.gone != nil {
-		b.until = max(b.until, b.gone.last)
+	if b.refunds != nil {
+		b.expiresAt = max(b.expiresAt, b.refunds.last)
 	}
 }
 
-// refunds are the IDs that were refunded a short while ago.
+// refunds are the tombstones of a bucket.
 type refunds struct {
-	until map[string]int64 // until when they stay so
-	order []string         // oldest first; one that was refunded again is in here again
-	last  int64            // the latest of until
+	until map[string]int64 // end of each ID's tombstone
+	order []string         // IDs, oldest refund first; an ID that was refunded twice appears twice
+	last  int64            // the latest end
 }
 
 func (r *refunds) add(id string, until int64) {

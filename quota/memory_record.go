@@ -5,44 +5,46 @@ import (
 	"time"
 )
 
-// Record writes history found elsewhere; see [Limiter].
+// Record adds events from elsewhere to the bucket; see [Limiter].
 func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, events []Event) error {
-	return m.write(History{Bucket: bucket, Keep: keep, Events: events})
+	return m.writeHistory(History{Bucket: bucket, Keep: keep, Events: events})
 }
 
-// Restore writes all that a log has and marks the bucket as complete; see [Limiter]. A process has one life.
+// Restore adds all events that a log has of the bucket, and marks it as complete; see [Limiter].
 func (m *Memory) Restore(_ context.Context, h History) error {
-	return m.write(h)
+	return m.writeHistory(h)
 }
 
-// write marks the bucket if the history names the life that it was read for.
-func (m *Memory) write(h History) error {
+// writeHistory adds the events to the bucket. If the history has an Epoch, it marks the bucket as complete for that epoch; if
+// events were missing and DoubtFor is set, it marks it as in doubt instead.
+func (m *Memory) writeHistory(h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err
 	}
-	return m.each([]string{h.Bucket}, func(name string, now int64) {
-		b := m.open(name, now)
-		b.prune(now, h.Keep) // no Take does where a bucket is only looked at
+	return m.updateEach([]string{h.Bucket}, func(name string, now int64) {
+		b := m.findOrAdd(name, now)
+		b.prune(now, h.Keep) // Take never prunes a bucket that it does not count in
 		had, lacked := b.record(h, now)
 		switch {
-		case lacked && h.Settle > 0:
-			b.mark = mark{doubt: now + h.Settle.Microseconds()}
-		case h.Life != "" && (h.Settle == 0 || had && b.mark.doubt <= now):
-			b.mark = mark{life: h.Life, keep: h.Keep}
-			b.until = max(b.until, now+h.Keep.Microseconds())
+		case lacked && h.DoubtFor > 0:
+			b.mark = completeness{doubtUntil: now + h.DoubtFor.Microseconds()}
+		case h.Epoch != "" && (h.DoubtFor == 0 || had && b.mark.doubtUntil <= now):
+			b.mark = completeness{epoch: h.Epoch, covers: h.Keep}
+			b.expiresAt = max(b.expiresAt, now+h.Keep.Microseconds())
 		}
-		b.settle(h.Keep)
+		b.setExpiry(h.Keep)
 	})
 }
 
-// record adds the events, and says whether the bucket had one of them, and whether it lacked one.
+// record adds the events that still count and are not refunded. had: the bucket already had at least one of them; lacked: at least
+// one was missing.
 func (b *bucket) record(h History, now int64) (had, lacked bool) {
 	for _, e := range h.Events {
 		at := e.At.UnixMicro()
 		if at <= now-h.Keep.Microseconds() || b.refunded(e.ID, now) {
 			continue
 		}
-		counted, known := b.at(e.ID)
+		counted, known := b.instantOf(e.ID)
 		had, lacked = had || known, lacked || !known
 		if !known || counted < at {
 			b.add(e.ID, at)
@@ -51,16 +53,16 @@ func (b *bucket) record(h History, now int64) (had, lacked bool) {
 	return had, lacked
 }
 
-// incomplete are the scopes that are asked for whose buckets may lack events.
+// incomplete returns the scopes of Request.Logged whose buckets are not marked as complete, each with its epoch; nil if all are.
 func (m *Memory) incomplete(p plan, now int64) (scopes map[Scope]string) {
-	for i, a := range p.asks {
+	for i, a := range p.checks {
 		if a.scope == "" || m.find(p.buckets[i], now).complete(a) {
 			continue
 		}
 		if scopes == nil {
 			scopes = map[Scope]string{}
 		}
-		scopes[a.scope] = a.life()
+		scopes[a.scope] = a.epoch()
 	}
 	return scopes
 }

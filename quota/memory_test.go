@@ -53,7 +53,7 @@ func (w *world) needed() (n int) {
 	m := w.Limiter.(*Memory)
 	for i := range m.shards {
 		for _, b := range m.shards[i].buckets {
-			if b.until > w.now.UnixMicro() {
+			if b.expiresAt > w.now.UnixMicro() {
 				n++
 			}
 		}
@@ -82,8 +82,8 @@ func TestMemoryForgetsARush(t *testing.T) {
 		t.Errorf("%d are kept and %d needed, two minutes after the rush", n, w.needed())
 	}
 	for i := range w.Limiter.(*Memory).shards {
-		if s := &w.Limiter.(*Memory).shards[i]; s.most > 200 {
-			t.Fatalf("a shard of %d keeps a map for %d", len(s.buckets), s.most)
+		if s := &w.Limiter.(*Memory).shards[i]; s.peak > 200 {
+			t.Fatalf("a shard of %d keeps a map for %d", len(s.buckets), s.peak)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestMemorySweepsSeldom(t *testing.T) {
 	for i := range n {
 		name := strconv.Itoa(i)
 		must(t, w.Record(t.Context(), name, time.Hour, []Event{{"one", w.now}}))
-		s := &w.Limiter.(*Memory).shards[w.Limiter.(*Memory).home(name)]
+		s := &w.Limiter.(*Memory).shards[w.Limiter.(*Memory).shardOf(name)]
 		if s.opened == 0 {
 			sweeps++
 		}
@@ -265,7 +265,7 @@ func TestMemoryForgetsRefunds(t *testing.T) {
 		must(t, w.Refund(t.Context(), id, ann()))
 		w.pass(time.Second)
 	}
-	gone := w.Limiter.(*Memory).find(ann(), w.now.UnixMicro()).gone
+	gone := w.Limiter.(*Memory).find(ann(), w.now.UnixMicro()).refunds
 	same(t, "refunds that are remembered", len(gone.until), 60)
 	same(t, "calls that are remembered", len(gone.order), 120)
 	w.pass(2 * time.Minute)
@@ -280,7 +280,7 @@ func TestMemoryKeepsABucketAsLongAsAnythingInIt(t *testing.T) {
 		if b == nil {
 			return 0
 		}
-		return instant(b.until).Sub(w.now)
+		return instant(b.expiresAt).Sub(w.now)
 	}
 	w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour))
 	same(t, "longest window", kept(), time.Hour)

@@ -1,15 +1,16 @@
-// Package quota decides whether one more event is let in: every rule of a policy, over every scope, in one
-// atomic step, with the truth about waiting.
+// Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy, over all their scopes, admit one
+// more event, and tells exactly how long to wait if they do not.
 //
-// It stands after the recipient is known and before anything is written or rendered: the use case calls Take,
-// and only what Take admits goes on to the log. The package knows nothing of mail, SMS or HTTP.
+// The caller of Take knows the recipient, and has written and rendered nothing yet; only what Take admits goes on to the log. The
+// package does not know mail, SMS or HTTP.
 //
-// A rule is "fewer than Limit events since a cutoff". In a sliding window an event at t counts while now−t < Window, so
-// a place is free again exactly at t+Window (QUOTA-1); by the calendar all that happened since the hour, day, week or
-// month began counts, until it ends (QUOTA-18), or all that happened today and on so many dates before. Times are whole microseconds on the limiter's own clock.
+// A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding window an event at t counts while
+// now−t < Window, so it stops counting exactly at t+Window. By the calendar, the events since the start of the current hour,
+// day, week or month count, until its end; or those of today and of some dates before. Times are whole microseconds on the
+// limiter's own clock.
 //
-// Evaluate is the arithmetic, for any history. Memory and Redis keep histories and decide by it: Memory in one process,
-// Redis for all replicas, in take.lua, to which Memory is the model.
+// Evaluate computes decisions for any list of events. Memory keeps events in one process and uses the same functions. Redis keeps
+// them for all replicas and decides in take.lua; tests compare it with Memory.
 package quota
 
 import (
@@ -19,7 +20,7 @@ import (
 	"time"
 )
 
-// Scope says whose events a rule counts. Each scope of a request has a bucket of its own.
+// Scope is what a rule counts by. Each scope of a request has its own bucket.
 type Scope string
 
 // The scopes that a rule can have.
@@ -32,26 +33,26 @@ const (
 	Country   Scope = "country"   // one country of phone numbers
 	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
 	Global    Scope = "global"    // everything
-	Failures  Scope = "failures"  // what failed for good for one mailbox or phone; see Counted
+	Failures  Scope = "failures"  // sends to one mailbox or phone that failed for good; see Counted
 
-	FailedChecks Scope = "checks" // codes that were wrong; see Counted
+	FailedChecks Scope = "checks" // failed checks, that is wrong codes; see Counted
 )
 
-// Counted reports whether Take counts its event in the scope's bucket. One that is not counted is only looked at: its rules
-// decide like all others, and its events come by Record, once it is known that something failed.
+// Counted reports whether Take counts its event in the scope's bucket. It does not for Failures and FailedChecks: their rules decide
+// like all others, but their events are added by Record, after something failed.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks }
 
-// Rule lets an event in where it counts fewer than Limit: in the sliding Window, in a period of the calendar, or on the last Days dates.
-// It has one of the three.
+// Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period (Per), or on the last Days dates.
+// Exactly one of the three is set.
 type Rule struct {
 	Name    string         // unique within its policy; appears in answers and headers
 	Scope   Scope          //
 	Limit   int            // events, at least 1
-	Window  time.Duration  // 1 s to 31 days, whole seconds; 0 with Per and Days
-	Per     Period         // empty: the rule slides, or has Days
-	Days    int            // 1 to 31: today and the Days-1 local dates before it; 0: not by dates
-	Zone    *time.Location // whose clock Per and Days go by; nil is UTC
-	Observe bool           // counts and never refuses; Decision.Observed tells when it would have
+	Window  time.Duration  // 1 s to 31 days, whole seconds; 0 if Per or Days is set
+	Per     Period         // empty: Window or Days is set
+	Days    int            // 1 to 31: today and the Days-1 local dates before it; 0: Window or Per is set
+	Zone    *time.Location // time zone of Per and Days; nil is UTC
+	Observe bool           // counts and never refuses; Decision.Observed lists such a rule when it would have refused
 }
 
 // Policy is a named list of rules. Purposes that share a policy share its buckets.
@@ -70,58 +71,58 @@ type Event struct {
 type Request struct {
 	ID       string           // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once (QUOTA-8)
 	Rules    []Rule           // all of them decide, or nothing is spent
-	Buckets  map[Scope]string // bucket of each scope; Take refuses to run when a rule's scope has none, Peek leaves the rule out
-	Repeated bool             // the ID may have been taken before by another process: a [Remembering] then asks, whatever it remembers
-	// scopes whose events a log has as well, each with a name for all that is read there; the answer tells which are Incomplete
+	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
+	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter
+	// Logged are the scopes whose events a log has too, each with a name for what is read from the log, its source. The answer's
+	// Incomplete lists those whose buckets may lack events.
 	Logged map[Scope]string
 }
 
-// History is all that a log has of one bucket, to be written into it by Restore.
+// History is all events that a log has of one bucket, for Restore.
 type History struct {
 	Bucket string
 	Keep   time.Duration // how far back it reaches: at least Longest of the bucket's rules
-	Life   string        // from Decision.Incomplete of the answer after which the log was read
+	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing
 	Events []Event       // on the limiter's clock
 
-	// Settle, unless it is 0, is for how long a bucket that lacked one of the events is not marked: it may have lost others that the
-	// log does not have yet. One without any of them is not marked either.
-	Settle time.Duration
+	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost others
+	// that the log does not have yet. A bucket that had none of the events is not marked either.
+	DoubtFor time.Duration
 }
 
-// State is what one rule says at the instant of a decision. The Window of a calendar rule is here the length of its
-// current period, and its events all leave when that ends. That of a rule with Days is the length of the dates that it counts now,
-// and the events of one date leave together, when another begins.
+// State is the state of one rule at the instant of a decision. For a calendar rule, Window is the length of the current period, and
+// all events leave at its end. For a rule with Days, Window is the length of all counted dates, and the events of one date leave
+// together, when a later date begins.
 type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	RetryAfter time.Duration // until the rule lets one more in, or would if it did not only observe; 0 if it does now
+	RetryAfter time.Duration // until Used is below Limit; 0 if it is now. An observing rule refuses nothing meanwhile
 }
 
-// Remaining is how many more events the rule lets in now, never negative.
+// Remaining returns how many more events the rule admits now, never negative.
 func (s State) Remaining() int { return max(0, s.Limit-s.Used) }
 
-// blocks reports whether the rule keeps the next event out.
+// blocks reports whether the rule refuses the next event.
 func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 
-// Decision is a limiter's answer. It is a value, not an error: a refusal is an ordinary outcome, and every answer,
-// a success too, carries the state of each rule after it.
+// Decision is a limiter's answer. A refusal is a Decision too, not an error. Rules are the states after the decision.
 type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // instant of the decision, whole µs
 	Clock    string    // names the clock that At was read from; instants of different clocks are not comparable
 	Rules    []State   // in the order of the request
 
-	// Incomplete are those scopes of Request.Logged whose buckets may lack events: they were never restored, or for a shorter
-	// time, from another source, or before the server was restarted or failed over. Each has the life of its server, for
-	// Restore. Peek tells them, and Take where it does not admit. A wait may be too short for what they lack.
+	// Incomplete are the scopes of Request.Logged whose buckets may lack events: they were never restored, or for a shorter
+	// time, from another source, or before the server restarted or failed over. The value is the server's epoch, for
+	// History.Epoch. Set by Peek, and by Take if it refuses. With missing events, a wait may be too short.
 	Incomplete map[Scope]string
 }
 
-// Allowed reports whether the next event would be let in at the instant of the decision.
+// Allowed reports whether the next event would be admitted at the instant of the decision.
 func (d Decision) Allowed() bool { return d.RetryAfter() == 0 }
 
-// RetryAfter is the wait until every rule lets one more event in (the longest of them), 0 if all do now.
+// RetryAfter returns the wait until all rules admit one more event; 0 if they do now.
 func (d Decision) RetryAfter() time.Duration {
 	s, _ := d.Blocking()
 	return s.RetryAfter
@@ -138,7 +139,7 @@ func (d Decision) Blocking() (State, bool) {
 	return worst, worst.RetryAfter > 0
 }
 
-// Violated names every rule that blocks, in the order of the request.
+// Violated returns the names of all rules that block, in the order of the request.
 func (d Decision) Violated() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -149,8 +150,8 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public is the decision as clients may read it: without the rules that observe, which limit no request, and without those of
-// a scope that is only looked at, but for one that blocks. Where all of them stay, they are not copied.
+// Public returns the decision without the rules that clients must not see: those that observe, and those of a scope that is not
+// Counted unless they block. If nothing is removed, Rules is shared with d.
 func (d Decision) Public() Decision {
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
 	if slices.ContainsFunc(d.Rules, hidden) {
@@ -159,9 +160,9 @@ func (d Decision) Public() Decision {
 	return d
 }
 
-// Observed names every observing rule that would have refused the event, in the order of the request: its limit was
-// reached before the event was counted. Of an event that was not counted it names those that would refuse it now. A
-// repeated Take is judged by what its buckets count at the repetition.
+// Observed returns the names of the observing rules that would have refused the event, in the order of the request: their limit was
+// reached before it was counted. If it was not counted, they are the rules that would refuse it now. For a repeated Take, the
+// counts at the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -176,36 +177,34 @@ func (d Decision) Observed() []string {
 	return names
 }
 
-// Limiter is what [Memory] and [Redis] both do; one contract suite runs over both.
+// Limiter is implemented by [Memory], [Redis] and [Remembering]. One contract suite tests Memory and Redis.
 type Limiter interface {
-	// Take counts the event in every bucket of the request, if all rules let it in, or spends nothing at all. A rule that
-	// observes is not asked; its bucket counts all the same. A scope that is not Counted decides, and its bucket stays as it is.
-	// Admitted means that each of the others counts the ID now: a bucket that counted it already neither decides nor
-	// counts again, so a repeated Take of an admitted ID is admitted and counts once. An ID that the longest rule of a
-	// bucket no longer counts is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
+	// Take counts the event in every bucket of the request if all rules admit it, else in none. An observing rule never refuses,
+	// but its bucket counts. A rule of a scope that is not Counted decides, but its bucket is not changed. A bucket that counts
+	// the ID already neither decides nor counts it again: so a repeated Take of an admitted ID is admitted, and counts once. An
+	// ID older than the longest rule of a bucket is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
-	// Peek answers with the state of each rule that has a bucket: it writes nothing, never admits and needs no ID.
+	// Peek returns the state of each rule that has a bucket. It writes nothing, sets no Admitted and needs no ID.
 	// Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
-	// Refund removes exactly this ID from the buckets. For 60 s, Take answers ErrRefunded for it and Record skips it,
-	// also in a bucket that never had it: a copy of its Take that is still under way cannot spend the place again.
+	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket that never had the ID. Meanwhile
+	// Take returns ErrRefunded for the ID and Record skips it, so a late copy of its Take cannot count it again.
 	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Record writes history found elsewhere into a bucket that keeps events for keep, which is Longest of its rules. It decides nothing: a
-	// bucket may come to hold more than a limit. Events that keep does not count are dropped, an ID that the bucket counts already
-	// counts from the later instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// Record adds events from elsewhere to a bucket, without a decision, so the bucket may exceed a limit. keep is Longest of the
+	// bucket's rules. Events older than keep and refunded IDs are skipped; an ID that the bucket counts already gets the later
+	// instant. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
-	// Restore is Record of all that a log has of a bucket, and marks the bucket as complete from then on, until the mark is lost
-	// with the events: with the key, the server's memory, or a failover. A mark of a life that has ended meanwhile says nothing.
-	// With History.Settle it marks only a bucket that has lost nothing for so long, as far as the events show.
-	// Errors: ErrBadRequest, ErrUnavailable.
+	// Restore is Record of all events that a log has of a bucket; it also marks the bucket as complete in History.Epoch. The mark is
+	// lost when events are: with the key, or with the server's memory; it has no effect in another epoch, which begins with a
+	// restart or a failover. See History.DoubtFor. Errors: ErrBadRequest, ErrUnavailable.
 	Restore(ctx context.Context, h History) error
 
-	// Reset forgets the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
@@ -215,12 +214,12 @@ var (
 	_ Limiter = (*Remembering)(nil)
 )
 
-// ErrUnavailable wraps every failure to reach a decision. Nothing was admitted as far as the caller may assume, but the
-// event may or may not have been counted: who gives up on it refunds its ID, who repeats the Take counts it once.
+// ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not admitted, although it may have been
+// counted: refund its ID, or repeat the Take, which counts it once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 
-// ErrRefunded is what Take answers for an event that was refunded a moment ago: a late copy of a finished call.
+// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, as by a late copy of a finished call.
 var ErrRefunded = errors.New("quota: event was refunded")
 
-// ErrBadRequest wraps what a caller got wrong: no ID, no rules, a rule without a bucket, a limit or a window out of bounds.
+// ErrBadRequest wraps errors of the caller: no ID, no rules, a rule without a bucket, a limit or a window out of bounds.
 var ErrBadRequest = errors.New("quota: bad request")

@@ -1,8 +1,10 @@
--- KEYS: the bucket. ARGV: for how long it keeps events; the life for which it is marked as having all of them, 0 for none; for how
--- long it is in doubt once it lacked one, 0 for never; then the ID and the instant of each event.
-local key, keep, marked, settle, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, clock()
+-- Adds events to a bucket, and marks it as complete or in doubt.
+--
+-- KEYS: the bucket. ARGV: how long it keeps events; the epoch for which to mark it as complete, 0 for no mark; how long it is in
+-- doubt if it lacked an event, 0 for never; then the ID and the instant of each event.
+local key, keep, epoch, doubt_for, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, clock()
 prune(key, keep, now)
-local had, lacked = settle == 0, false
+local had, lacked = doubt_for == 0, false
 for a = 4, #ARGV, 2 do
   local id, at = ARGV[a], tonumber(ARGV[a + 1])
   local counted = tonumber(call('ZSCORE', key, id)) -- negative: refunded
@@ -13,10 +15,10 @@ for a = 4, #ARGV, 2 do
     end
   end
 end
-if lacked and settle > 0 then
-  call('ZADD', key, doubtful - now - settle, '')
-elseif marked > 0 and had and (settle == 0 or not in_doubt(key, now)) then -- the mark of a life that has ended says nothing
-  call('ZADD', key, lowest - marked * span - math.floor(keep / 1000000), '')
+if lacked and doubt_for > 0 then
+  call('ZADD', key, doubtful - now - doubt_for, '')
+elseif epoch > 0 and had and (doubt_for == 0 or not in_doubt(key, now)) then -- take.lua ignores a mark of another epoch
+  call('ZADD', key, lowest - epoch * span - math.floor(keep / 1000000), '')
   extend(key, now + keep)
 end
 expire(key, keep)

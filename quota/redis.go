@@ -16,41 +16,41 @@ import (
 
 const budget = redisurl.Budget
 
-// OpenRedis makes a client for
+// OpenRedis makes a client for one of
 //
 //	redis://user:password@host:6379/0, and rediss:// with TLS
 //	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
 //	redis+cluster://user:password@host1,host2:6379, and rediss+cluster:// with TLS; the hosts are some of the nodes
 //
-// It connects only when first used, to primaries alone. The parameters are go-redis's (see redis.ParseURL, and for Cluster
-// redis.ParseClusterURL without those that read from replicas), for Sentinel sentinel_username and sentinel_password; of
-// these, none can lift the 2 s that a call may take. With TLS, ca=/path.pem names the authorities to trust instead of the
-// system's. No error shows the URL.
+// It connects at first use, to primaries only. Query parameters are those of go-redis: see redis.ParseURL, and for Cluster
+// redis.ParseClusterURL, without those that read from replicas; for Sentinel only sentinel_username and sentinel_password. No
+// parameter extends the 2 s that bound a call. With TLS, ca=/path.pem names the certificate authorities to trust instead of the
+// system's. Error: the URL is invalid; the message never shows it.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
-// Redis is the limiter that all replicas share: each call is one script, run by Redis 7.0 or later as one atomic step on
-// its own clock. Every failure is ErrUnavailable and admits nothing. Safe for concurrent use.
+// Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later, atomically and on the server's
+// clock; on Cluster, one script for each bucket. Every failure of Redis is ErrUnavailable. Safe for concurrent use.
 type Redis struct {
 	client  redis.UniversalClient
 	prefix  string
 	budget  time.Duration
 	cluster *redis.ClusterClient // the same client, if it is one
 	pipe    *pipe                // nil on Cluster
-	seen    atomic.Int64         // the instant that the server answered last, µs since 1970: whereabouts its clock is
+	seen    atomic.Int64         // last instant of the server's clock that an answer told, µs since 1970
 
 	take, refund, record, reset, probe *redis.Script
 }
 
-// NewRedis makes a limiter whose keys start with prefix: each byte of it is one more for every recipient. Get the client
-// from [OpenRedis], or set ContextTimeoutEnabled and route nothing to replicas; the caller closes it.
+// NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get the client from [OpenRedis], or
+// set ContextTimeoutEnabled and route nothing to replicas. The caller closes the client.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return newRedis(client, prefix, clockScript)
 }
 
-// newRedis takes the clock as source, so that tests can set it and the scripts of production have no way to be told a time.
+// newRedis takes the Lua source of the clock, so that tests can set the time. Production scripts accept no time from outside.
 func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
-	// With this first line, Redis refuses a script as a whole where it could not write: on a replica, out of memory, with
-	// a failing disk. Without it, a refusal by Take and a Peek would come from a replica that is behind.
+	// With this first line, Redis rejects the whole script if it could not write: on a replica, out of memory, with a failing
+	// disk. Without it, a stale replica could answer a Peek, or a Take that refuses.
 	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
@@ -66,11 +66,11 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	}
 }
 
-// Key is where the bucket is kept. It is of fixed length and shows nothing of the bucket; the braces give each bucket a
-// hash slot of its own. https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+// Key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not reveal the name. The braces make
+// the hash the hash tag of the key. https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 func (r *Redis) Key(bucket string) string {
-	const size = 15    // bytes: 20 characters, with no two buckets alike by accident
-	var room [128]byte // most buckets and keys fit
+	const size = 15    // bytes: 20 characters, long enough to exclude collisions
+	var room [128]byte // on the stack; most names and keys fit
 	sum := sha256.Sum256(append(room[:0], bucket...))
 	key := append(append(room[:0], r.prefix...), '{')
 	return string(append(base64.RawURLEncoding.AppendEncode(key, sum[:size]), '}'))
@@ -84,30 +84,30 @@ func (r *Redis) keys(buckets []string) []string {
 	return keys
 }
 
-// Take counts the event or spends nothing; see [Limiter].
+// Take counts the event in all buckets or in none; see [Limiter].
 func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	p, err := planTake(req)
 	if err != nil {
 		return Decision{}, err
 	}
-	ctx, cancel := r.within(ctx)
+	ctx, cancel := r.withBudget(ctx)
 	defer cancel()
 	if r.cluster != nil && len(p.buckets) > 1 {
 		return r.takeEach(ctx, req.ID, p)
 	}
-	a, err := r.try(ctx, req.ID, take, 0, p)
+	a, err := r.runTake(ctx, req.ID, take, 0, p)
 	return a.Decision, err
 }
 
-// within bounds a call by the budget, unless its caller does so already.
-func (r *Redis) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// withBudget adds the budget as a timeout to ctx, unless ctx ends earlier.
+func (r *Redis) withBudget(ctx context.Context) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.budget {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, r.budget)
 }
 
-// Peek decides without counting; see [Limiter].
+// Peek returns the states of the rules and counts nothing; see [Limiter]. It runs take.lua in the mode "look", without an ID.
 func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {
@@ -116,10 +116,10 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	clear(p.keeps)
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	ask := func(p plan) (answer, error) { return r.try(ctx, "", look, 0, p) }
+	ask := func(p plan) (answer, error) { return r.runTake(ctx, "", look, 0, p) }
 	if r.cluster != nil && len(p.buckets) > 1 {
 		parts := p.split()
-		answers, err := r.each(parts, ask)
+		answers, err := r.askEach(parts, ask)
 		return p.merge(parts, answers), err
 	}
 	a, err := ask(p)
@@ -127,7 +127,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	return a.Decision, err
 }
 
-// Refund removes the event and leaves a mark that it is refunded; see [Limiter].
+// Refund removes the event and leaves a tombstone; see [Limiter].
 func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error 
 	return r.write(ctx, r.refund, buckets, id, tombstone.Microseconds())
 }
 
-// Reset forgets the events of the buckets; see [Limiter].
+// Reset deletes the events of the buckets; see [Limiter].
 func (r *Redis) Reset(ctx context.Context, buckets ...string) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
@@ -156,8 +156,9 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	return err
 }
 
-// try runs take.lua; tombstone is for how long a refused ID stays refunded.
-func (r *Redis) try(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
+// runTake runs take.lua in the mode take or look. A refused ID gets a tombstone for that time; 0: none. It repeats the script while
+// the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
+func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
 		cmd, err := r.run(ctx, r.take, p.buckets, p.args(id, mode, tombstone, instant(r.seen.Load())))
 		if err != nil {
@@ -174,24 +175,25 @@ func (r *Redis) try(ctx context.Context, id, mode string, tombstone time.Duratio
 	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
-// tries is how often the script is called for a calendar rule: the second call has the periods around the server's time, and the third
-// is needed if its clock was set in between.
+// tries is how often runTake runs the script for a calendar rule: the second time with the periods around the server's own instant,
+// the third in case its clock was set meanwhile.
 const tries = 3
 
-// errOutside says that the server's clock is in none of the periods that the script was given.
+// errOutside says that the server's clock is in none of the calendar periods that were sent to the script.
 var errOutside = errors.New("quota: the clock is outside of the periods")
 
-// run repeats nothing by itself: the client does, and every script may be repeated. ctx ends with the budget.
+// run runs a script once on the keys of the buckets. The client may retry it: every script may run twice. The caller bounds ctx by
+// the budget. Error: ErrUnavailable.
 func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (*redis.Cmd, error) {
-	cmd, err := r.send(ctx, script, r.keys(buckets), args)
+	cmd, err := r.evalScript(ctx, script, r.keys(buckets), args)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return cmd, nil
 }
 
-// send shares round trips, but not on Cluster, where one node that is gone would hold up the calls to all.
-func (r *Redis) send(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
+// evalScript runs the script in a shared round trip; on Cluster in its own, since one dead node would delay calls to the others.
+func (r *Redis) evalScript(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	if r.pipe != nil {
 		return r.pipe.run(ctx, script, keys, args)
 	}

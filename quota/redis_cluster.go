@@ -10,37 +10,37 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// On Cluster a script may touch one slot only, and each bucket has one of its own: so each is asked by itself, as a part
-// of the plan, on the clock of its node (QUOTA-10).
+// On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is split into parts of one bucket each,
+// and each part is decided on the clock of its node.
 
-// part is what a plan asks of one bucket.
+// part is the part of a plan that concerns one bucket.
 type part struct {
 	plan
-	from []int // where its rules are in the plan
+	ruleIndexes []int // indexes of its rules in the whole plan
 }
 
 func (p plan) split() []part {
 	parts := make([]part, len(p.buckets))
 	for i := range parts {
-		parts[i].buckets, parts[i].keeps, parts[i].asks = p.buckets[i:i+1], p.keeps[i:i+1], p.asks[i:i+1]
+		parts[i].buckets, parts[i].keeps, parts[i].checks = p.buckets[i:i+1], p.keeps[i:i+1], p.checks[i:i+1]
 	}
-	for i, b := range p.of {
+	for i, b := range p.bucketOf {
 		one := &parts[b]
-		one.rules, one.of, one.from = append(one.rules, p.rules[i]), append(one.of, 0), append(one.from, i)
+		one.rules, one.bucketOf, one.ruleIndexes = append(one.rules, p.rules[i]), append(one.bucketOf, 0), append(one.ruleIndexes, i)
 	}
 	return parts
 }
 
-// merge puts the answers back together, not admitted. The instant is that of the recipient's bucket, which a log compares
-// with those of the recipient's other events, or of the first rule's, if there is no recipient.
+// merge combines the answers of the parts to one Decision with Admitted false. Its instant is that of the recipient's bucket, since
+// the log compares it with the recipient's other events; without a recipient, that of the first rule's bucket.
 func (p plan) merge(parts []part, answers []answer) Decision {
 	if answers == nil {
 		return Decision{}
 	}
 	home := max(0, slices.IndexFunc(p.rules, func(r Rule) bool { return r.Scope == Recipient }))
-	d := Decision{At: answers[p.of[home]].At, Clock: answers[0].Clock, Rules: make([]State, len(p.rules))}
+	d := Decision{At: answers[p.bucketOf[home]].At, Clock: answers[0].Clock, Rules: make([]State, len(p.rules))}
 	for i, part := range parts {
-		for j, at := range part.from {
+		for j, at := range part.ruleIndexes {
 			d.Rules[at] = answers[i].Rules[j]
 		}
 		for scope, life := range answers[i].Incomplete {
@@ -53,18 +53,17 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 	return d
 }
 
-// takeEach counts the event in all buckets or, for all that callers can see, in none. It looks first, so that nearly every
-// refusal writes nothing, and then takes one after the other, in the order that all callers go in.
+// takeEach counts the event in all buckets or, as far as callers can see, in none. It first looks at all buckets, so that most
+// refusals write nothing, and then takes them one after the other, in the order that all callers use.
 //
-// Who is refused at a bucket after all, because others were faster, gives back what it took before. The refusal itself
-// leaves a tombstone in that bucket, in the same step: so no other call with this ID can be admitted there and rely on
-// what is being given back. A failure gives nothing back, as after every failure the caller does: it repeats the ID, which
-// finds its places again, or refunds it.
+// If a bucket refuses after all, since other events came first, takeEach refunds the buckets that it took before. The refusal itself
+// leaves a tombstone in its bucket in the same step: so no other call with this ID can be admitted there while its other
+// buckets are refunded. After an error nothing is refunded: the caller repeats the Take, or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget) // also when the caller has gone
 	defer cancel()
 	parts := p.split()
-	answers, err := r.each(parts, func(one plan) (answer, error) { return r.try(ctx, id, look, 0, one) })
+	answers, err := r.askEach(parts, func(one plan) (answer, error) { return r.runTake(ctx, id, look, 0, one) })
 	if err != nil || slices.ContainsFunc(answers, func(a answer) bool { return !a.Admitted }) {
 		return p.merge(parts, answers), err
 	}
@@ -78,13 +77,13 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 		if len(mine) > 0 {
 			keepOut = tombstone
 		}
-		answers[i], err = r.try(ctx, id, take, keepOut, one.plan)
+		answers[i], err = r.runTake(ctx, id, take, keepOut, one.plan)
 		if errors.Is(err, ErrUnavailable) {
 			return Decision{}, err
 		}
 		if err != nil || !answers[i].Admitted {
-			_ = r.Refund(whole, id, mine...) // what this can't give back stays taken until its windows pass
-			copy(answers, seen[:i])          // as it is without this call
+			_ = r.Refund(whole, id, mine...) // if this fails, the event counts until its windows end
+			copy(answers, seen[:i])          // the states without this call's event
 			if err != nil {
 				return Decision{}, err
 			}
@@ -99,10 +98,10 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 	return d, nil
 }
 
-// each asks for all parts at once. It fails with the first of them that does.
-func (r *Redis) each(parts []part, ask func(plan) (answer, error)) ([]answer, error) {
+// askEach calls ask for all parts concurrently and waits for all. Error: the first one.
+func (r *Redis) askEach(parts []part, ask func(plan) (answer, error)) ([]answer, error) {
 	answers := make([]answer, len(parts))
-	err := atOnce(len(parts), func(i int) (err error) {
+	err := concurrently(len(parts), func(i int) (err error) {
 		answers[i], err = ask(parts[i].plan)
 		return err
 	})
@@ -113,14 +112,14 @@ func (r *Redis) each(parts []part, ask func(plan) (answer, error)) ([]answer, er
 }
 
 func (r *Redis) writeEach(ctx context.Context, script *redis.Script, buckets []string, args []any) error {
-	return atOnce(len(buckets), func(i int) error {
+	return concurrently(len(buckets), func(i int) error {
 		_, err := r.run(ctx, script, buckets[i:i+1], args)
 		return err
 	})
 }
 
-// atOnce does n things at once, all of them, and gives the first error.
-func atOnce(n int, do func(i int) error) error {
+// concurrently calls do(0) to do(n-1) concurrently, waits for all, and returns the first error.
+func concurrently(n int, do func(i int) error) error {
 	var all errgroup.Group
 	for i := range n {
 		all.Go(func() error { return do(i) })

@@ -11,21 +11,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotPermitted is the ErrUnavailable of a user of Redis who may not run what the limiter runs, or not on its keys.
+// ErrNotPermitted says that the Redis user may not run the limiter's commands, or not on its keys. Errors that wrap it wrap
+// ErrUnavailable too.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
-// Ping reports whether a Take could be decided now: unlike the command PING it also fails on a replica, where Redis
-// may not write (out of memory, failing disk), where its user has too few rights for any call, and on Cluster where any
-// slot has no master. It writes nothing. Errors: ErrUnavailable, of which some are ErrNotPermitted.
+// Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a replica, if Redis cannot write (out of
+// memory, failing disk), if its user lacks rights, and on Cluster if a slot has no master. It writes nothing. Errors:
+// ErrUnavailable, and ErrNotPermitted with it.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	err := r.onMasters(ctx, func(ctx context.Context, master redis.UniversalClient) error {
+	err := r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
 		denied, err := r.probe.Run(ctx, master, nil, r.prefix).StringSlice()
-		if err = rights(denied, err, r.prefix); err != nil || r.cluster == nil {
+		if err = permissionError(denied, err, r.prefix); err != nil || r.cluster == nil {
 			return err
 		}
-		return whole(ctx, master)
+		return checkSlots(ctx, master)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -33,8 +34,8 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return nil
 }
 
-// rights is the error of a probe that some commands were denied to, or that was denied itself.
-func rights(denied []string, err error, prefix string) error {
+// permissionError returns ErrNotPermitted if the probe was denied itself, or reported denied commands; else err.
+func permissionError(denied []string, err error, prefix string) error {
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("%w: it may not run eval and evalsha: %w", ErrNotPermitted, err)
@@ -44,8 +45,9 @@ func rights(denied []string, err error, prefix string) error {
 	return err
 }
 
-// whole asks a node whether it sees all slots served: a script without keys runs also where they are not.
-func whole(ctx context.Context, node redis.UniversalClient) error {
+// checkSlots returns an error if the node sees slots of the cluster that no node serves. The probe does not notice them, since it has no
+// keys.
+func checkSlots(ctx context.Context, node redis.UniversalClient) error {
 	info, err := node.ClusterInfo(ctx).Result()
 	if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:16384")) {
 		err = errors.New("a part of the cluster is down")
@@ -53,21 +55,21 @@ func whole(ctx context.Context, node redis.UniversalClient) error {
 	return err
 }
 
-func (r *Redis) onMasters(ctx context.Context, do func(context.Context, redis.UniversalClient) error) error {
+func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redis.UniversalClient) error) error {
 	if r.cluster == nil {
 		return do(ctx, r.client)
 	}
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings tells in whole sentences which settings of Redis put the quota at risk, none if all is well (OPS-5). What
-// several masters of a Cluster have in common is told once.
+// Warnings reads settings of Redis and returns a sentence for each that may lose events; none if all is well. On Cluster it asks all
+// masters and removes duplicates.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	var mu sync.Mutex
 	var all []string
-	err := r.onMasters(ctx, func(ctx context.Context, master redis.UniversalClient) error {
+	err := r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
 		some := warnings(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()

@@ -8,24 +8,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of a pipe. Of two round trips one is under way while callers read what the other has brought; and where one
-// hangs, the other still serves.
+// Bounds of a pipe. With two lanes, one round trip is under way while callers read the answers of the other; if one hangs, the other
+// still works.
 const (
-	lanes     = 2
+	lanes     = 2   // round trips at once
 	maxShared = 256 // calls in one round trip
 )
 
-// pipe lets calls that arrive while others are under way share the next round trip. A caller alone goes at once, on its
-// own: there is no time for which it would wait for others.
+// pipe batches calls: those that arrive while all lanes are busy share the next round trip. With a free lane, a call runs at once;
+// it never waits for others to join.
 type pipe struct {
 	client redis.UniversalClient
 
 	mu      sync.Mutex
 	waiting []*call
-	busy    int // lanes
+	busy    int // lanes in use
 }
 
-// call is one script on its way.
+// call is one script call that waits for a lane.
 type call struct {
 	ctx    context.Context
 	script *redis.Script
@@ -35,11 +35,12 @@ type call struct {
 	done   chan struct{} // closed when the answer is there
 }
 
-// run gives what the script says. When ctx ends first, the script may run all the same, unless it was still waiting.
+// run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first, a script that is under way may
+// still run; one that is waiting does not.
 func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
-	x := p.enter(ctx, script, keys, args)
+	x := p.acquireLane(ctx, script, keys, args)
 	if x == nil {
-		defer p.leave()
+		defer p.releaseLane()
 		cmd := script.Run(ctx, p.client, keys, args...)
 		return cmd, cmd.Err()
 	}
@@ -51,8 +52,8 @@ func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, arg
 	}
 }
 
-// enter takes a free lane, or waits in line.
-func (p *pipe) enter(ctx context.Context, script *redis.Script, keys []string, args []any) *call {
+// acquireLane takes a free lane and returns nil, or queues the call and returns it.
+func (p *pipe) acquireLane(ctx context.Context, script *redis.Script, keys []string, args []any) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy < lanes {
@@ -64,19 +65,19 @@ func (p *pipe) enter(ctx context.Context, script *redis.Script, keys []string, a
 	return x
 }
 
-// leave gives the lane to those who came meanwhile. Who was alone in it is not kept waiting for them.
-func (p *pipe) leave() {
-	if batch := p.next(); batch != nil {
+// releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued meanwhile. It does not block.
+func (p *pipe) releaseLane() {
+	if batch := p.nextBatch(); batch != nil {
 		go func() {
-			for ; batch != nil; batch = p.next() {
-				p.share(batch)
+			for ; batch != nil; batch = p.nextBatch() {
+				p.runBatch(batch)
 			}
 		}()
 	}
 }
 
-// next is who goes next, in the order of coming; nil gives the lane up.
-func (p *pipe) next() []*call {
+// nextBatch removes the next batch from the queue, oldest first. With an empty queue it releases the lane and returns nil.
+func (p *pipe) nextBatch() []*call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(len(p.waiting), maxShared)
@@ -91,16 +92,17 @@ func (p *pipe) next() []*call {
 	return batch
 }
 
-// share runs the scripts in one round trip, and those again that Redis did not know, after it has learned them.
-func (p *pipe) share(batch []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), budget) // each caller has its own beside
+// runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that Redis did not know are loaded and run
+// again. It skips calls whose context has ended.
+func (p *pipe) runBatch(batch []*call) {
+	ctx, cancel := context.WithTimeout(context.Background(), budget) // each caller has its own deadline too
 	defer cancel()
-	batch = slices.DeleteFunc(batch, (*call).gone)
-	unknown := p.trip(ctx, batch)
+	batch = slices.DeleteFunc(batch, (*call).canceled)
+	unknown := p.roundTrip(ctx, batch)
 	if len(unknown) > 0 {
 		one := unknown[0]
 		one.answer = one.script.Run(ctx, p.client, one.keys, one.args...)
-		for _, x := range p.trip(ctx, unknown[1:]) { // another script
+		for _, x := range p.roundTrip(ctx, unknown[1:]) { // a different script
 			x.answer = x.script.Run(ctx, p.client, x.keys, x.args...)
 		}
 	}
@@ -109,8 +111,8 @@ func (p *pipe) share(batch []*call) {
 	}
 }
 
-// trip returns the calls whose script Redis did not know, and so did not run.
-func (p *pipe) trip(ctx context.Context, batch []*call) (unknown []*call) {
+// roundTrip runs the calls in one round trip and stores their answers. It returns those whose script Redis did not know.
+func (p *pipe) roundTrip(ctx context.Context, batch []*call) (unknown []*call) {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -127,5 +129,5 @@ func (p *pipe) trip(ctx context.Context, batch []*call) (unknown []*call) {
 	return unknown
 }
 
-// gone reports whether the caller has given up before its turn: then nothing was asked for it.
-func (x *call) gone() bool { return x.ctx.Err() != nil }
+// canceled reports whether the caller's context has ended.
+func (x *call) canceled() bool { return x.ctx.Err() != nil }

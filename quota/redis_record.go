@@ -7,66 +7,68 @@ import (
 	"time"
 )
 
-// Record writes history found elsewhere; see [Limiter]. A failure may leave a part of it written.
+// Record adds events from elsewhere to the bucket; see [Limiter]. A failure may leave some of them written.
 func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
-	return r.history(ctx, History{Bucket: bucket, Keep: keep, Events: events})
+	return r.writeHistory(ctx, History{Bucket: bucket, Keep: keep, Events: events})
 }
 
-// Restore writes all that a log has and marks the bucket as complete; see [Limiter].
+// Restore adds all events that a log has of the bucket, and marks it as complete; see [Limiter].
 func (r *Redis) Restore(ctx context.Context, h History) error {
-	return r.history(ctx, h)
+	return r.writeHistory(ctx, h)
 }
 
-// history marks the bucket with the last step, if the history names the life that it was read for.
-func (r *Redis) history(ctx context.Context, h History) error {
+// writeHistory runs record.lua in steps of at most 1,000 events. If the history has an Epoch, the last step marks the bucket as
+// complete for that epoch. After an error, some events may be written.
+func (r *Redis) writeHistory(ctx context.Context, h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	const most = 1000 // events in one step, so that other callers do not wait for a long history
-	life := lifeNumber(h.Life)
+	life := epochNumber(h.Epoch)
 	for len(h.Events) > most {
-		if err := r.step(ctx, h, h.Events[:most], 0); err != nil {
+		if err := r.writeStep(ctx, h, h.Events[:most], 0); err != nil {
 			return err
 		}
 		h.Events = h.Events[most:]
 	}
-	if len(h.Events) == 0 && (life == 0 || h.Settle > 0) {
+	if len(h.Events) == 0 && (life == 0 || h.DoubtFor > 0) {
 		return nil
 	}
-	return r.step(ctx, h, h.Events, life)
+	return r.writeStep(ctx, h, h.Events, life)
 }
 
-func (r *Redis) step(ctx context.Context, h History, events []Event, life uint64) error {
-	args := []any{h.Keep.Microseconds(), life, h.Settle.Microseconds()}
+func (r *Redis) writeStep(ctx context.Context, h History, events []Event, life uint64) error {
+	args := []any{h.Keep.Microseconds(), life, h.DoubtFor.Microseconds()}
 	for _, e := range events {
 		args = append(args, e.ID, e.At.UnixMicro())
 	}
 	return r.write(ctx, r.record, []string{h.Bucket}, args...)
 }
 
-const bits = 28 // that a mark has room for
+const epochBits = 28 // size of an epoch in the score of a mark
 
-// lifeNumber is 0 for what no script has told.
-func lifeNumber(life string) uint64 {
-	n, err := strconv.ParseUint(life, 10, bits)
+// epochNumber parses an epoch of take.lua's answer; 0 for anything else, such as "".
+func epochNumber(life string) uint64 {
+	n, err := strconv.ParseUint(life, 10, epochBits)
 	if err != nil {
 		return 0
 	}
 	return n
 }
 
-// sourceNumber is the same in every process.
+// sourceNumber hashes the name of a source to bits, equally in every process.
 func sourceNumber(source string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(source))
-	return h.Sum32() % (1 << bits)
+	return h.Sum32() % (1 << epochBits)
 }
 
-// incomplete reads what the scripts say of the buckets that they were asked about: 0, or the life of the server.
+// incomplete returns the incomplete scopes and their epochs from the last numbers of take.lua's answer: for each checked bucket 0 if
+// it is complete, else the server's epoch.
 func (p plan) incomplete(lives []int64) (scopes map[Scope]string) {
-	for _, a := range p.asks {
+	for _, a := range p.checks {
 		if a.scope == "" {
 			continue
 		}
@@ -81,9 +83,9 @@ func (p plan) incomplete(lives []int64) (scopes map[Scope]string) {
 	return scopes
 }
 
-// asked is how many buckets are asked about.
-func (p plan) asked() (n int) {
-	for _, a := range p.asks {
+// countChecks returns how many buckets the script checks for completeness.
+func (p plan) countChecks() (n int) {
+	for _, a := range p.checks {
 		if a.scope != "" {
 			n++
 		}

@@ -177,7 +177,7 @@ func everyCall(t *testing.T, r *Redis) map[string]error {
 	_, errs["peek"] = r.Peek(ctx, request("", many))
 	errs["refund"] = r.Refund(ctx, "ida", ann())
 	errs["record"] = r.Record(ctx, ann(), time.Minute, []Event{{"older", time.Now()}})
-	errs["restore"] = r.Restore(ctx, History{Bucket: ann(), Keep: time.Hour, Life: "7", Events: []Event{{"another", time.Now()}}})
+	errs["restore"] = r.Restore(ctx, History{Bucket: ann(), Keep: time.Hour, Epoch: "7", Events: []Event{{"another", time.Now()}}})
 	errs["reset"] = r.Reset(ctx, ann())
 	return errs
 }

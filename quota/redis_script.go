@@ -26,22 +26,22 @@ var (
 	probeScript string
 )
 
-// A script looks at what a take would do, or takes.
+// Modes of take.lua: look decides and writes nothing, take also counts.
 const (
 	look = "look"
 	take = "take"
 )
 
-// args are those of take.lua. tombstone is for how long a refused ID stays refunded, and near is whereabouts the script's
-// clock is: of the periods of a calendar rule around it, the script finds the one that its clock is in.
+// args returns the arguments of take.lua. A refused ID gets a tombstone for that time; 0: none. near is about the time of the server's
+// clock: the script gets the calendar periods around it, and finds the current one by its own clock.
 func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
 	for i, keep := range p.keeps {
-		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.asks[i].need)), int64(sourceNumber(p.asks[i].source)))
+		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.checks[i].need)), int64(sourceNumber(p.checks[i].source)))
 	}
 	for i, rule := range p.rules {
-		bucket := int64(p.of[i] + 1)
+		bucket := int64(p.bucketOf[i] + 1)
 		if rule.Observe {
 			bucket = -bucket
 		}
@@ -50,20 +50,21 @@ func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []a
 	}
 	args := append(make([]any, 0, 2+len(numbers)), id, mode)
 	for i := range numbers {
-		args = append(args, &numbers[i]) // a number itself would be copied to a place of its own
+		args = append(args, &numbers[i]) // a pointer saves one allocation for each number
 	}
 	return args
 }
 
-// byDates stands where a rule of the script has its window, if the cutoffs are not the turns.
+// byDates replaces the window in take.lua's arguments of a rule with Days. For other calendar rules, 0 does.
 const byDates = -1
 
-// appendCutoffs appends that from which the script finds the rule's cutoff by its own clock.
+// appendCutoffs appends the rule's window, or 0 or byDates and the calendar instants from which the script finds the cutoff by its
+// own clock.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
 	}
-	turns := r.Turns(near)
+	turns := r.PeriodStarts(near)
 	if r.Days > 0 {
 		numbers = append(numbers, byDates)
 	} else {
@@ -81,7 +82,7 @@ func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	return numbers
 }
 
-// The codes that take.lua answers first.
+// The first number of take.lua's answer.
 const (
 	refused = iota
 	admitted
@@ -90,13 +91,13 @@ const (
 	unchanged // admitted, and no bucket had anything to add
 )
 
-// answer is a decision, and whether the script has just added the ID to a bucket.
+// answer is a decision. added: this call added the ID to a bucket; else the buckets had it already.
 type answer struct {
 	Decision
 	added bool
 }
 
-// answer reads what take.lua answers.
+// answer parses the answer of take.lua. Errors: ErrRefunded, errOutside with the server's instant in At, ErrUnavailable.
 func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
@@ -110,7 +111,7 @@ func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 		return answer{}, ErrRefunded
 	}
 	states := head + each*len(p.rules)
-	if len(numbers) != states && len(numbers) != states+p.asked() || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
+	if len(numbers) != states && len(numbers) != states+p.countChecks() || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
 		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
 	}
 	now := numbers[1]

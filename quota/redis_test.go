@@ -225,9 +225,9 @@ func TestQuota12AMarkIsSmall(t *testing.T) {
 }
 
 // A life is never 0, which says that a bucket is complete.
-func TestQuota11NoLifeIsZero(t *testing.T) {
+func TestQuota11NoEpochIsZero(t *testing.T) {
 	client := newClient(t, parts.Redis(t).URL()+patiently)
-	life := redis.NewScript(commonScript + "return life(tonumber(ARGV[1]))")
+	life := redis.NewScript(commonScript + "return server_epoch(tonumber(ARGV[1]))")
 	first, err := life.Run(t.Context(), client, nil, 0).Int64()
 	must(t, err)
 	const lives = 1<<28 - 1

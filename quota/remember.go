@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Bounds of what a Remembering keeps.
+// Bounds of a Remembering.
 const (
-	rememberFor    = 250 * time.Millisecond // how late it may notice what other processes did
-	memories       = 64                     // locks
-	refusalsEach   = 128                    // of each lock and generation, of which there are two
-	idsEach        = 1024                   // likewise
-	bucketVersions = 4096
+	rememberFor    = 250 * time.Millisecond // longest time until changes by other processes are noticed
+	memories       = 64                     // shards, each with its own lock
+	refusalsEach   = 128                    // refusals of each shard and generation; there are two generations
+	idsEach        = 1024                   // IDs of each shard and generation
+	bucketVersions = 4096                   // version counters; buckets share them by hash
 )
 
-// Remembering is a limiter that remembers refusals by the one behind it: a client that is refused ten thousand times a second
-// does not cost ten thousand questions. Safe for concurrent use.
+// Remembering is a limiter that caches the refusals of another limiter: a client that is refused ten thousand times a second does
+// not cost ten thousand calls. Safe for concurrent use.
 type Remembering struct {
 	behind   Limiter
 	now      func() time.Time
 	seed     maphash.Seed
 	memories [memories]memory
-	versions [bucketVersions]atomic.Uint64 // by hash of a bucket: one more whenever it may have been changed through here
+	versions [bucketVersions]atomic.Uint64 // by hash of a bucket's name: increased whenever a call through here may have changed the bucket
 }
 
 type memory struct {
@@ -35,122 +35,121 @@ type memory struct {
 	ids      recent[bool]
 }
 
-// refusal is what was answered to one list of rules over the same buckets, also after it has ceased to be true.
+// refusal is a cached refusal for one list of rules and their buckets. It stays in the cache after it has expired.
 type refusal struct {
 	rules    []Rule
 	buckets  []string // of each rule
-	version  uint64   // of the buckets, before it was asked for
+	version  uint64   // of the buckets, before the limiter was called
 	answer   Decision
-	heard    time.Time     // from then on the waits grow shorter
-	until    time.Time     // from then on it is true no more
-	renewing chan struct{} // closed when a caller who asks again has heard; nil if there is none
+	heard    time.Time     // when the answer arrived; the waits in it count from here
+	until    time.Time     // when it expires
+	renewing chan struct{} // closed when the call that renews it has ended; nil if none is under way
 }
 
-// Remember puts a memory in front of a limiter. A refusal is remembered until anything that it says could change by
-// itself, which is when the first event leaves, and at most 250 ms. So long, Take answers the same rules over the same
-// buckets as the limiter would: refused, with waits that are shorter by the time that has passed on the monotonic clock
-// of now. When that is over, one caller asks again and the others wait for what it hears.
+// Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first event leaves, and at most 250 ms.
+// Meanwhile Take returns it for the same rules and buckets, with waits reduced by the time that has passed on the monotonic clock of
+// now. When it has expired, one caller asks the limiter again and the others wait for its answer.
 //
-// What is admitted, refunded, recorded and reset through here is noticed at once; what others do to the buckets, within
-// 250 ms. An ID that was admitted, refunded, recorded or failed through here is never answered from memory while it is
-// among the newest of some 60,000. Of any other that may have been taken before, Request.Repeated has to say so, else it may
-// be refused during those 250 ms although the limiter would admit it again. At most 16,384 refusals are kept. Peek always
-// asks.
+// Changes to the buckets by calls through here take effect at once; those by other processes within 250 ms. An ID that was admitted,
+// refunded, recorded or failed through here never gets a cached refusal while it is among the newest 60,000 or so. If another ID may
+// have been taken before, set Request.Repeated: else it may be refused for 250 ms although the limiter would admit it again. At most
+// 16,384 refusals are cached. Peek is never cached.
 func Remember(behind Limiter, now func() time.Time) *Remembering {
 	m := &Remembering{behind: behind, now: now, seed: maphash.MakeSeed()}
 	for i := range m.memories {
-		m.memories[i].refusals.most, m.memories[i].ids.most = refusalsEach, idsEach
+		m.memories[i].refusals.capacity, m.memories[i].ids.capacity = refusalsEach, idsEach
 	}
 	return m
 }
 
-// Take answers from memory or asks; see [Remember] and [Limiter].
+// Take returns a cached refusal, or calls the limiter; see [Remember] and [Limiter].
 func (m *Remembering) Take(ctx context.Context, req Request) (Decision, error) {
-	if req.Repeated || checkID(req.ID) != nil || m.knows(req.ID) {
-		return m.ask(ctx, req, 0)
+	if req.Repeated || checkID(req.ID) != nil || m.remembersID(req.ID) {
+		return m.takeBehind(ctx, req, 0)
 	}
 	key := m.key(req)
-	d, wait, lead := m.recall(key, req)
+	d, wait, lead := m.lookUp(key, req)
 	if wait != nil {
 		select {
 		case <-wait:
 		case <-ctx.Done():
 			return Decision{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
-		d, _, lead = m.recall(key, req) // waited once is enough
+		d, _, lead = m.lookUp(key, req) // do not wait twice
 	}
 	if lead != nil {
-		defer m.renewed(key, lead)
+		defer m.endRenewal(key, lead)
 	}
 	if d != nil {
 		return *d, nil
 	}
-	return m.ask(ctx, req, key)
+	return m.takeBehind(ctx, req, key)
 }
 
-// ask asks the limiter, and remembers what it says.
-func (m *Remembering) ask(ctx context.Context, req Request, key uint64) (Decision, error) {
+// takeBehind calls the limiter's Take. It caches a refusal under key, unless key is 0. After an admission or an error it remembers the ID
+// and invalidates the cached refusals of the buckets.
+func (m *Remembering) takeBehind(ctx context.Context, req Request, key uint64) (Decision, error) {
 	version := m.version(req)
 	asked := m.now()
 	d, err := m.behind.Take(ctx, req)
 	if err != nil || d.Admitted {
-		m.know(req.ID)
+		m.rememberID(req.ID)
 		for _, r := range req.Rules {
-			m.touch(req.Buckets[r.Scope])
+			m.invalidate(req.Buckets[r.Scope])
 		}
-		m.forget(key)
+		m.dropRefusal(key)
 		return d, err
 	}
-	if life := d.life(); life > 0 && key != 0 {
-		m.keep(key, &refusal{
-			rules: slices.Clone(req.Rules), buckets: names(req), version: version, answer: d.later(0),
+	if life := d.cacheFor(); life > 0 && key != 0 {
+		m.putRefusal(key, &refusal{
+			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), version: version, answer: d.after(0),
 			heard: m.now(), until: asked.Add(life),
 		})
 	} else {
-		m.forget(key)
+		m.dropRefusal(key)
 	}
 	return d, nil
 }
 
-// Peek asks the limiter; see [Limiter].
+// Peek calls the limiter; see [Limiter].
 func (m *Remembering) Peek(ctx context.Context, req Request) (Decision, error) {
 	return m.behind.Peek(ctx, req)
 }
 
-// Refund removes the event behind; see [Limiter].
+// Refund calls the limiter and invalidates cached refusals of the buckets; see [Limiter].
 func (m *Remembering) Refund(ctx context.Context, id string, buckets ...string) error {
-	m.know(id)
-	defer m.touch(buckets...)
+	m.rememberID(id)
+	defer m.invalidate(buckets...)
 	return m.behind.Refund(ctx, id, buckets...)
 }
 
-// Record writes history behind; see [Limiter].
+// Record calls the limiter and invalidates cached refusals of the bucket; see [Limiter].
 func (m *Remembering) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
 	for _, e := range events {
-		m.know(e.ID)
+		m.rememberID(e.ID)
 	}
-	defer m.touch(bucket)
+	defer m.invalidate(bucket)
 	return m.behind.Record(ctx, bucket, keep, events)
 }
 
-// Restore writes history behind; see [Limiter].
+// Restore calls the limiter and invalidates cached refusals of the bucket; see [Limiter].
 func (m *Remembering) Restore(ctx context.Context, h History) error {
 	for _, e := range h.Events {
-		m.know(e.ID)
+		m.rememberID(e.ID)
 	}
-	defer m.touch(h.Bucket)
+	defer m.invalidate(h.Bucket)
 	return m.behind.Restore(ctx, h)
 }
 
-// Reset forgets the events behind; see [Limiter].
+// Reset calls the limiter and invalidates cached refusals of the buckets; see [Limiter].
 func (m *Remembering) Reset(ctx context.Context, buckets ...string) error {
-	defer m.touch(buckets...)
+	defer m.invalidate(buckets...)
 	return m.behind.Reset(ctx, buckets...)
 }
 
-// life is for how long a refusal stays true, but for shorter waits: until the first event leaves or a period ends. It is 0
-// where an event lies in the future: while the clock has not come back to it, its wait does not grow shorter.
-func (d Decision) life() time.Duration {
+// cacheFor returns how long a refusal may be cached: until the first event leaves or a period ends, at most rememberFor. It is 0 if
+// an event lies in the future, after the clock was set back: its wait does not shrink until the clock reaches it.
+func (d Decision) cacheFor() time.Duration {
 	life := rememberFor
 	if d.Allowed() {
 		return 0
@@ -171,8 +170,8 @@ func (d Decision) life() time.Duration {
 	return life
 }
 
-// later is the refusal some time after.
-func (d Decision) later(passed time.Duration) Decision {
+// after returns the refusal as it is after the given time: with a later instant and shorter waits.
+func (d Decision) after(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules = slices.Clone(d.Rules)
 	for i := range d.Rules {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// recall finds what is remembered. If that is true no more, the first caller gets a channel to lead with, and asks again;
-// the others get it to wait for.
-func (m *Remembering) recall(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
+// lookUp looks up a cached refusal. If it has expired, the first caller gets lead: it must ask the limiter and then call renewed.
+// Later callers get wait, which is closed then. All results are nil if nothing is cached.
+func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
 	now, version := m.now(), m.version(req)
 	part := &m.memories[key%memories]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	r, ok := part.refusals.get(key)
 	switch {
-	case !ok || !r.answers(req):
+	case !ok || !r.sameRequest(req):
 		return nil, nil, nil
 	case r.version == version && !now.Before(r.heard) && now.Before(r.until):
-		answer := r.answer.later(now.Sub(r.heard).Truncate(time.Microsecond))
+		answer := r.answer.after(now.Sub(r.heard).Truncate(time.Microsecond))
 		return &answer, nil, nil
 	case r.renewing != nil:
 		return nil, r.renewing, nil
@@ -27,8 +27,8 @@ func (m *Remembering) recall(key uint64, req Request) (d *Decision, wait, lead c
 	return nil, nil, r.renewing
 }
 
-// renewed lets those go on who waited.
-func (m *Remembering) renewed(key uint64, lead chan struct{}) {
+// endRenewal ends a renewal: it wakes the callers that wait for it.
+func (m *Remembering) endRenewal(key uint64, lead chan struct{}) {
 	part := &m.memories[key%memories]
 	part.mu.Lock()
 	defer part.mu.Unlock()
@@ -38,22 +38,22 @@ func (m *Remembering) renewed(key uint64, lead chan struct{}) {
 	close(lead)
 }
 
-func (m *Remembering) keep(key uint64, r *refusal) {
+func (m *Remembering) putRefusal(key uint64, r *refusal) {
 	part := &m.memories[key%memories]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.refusals.put(key, r)
 }
 
-func (m *Remembering) forget(key uint64) {
+func (m *Remembering) dropRefusal(key uint64) {
 	part := &m.memories[key%memories]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.refusals.drop(key)
 }
 
-// answers reports whether the request asks the same.
-func (r *refusal) answers(req Request) bool {
+// sameRequest reports whether the request has the same rules and buckets as the refusal.
+func (r *refusal) sameRequest(req Request) bool {
 	if !slices.Equal(r.rules, req.Rules) {
 		return false
 	}
@@ -65,7 +65,7 @@ func (r *refusal) answers(req Request) bool {
 	return true
 }
 
-func names(req Request) []string {
+func bucketsOfRules(req Request) []string {
 	all := make([]string, len(req.Rules))
 	for i, r := range req.Rules {
 		all[i] = req.Buckets[r.Scope]
@@ -73,7 +73,7 @@ func names(req Request) []string {
 	return all
 }
 
-// key is never 0. Two questions with one key are told apart by answers.
+// key hashes the names and buckets of the rules. It is never 0. Requests with the same key may differ: see answers.
 func (m *Remembering) key(req Request) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
@@ -86,7 +86,7 @@ func (m *Remembering) key(req Request) uint64 {
 	return h.Sum64() | 1<<63
 }
 
-func (m *Remembering) know(id string) {
+func (m *Remembering) rememberID(id string) {
 	key := maphash.String(m.seed, id)
 	part := &m.memories[key%memories]
 	part.mu.Lock()
@@ -94,7 +94,7 @@ func (m *Remembering) know(id string) {
 	part.ids.put(key, true)
 }
 
-func (m *Remembering) knows(id string) bool {
+func (m *Remembering) remembersID(id string) bool {
 	key := maphash.String(m.seed, id)
 	part := &m.memories[key%memories]
 	part.mu.Lock()
@@ -103,13 +103,13 @@ func (m *Remembering) knows(id string) bool {
 	return ok
 }
 
-func (m *Remembering) touch(buckets ...string) {
+func (m *Remembering) invalidate(buckets ...string) {
 	for _, b := range buckets {
 		m.versions[maphash.String(m.seed, b)%bucketVersions].Add(1)
 	}
 }
 
-// version is the sum of the versions of the request's buckets. It changes when any of them does, since each only grows.
+// version returns the sum of the buckets' version counters. Counters only grow, so any change of a bucket changes the sum.
 func (m *Remembering) version(req Request) (sum uint64) {
 	for _, r := range req.Rules {
 		sum += m.versions[maphash.String(m.seed, req.Buckets[r.Scope])%bucketVersions].Load()
@@ -117,9 +117,9 @@ func (m *Remembering) version(req Request) (sum uint64) {
 	return sum
 }
 
-// recent keeps what was used last: at least most, at most twice as many. It drops half at once, which costs nothing.
+// recent is a cache of the entries used last: at least most of them, at most twice as many. It drops a whole generation at once.
 type recent[V any] struct {
-	most       int
+	capacity   int
 	young, old map[uint64]V
 }
 
@@ -135,7 +135,7 @@ func (r *recent[V]) get(key uint64) (V, bool) {
 }
 
 func (r *recent[V]) put(key uint64, v V) {
-	if _, ok := r.young[key]; !ok && len(r.young) >= r.most {
+	if _, ok := r.young[key]; !ok && len(r.young) >= r.capacity {
 		r.young, r.old = nil, r.young
 	}
 	if r.young == nil {

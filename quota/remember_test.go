@@ -276,7 +276,7 @@ func TestTheMemoryOfRefusalsIsBounded(t *testing.T) {
 		d, err := m.Take(t.Context(), Request{ID: fmt.Sprint("x", i), Rules: []Rule{minute}, Buckets: map[Scope]string{Recipient: name}})
 		must(t, err)
 		same(t, "admitted", d.Admitted, false)
-		m.know(fmt.Sprint("y", 4*i))
+		m.rememberID(fmt.Sprint("y", 4*i))
 	}
 	refusals, ids := 0, 0
 	for i := range m.memories {

@@ -8,29 +8,30 @@ import (
 
 const maxID = 64 // bytes
 
-// tombstone is how long a refunded ID stays refunded: longer than any copy of a call can be under way.
+// tombstone is how long a refunded ID cannot be counted again: longer than any copy of a call can be under way.
 const tombstone = time.Minute
 
-// exact is the last µs since 1970 up to which a double, and so a score, is exact; in 2255.
-const exact = int64(1) << 53
+// maxExact is the largest instant, in µs since 1970, that a double and so a Redis score holds exactly; it is in 2255.
+const maxExact = int64(1) << 53
 
-// plan is a request made ready to run.
+// plan is a checked request, with its buckets sorted and deduplicated.
 type plan struct {
-	rules   []Rule
-	buckets []string        // each once, sorted: all callers go through them in one order
-	keeps   []time.Duration // for how long each bucket keeps events; 0 where it is only looked at
-	of      []int           // bucket of each rule
-	asks    []ask           // of each bucket, whether it is complete
+	rules    []Rule
+	buckets  []string            // each once, sorted: all callers use the same order
+	keeps    []time.Duration     // how long each bucket keeps events; 0 if it is only read
+	bucketOf []int               // for each rule, the index of its bucket
+	checks   []completenessCheck // for each bucket, whether to check its completeness
 }
 
-// ask is whether a bucket has all events of the time that the rules of a scope need. Without a scope nothing is asked.
-type ask struct {
+// completenessCheck asks the limiter whether a bucket has all events of the last need that the source, a part of the log, has. An
+// empty scope: no check.
+type completenessCheck struct {
 	scope  Scope
 	need   time.Duration
 	source string
 }
 
-// planTake refuses a request that Take could only run by leaving out a rule.
+// planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error: ErrBadRequest.
 func planTake(req Request) (plan, error) {
 	if err := checkID(req.ID); err != nil {
 		return plan{}, err
@@ -46,17 +47,17 @@ func planTake(req Request) (plan, error) {
 	return newPlan(req.Rules, req)
 }
 
-// planPeek leaves out the rules that have no bucket.
+// planPeek makes the plan of a Peek, without the rules that have no bucket. Error: ErrBadRequest.
 func planPeek(req Request) (plan, error) {
 	rules := slices.DeleteFunc(slices.Clone(req.Rules), func(r Rule) bool { return req.Buckets[r.Scope] == "" })
 	return newPlan(rules, req)
 }
 
 func newPlan(rules []Rule, req Request) (plan, error) {
-	p, buckets := plan{rules: rules, of: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}, req.Buckets
+	p, buckets := plan{rules: rules, bucketOf: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}, req.Buckets
 	for i, r := range rules {
 		var err error
-		r.bounds(func(field, problem string) {
+		r.checkBounds(func(field, problem string) {
 			err = fmt.Errorf("%w: %w", ErrBadRequest, &RuleError{Index: i, Rule: r.Name, Field: field, Problem: problem})
 		})
 		if err != nil {
@@ -66,15 +67,15 @@ func newPlan(rules []Rule, req Request) (plan, error) {
 	}
 	slices.Sort(p.buckets)
 	p.buckets = slices.Compact(p.buckets)
-	p.keeps, p.asks = make([]time.Duration, len(p.buckets)), make([]ask, len(p.buckets))
+	p.keeps, p.checks = make([]time.Duration, len(p.buckets)), make([]completenessCheck, len(p.buckets))
 	for i, r := range rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
-		p.of[i] = b
+		p.bucketOf[i] = b
 		if r.Scope.Counted() {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
 		}
 		if source, ok := req.Logged[r.Scope]; ok {
-			p.asks[b] = ask{r.Scope, max(p.asks[b].need, r.Keep()), source}
+			p.checks[b] = completenessCheck{r.Scope, max(p.checks[b].need, r.Keep()), source}
 		}
 	}
 	return p, nil
@@ -94,7 +95,8 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord refuses an instant so far off that it would block a bucket for ever.
+// checkRecord checks the arguments of Record and Restore. It rejects instants after exact, which would block a bucket for ever.
+// Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
 	if keep < MinWindow || keep > MaxWindow+slack {
 		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+slack)
@@ -103,7 +105,7 @@ func checkRecord(bucket string, keep time.Duration, events []Event) error {
 		if err := checkID(e.ID); err != nil {
 			return err
 		}
-		if e.At.After(instant(exact)) {
+		if e.At.After(instant(maxExact)) {
 			return fmt.Errorf("%w: an event in the year %d", ErrBadRequest, e.At.Year())
 		}
 	}

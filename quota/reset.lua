@@ -1,5 +1,5 @@
--- KEYS: the buckets, whose events go. Tombstones and doubts stay. A mark goes: a send may be counted in the log after its reset and in the
--- bucket before, and the next look has to learn of it.
+-- Removes the events of the buckets in KEYS, and their completeness marks. Tombstones and marks of doubt stay. The completeness marks
+-- must go: if a send was counted here before this reset but in the log after its own, only a Restore brings it back.
 for _, key in ipairs(KEYS) do
   call('ZREMRANGEBYSCORE', key, 0, '+inf')
   if read_mark(call('ZSCORE', key, '')) > 0 then

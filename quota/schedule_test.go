@@ -250,9 +250,9 @@ func (s *schedule) record() {
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
 	s.model.record(req.Buckets[scope], keepOf[scope], events, s.now)
-	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events, Settle: time.Duration(len(events)-1) * time.Second}
+	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events, DoubtFor: time.Duration(len(events)-1) * time.Second}
 	for _, w := range s.worlds {
-		if h.Life = w.lives(s.t, req)[scope]; len(events) > 0 {
+		if h.Epoch = w.lives(s.t, req)[scope]; len(events) > 0 {
 			must(s.t, w.Restore(s.t.Context(), h))
 		} else {
 			must(s.t, w.Record(s.t.Context(), h.Bucket, h.Keep, events))

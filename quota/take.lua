@@ -1,19 +1,20 @@
 -- Decides all rules of a request at one instant: an admitted ID is counted in every bucket, a refused one in none.
 --
--- KEYS are the buckets. ARGV: the ID; 'take', or 'look' to write nothing; for how long a refused ID gets a tombstone, or 0.
--- Of each bucket: for how long it keeps events, 0 where it is only looked at; of how many seconds it must have all events,
--- 0 where that is not asked; the number of the log that has them too. Of each rule: the number of its bucket, negative
--- where the rule only observes; its limit; its window, or 0 and the four turns of its calendar's periods around now, or -1, the four
--- turns of its dates, and of each of the first three the instant from which events count.
+-- KEYS are the buckets. ARGV:
+--   the ID; 'take', or 'look' to write nothing; how long a refused ID gets a tombstone, 0 for none
+--   for each bucket: how long it keeps events, 0 if it is only read; of how many seconds it must have all events, 0 for no check;
+--     the number of the log's source that has them too
+--   for each rule: the number of its bucket, negative if the rule only observes; its limit; and its window, or 0 and the starts of
+--     four periods around now, or -1, the starts of four dates, and for each of the first three the instant from which events count
 --
--- Answers a code and the instant. Unless REFUNDED or OUTSIDE, of each rule: how many events it counts, the oldest of them, and
--- the one that has to leave before the next is admitted; 0 for none. After a refusal or a look, of each bucket that must have
--- all events: 0 if it has, else the life in which it may be marked.
-local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, with nothing to add
+-- Returns a code and the instant. Unless the code is REFUNDED or OUTSIDE, there follow for each rule: how many events it counts,
+-- the oldest of them, and the one that must leave before the next is admitted; 0 for none. After a refusal or a look, there follow
+-- for each bucket to check: 0 if it is marked as complete, else the server's epoch, for record.lua.
+local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, and all buckets had the ID
 local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
--- Read the members of each bucket at once, if they are few, as nearly always. The ID means nothing to a bucket that is only
--- looked at. A bucket that counts the ID already does not decide, and does not count it again.
+-- Read all members of each bucket with one command if they are few, as they nearly always are. The ID is ignored in a bucket that is
+-- only read. A bucket that counts the ID already does not decide, and does not count it again.
 local few, buckets, code = 16, {}, UNCHANGED
 for i = 1, #KEYS do
   local key = KEYS[i]
@@ -39,13 +40,13 @@ for i = 1, #KEYS do
   buckets[i] = {key = key, keep = keep, newest = newest, all = size <= few, mark = mark, counted = counted, adds = adds}
 end
 
--- Prune: an event up to the cutoff of a rule no longer counts for it. The members that no rule needs go when an ID is added.
+-- For each rule, find its cutoff: events up to it no longer count.
 local refused, rules, a = false, {}, 4 + 3 * #KEYS
 while ARGV[a] do
   local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
   local cutoff = now - window
   a = a + 3
-  if window <= 0 then -- the calendar's period began with the last turn that is not ahead
+  if window <= 0 then -- the current period began at the last start that is not in the future
     local first, last, turn = a, a + 3, a + 3
     while turn >= first and now < tonumber(ARGV[turn]) do
       turn = turn - 1
@@ -70,13 +71,13 @@ while ARGV[a] do
 end
 code = refused and REFUSED or code
 
--- Ranks go from the newest event, 1, so that one is found in O(log n) whatever the limit.
+-- Returns the instant of the event with this rank; the newest has rank 1. O(log n), whatever the limit.
 local function event(b, rank)
   b.newest[rank] = b.newest[rank] or tonumber(call('ZRANGE', b.key, rank - 1, rank - 1, 'REV', 'WITHSCORES')[2])
   return b.newest[rank]
 end
 
--- Add the ID, and let the key expire with its newest event. A refusal writes nothing but the tombstone that is asked for.
+-- Add the ID, remove members that no rule needs, and extend the key's expiry. A refusal writes only the tombstone, if requested.
 local adds = code == ADMITTED and writes
 for i = 1, #buckets do
   local b = buckets[i]
@@ -98,7 +99,7 @@ for i = 1, #buckets do
   end
 end
 
--- Answer.
+-- Return the answer.
 local answer = {code, now}
 for i = 1, #rules do
   local rule, last = rules[i], #answer
@@ -109,9 +110,9 @@ for i = 1, #rules do
   answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
 end
 for i = 1, #buckets do
-  local b, seconds, log = buckets[i], ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
+  local b, seconds, source = buckets[i], ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
   if seconds > 0 and (code == REFUSED or not writes) then
-    local current, marked, complete = life(log), read_mark(b.mark)
+    local current, marked, complete = server_epoch(source), read_mark(b.mark)
     answer[#answer + 1] = marked == current and complete >= seconds and 0 or current
   end
 end

@@ -16,14 +16,14 @@ const (
 	MaxDays   = 31
 )
 
-// namePattern fits a structured-field string (RFC 9651) and a metric label without any escaping.
+// namePattern allows only names that need no escaping in a structured-field string (RFC 9651) or a metric label.
 const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
 var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
 
-// RuleError says which field of which rule is wrong, and why.
+// RuleError names a wrong field of a rule, and why it is wrong.
 type RuleError struct {
 	Index   int    // position of the rule, from 0
 	Rule    string // its name as written
@@ -35,7 +35,7 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("rule %d (%q): %s %s", e.Index+1, e.Rule, e.Field, e.Problem)
 }
 
-// Validate reports everything that is wrong with the policy, joined; see the function of that name.
+// Validate returns all problems of the policy's name and rules as one joined error; see the function Validate.
 func (p Policy) Validate() error {
 	var all []error
 	if !validName(p.Name) {
@@ -44,8 +44,8 @@ func (p Policy) Validate() error {
 	return errors.Join(append(all, problems(p.Rules)...)...)
 }
 
-// Validate reports everything that is wrong with the rules, joined; what concerns one rule is a *RuleError. No rule at
-// all is wrong too: it would admit everything.
+// Validate returns all problems of the rules as one joined error; those of one rule are *RuleError. An empty list is an error too,
+// since it would admit everything.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
 func problems(rules []Rule) (all []error) {
@@ -65,18 +65,18 @@ func problems(rules []Rule) (all []error) {
 		if !slices.Contains(scopes, r.Scope) {
 			wrong("scope", fmt.Sprintf("%q is none of %s", r.Scope, scopes))
 		}
-		r.bounds(wrong)
+		r.checkBounds(wrong)
 	}
 	return all
 }
 
-// bounds checks what no limiter can do without.
-func (r Rule) bounds(wrong func(field, problem string)) {
+// checkBounds calls wrong for each limit, window, period or zone that a limiter cannot work with.
+func (r Rule) checkBounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))
 	}
 	if r.Days != 0 {
-		r.boundsOfDays(wrong)
+		r.checkDays(wrong)
 		return
 	}
 	switch r.Per {
@@ -98,7 +98,7 @@ func (r Rule) bounds(wrong func(field, problem string)) {
 	}
 }
 
-func (r Rule) boundsOfDays(wrong func(field, problem string)) {
+func (r Rule) checkDays(wrong func(field, problem string)) {
 	if r.Days < 1 || r.Days > MaxDays {
 		wrong("days", fmt.Sprintf("%d is not within 1 and %d", r.Days, MaxDays))
 	}

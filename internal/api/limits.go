@@ -14,7 +14,7 @@ import (
 
 // Limits are the rules for what is not a send. Implementation: limits.Service.
 type Limits interface {
-	Do(ctx context.Context, ask limits.Ask) (limits.Answer, error)
+	Do(ctx context.Context, ask limits.Request) (limits.Answer, error)
 }
 
 type limitBody struct {
@@ -38,7 +38,7 @@ func (a *API) limit(o limits.Operation) echo.HandlerFunc {
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		answer, err := a.limits.Do(c.Request().Context(), limits.Ask{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID})
+		answer, err := a.limits.Do(c.Request().Context(), limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID})
 		if err != nil {
 			return err
 		}

@@ -154,7 +154,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own ownTemp
 	r.use(own)
 	wider := r.policy.Change(policies(renewed))
 	r.hooks.Change(receivers(renewed))
-	r.limits.Change(limitSet(renewed))
+	r.limits.SetLimits(limitSet(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {

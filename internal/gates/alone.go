@@ -10,31 +10,33 @@ import (
 	"sendcode/quota"
 )
 
-// Look says what every rule of a subject says now, and counts nothing. Error: of the limiter or the log.
-func (g *Gate) Look(ctx context.Context, s policy.Subject) (quota.Decision, error) {
+// Peek returns the state of every rule for a subject now, and counts nothing. It completes the limiter's answer from the log, and
+// writes lost events back to the limiter. While the limiter is unavailable, the log and this process answer. Error: of the log, or
+// of a bad request.
+func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, error) {
 	buckets := s.Buckets()
-	d, err := g.peek(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: Logged(s.Purpose)})
+	d, err := g.peekLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: Logged(s.Purpose)})
 	if err == nil {
 		d, err = g.complete(ctx, s, buckets, d)
 	}
 	if errors.Is(err, errAway) {
-		return g.explainAlone(ctx, s, buckets)
+		return g.peekWithoutLimiter(ctx, s, buckets)
 	}
 	return d, err
 }
 
-// LookAfter is Look after a send that was decided as d says. A limiter that is back only now may not have the send: where the log
-// decided alone, the log is asked.
-func (g *Gate) LookAfter(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
+// PeekAfter is Look after a send with the decision d. If the log decided that send alone, the log answers again: a limiter that is
+// back meanwhile may not have the send yet.
+func (g *Gate) PeekAfter(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
 	if d.Clock == store.LogClock {
-		return g.explainAlone(ctx, s, s.Buckets())
+		return g.peekWithoutLimiter(ctx, s, s.Buckets())
 	}
-	return g.Look(ctx, s)
+	return g.Peek(ctx, s)
 }
 
-// explainAlone is what every rule says without the limiter: the recipient's and its failures' from the log, the others' from this
-// process.
-func (g *Gate) explainAlone(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string) (quota.Decision, error) {
+// peekWithoutLimiter returns the state of every rule without the limiter: of rules of the recipient and its failures from the log, of the
+// others from this process.
+func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules := s.Purpose.Policy.Rules

@@ -12,16 +12,18 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose events: by a flush, a restart, a failover, or because a window was made longer after they were
-// dropped. The log has those of recipients. So every answer is the stricter of both gates, and the limiter gets back what it
-// lost: with a send, whose second gate counts anyway; with a look or a refusal, where the bucket has no valid mark. While
-// nothing is lost, no call is made for it, but for looks at a recipient without a send that counts.
+// The limiter may lose events: by a flush, a restart, a failover, or because a window was made longer after they were dropped. The log
+// has the events of recipients. So every answer is the stricter one of both gates, and the lost events are written back to the limiter:
+// after a send, since the log counts it anyway; after a peek or a refusal, if the bucket has no valid mark of completeness. While
+// nothing is lost, this costs no call, except for peeks at a recipient without counted sends.
 
-// Settle is how long a recipient's bucket that lacked an event is not marked as complete: longer than a send is between the gates. Such
-// a send is lost as well, and the log does not have it yet. Events of failures are in the log before they are in the limiter.
-const Settle = 10 * time.Second
+// DoubtFor is how long a recipient's bucket that lacked an event is not marked as complete. It is longer than a send takes from the
+// limiter to the log: such a send may be lost too, and the log does not have it yet. Failures are in the log before they are in the
+// limiter, so they need no such time.
+const DoubtFor = 10 * time.Second
 
-// Logged names what the log reads of a recipient: a bucket is complete for these purposes alone.
+// Logged returns Request.Logged for a purpose: the recipient's events are those of all purposes that share its policy, so their names
+// are the source. A bucket marked for other purposes is not complete.
 func Logged(p policy.Purpose) map[quota.Scope]string {
 	shares := p.Shares
 	if !slices.IsSorted(shares) {
@@ -30,8 +32,8 @@ func Logged(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
 }
 
-// Complete is the decision as it is with the events that the limiter may lack, which are written back. Without the log it stays as
-// it is: a refusal is a refusal all the same.
+// Complete reads the events that the limiter may lack from the log, writes them to the limiter, and returns the stricter decision. If
+// the log fails, it logs that and returns d.
 func (g *Gate) Complete(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	completed, err := g.complete(ctx, s, s.Buckets(), d)
 	if err != nil {
@@ -54,18 +56,18 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		if err != nil {
 			return d, err
 		}
-		h.Bucket, h.Life, events[scope] = buckets[scope], d.Incomplete[scope], h.Events
+		h.Bucket, h.Epoch, events[scope] = buckets[scope], d.Incomplete[scope], h.Events
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules
-	if lacks(logged, common(d.Rules, logged)) {
+	if limiterLacks(logged, statesOfSameRules(d.Rules, logged)) {
 		g.rebuilds.Add(1)
 	}
-	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // as many are not the same ones
-		if both, err := g.peek(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}); err == nil {
+	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
+		if both, err := g.peekLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}); err == nil {
 			d.Rules = both.Rules
 		}
 	}
@@ -73,12 +75,12 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	return d, nil
 }
 
-// history is what the log has of one scope, as old on the limiter's clock as it is.
+// history reads a scope's events from the log. It shifts their instants to the limiter's clock, so that each keeps its age.
 func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision) (quota.History, error) {
 	var h quota.History
 	var err error
 	if scope == quota.Recipient {
-		h.Keep, h.Settle = s.Purpose.Window(), Settle
+		h.Keep, h.DoubtFor = s.Purpose.Window(), DoubtFor
 		h.Events, _, err = g.log.HistoryAt(ctx, s.InLog(), h.Keep, d.Clock, d.At)
 		return h, err
 	}
@@ -90,16 +92,16 @@ func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope,
 	return h, err
 }
 
-// Agreed is what both gates say of a send that they let in. Where the log counted more, or the limiter took it so long ago that it may
-// be lost from a bucket that was marked since, the limiter gets the log's history, and is asked again.
-func (g *Gate) Agreed(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
+// MergeAdmitted returns the decision of a send that both gates admitted: of each rule the stricter state. If the log counted more, or if the
+// limiter took the send so long ago that its bucket may have lost it, Agreed first writes the log's history to the limiter.
+func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken // the waits are read again
 	}
 	counted := append(slices.Clone(begun.History), quota.Event{ID: string(begun.Send.ID[:]), At: begun.At})
 	logged := quota.Evaluate(policy.ExplainedByLog(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}, begun.At).Rules
-	if ago > Settle/2 || lacks(logged, common(taken.Rules, logged)) {
+	if ago > DoubtFor/2 || limiterLacks(logged, statesOfSameRules(taken.Rules, logged)) {
 		if synced, err := g.sync(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {
@@ -110,9 +112,9 @@ func (g *Gate) Agreed(ctx context.Context, s policy.Subject, taken quota.Decisio
 	return taken
 }
 
-// lacks says that the log counts an event that the limiter lacks. Where a calendar's period ends is no sign of it: that differs
+// limiterLacks reports whether the log counts an event that the limiter lacks. It ignores the waits of calendar rules, since their ends differ
 // with the clocks.
-func lacks(logged, limited []quota.State) bool {
+func limiterLacks(logged, limited []quota.State) bool {
 	for i, l := range logged {
 		if l.Used > limited[i].Used || !l.Calendar() && l.RetryAfter > limited[i].RetryAfter {
 			return true
@@ -121,8 +123,8 @@ func lacks(logged, limited []quota.State) bool {
 	return false
 }
 
-// common are the states of those rules that others has too, in its order.
-func common(states, others []quota.State) []quota.State {
+// statesOfSameRules returns the states of the rules that are in others too, in the order of others.
+func statesOfSameRules(states, others []quota.State) []quota.State {
 	found := make([]quota.State, 0, len(others))
 	for _, o := range others {
 		if i := slices.IndexFunc(states, func(s quota.State) bool { return s.Name == o.Name }); i >= 0 {

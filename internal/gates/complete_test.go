@@ -148,7 +148,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		expect("a look after a flush", "peek", "history", "restore 5", "peek")
 		look()
 		expect("a look after it, as another send may be lost as well", "peek", "history", "restore 5", "peek")
-		rig.Waited(gates.Settle)
+		rig.Waited(gates.DoubtFor)
 		look()
 		expect("a look when such a send has ended", "peek", "history", "restore 5", "peek")
 		look()
@@ -202,7 +202,7 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 			r.Says("just after the send", r.Looked(r.Svc), left, time.Second)
 			rig.Waited(time.Second / 2)
 			r.Says("half a second later", r.Looked(r.Svc), left, time.Second/2)
-			rig.Waited(gates.Settle)
+			rig.Waited(gates.DoubtFor)
 			r.Says("when nothing is in doubt", r.Looked(r.Svc), fmt.Sprintf("[1 %d]", 4-earlier), 0)
 			r.Holds("at the end", 1+earlier)
 		})
@@ -230,7 +230,7 @@ func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 		s.Limiter.Set(&frozen{r.Limiter, func() {
 			r.Find()
 			r.Looked(r.Svc)
-			rig.Waited(gates.Settle)
+			rig.Waited(gates.DoubtFor)
 			r.Looked(r.Svc)
 		}})
 		if a, err := s.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {

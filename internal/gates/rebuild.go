@@ -9,12 +9,12 @@ import (
 	"sendcode/quota"
 )
 
-// rebuildBatch is how many events of one bucket are recorded in one call.
+// rebuildBatch is how many events of one bucket Rebuild records in one call.
 const rebuildBatch = 256
 
-// Rebuild writes the log's counting and rejected sends into a limiter in process that starts empty, or has kept less than a new
-// policy needs, on the clock that they were taken on where it is the limiter's own. What it holds stays as it is. Sends of purposes
-// that are no longer configured are left out.
+// Rebuild adds the log's counted sends and failures to an in-process limiter, which starts empty, or kept too little for a new policy.
+// Instants on the given clock, the limiter's own, are used as they are. Events in the limiter stay. Sends of purposes that are no
+// longer configured are left out. Error: of the log or the limiter.
 func (g *Gate) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
 	history := map[string][]quota.Event{}

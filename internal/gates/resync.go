@@ -14,17 +14,17 @@ import (
 	"sendcode/quota"
 )
 
-// Overruled is the answer to a send that the limiter let in and the log refused: the send's own place leaves the limiter, the true
-// history is written into it. The answer is the log's, and of each rule the limiter's where that is stricter, or where the log does
-// not decide it. The limiter may still say that there is room: its clock was set ahead, and what it counts already keeps its
-// instant. With refund the limiter did not take it, and the place is still to be given back.
-func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
+// RevertOverruled handles a send that the limiter admitted and the log refused: it refunds the send in the limiter and writes the log's
+// history to it. The decision has the log's states; the limiter's where they are stricter, or of rules that the log does not
+// decide. Even then the limiter may admit the next send: if its clock was set ahead, events that it has already keep their instants.
+// refund: the limiter could not be changed, so the caller still has to refund the send.
+func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (d quota.Decision, refund bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
 	states := taken.Rules
-	if synced, err := g.undo(ctx, s, id, taken, begun); err == nil {
+	if synced, err := g.refundAndSync(ctx, s, id, taken, begun); err == nil {
 		states = synced.Rules
 		d.Rules = stricter(d.Rules, states)
 	} else {
@@ -39,7 +39,8 @@ func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, ta
 	return d, refund
 }
 
-// stricter is of each of the first states the one with the longer wait, and with as long a one that which counts more.
+// stricter replaces each of the states by the one of the same rule in others if that has a longer wait or, with equal waits, counts
+// more. It changes states in place.
 func stricter(states, others []quota.State) []quota.State {
 	for i, s := range states {
 		for _, o := range others {
@@ -51,11 +52,11 @@ func stricter(states, others []quota.State) []quota.State {
 	return states
 }
 
-// errOtherClock says that the limiter cannot take a history, as it is not on its clock.
+// errOtherClock says that a history is not on the limiter's clock, so the limiter cannot take it.
 var errOtherClock = errors.New("gates: the history is on another clock")
 
-// undo takes a refused send out of the limiter, and writes the history into it.
-func (g *Gate) undo(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, begun store.Begun) (quota.Decision, error) {
+// refundAndSync refunds a send in the limiter and writes the log's history to it. Error: errOtherClock, or of the limiter.
+func (g *Gate) refundAndSync(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, begun store.Begun) (quota.Decision, error) {
 	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
 		return quota.Decision{}, errOtherClock
 	}
@@ -67,28 +68,29 @@ func (g *Gate) undo(ctx context.Context, s policy.Subject, id uuid.UUID, taken q
 	return g.sync(ctx, s, taken, begun, begun.History)
 }
 
-// sync writes what the log counts into the limiter, and looks at what that makes of it.
+// sync writes the log's counted events and failures to the limiter, and returns the limiter's states after that.
 func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun,
 	counted []quota.Event) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	history := slices.Clone(counted)
-	for i := range history { // an age is an age, wherever the log saw the limiter's now
+	for i := range history { // keep each event's age, from the log's clock to the limiter's
 		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
 	}
 	buckets := s.Buckets()
-	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.Window(), Events: history, Settle: Settle}
+	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.Window(), Events: history, DoubtFor: DoubtFor}
 	if err := g.shared.Restore(ctx, h); err != nil {
 		return quota.Decision{}, err
 	}
-	g.rebuilt(len(history))
+	g.countRebuild(len(history))
 	if err := g.RecordFailures(ctx, s.Failures(), begun.Rejected, begun.At); err != nil {
 		return quota.Decision{}, err
 	}
-	return g.peek(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets})
+	return g.peekLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets})
 }
 
-// Recount lets a send that an earlier request may have taken count from this Take of it, as it will in the log.
+// Recount moves a send that an earlier request may have counted to the instant of this Take, as the log will count it. A failure is
+// only logged.
 func (g *Gate) Recount(ctx context.Context, s policy.Subject, id string, taken quota.Decision) {
 	if taken.Clock == store.LogClock {
 		return
@@ -98,11 +100,12 @@ func (g *Gate) Recount(ctx context.Context, s policy.Subject, id string, taken q
 	}
 }
 
-// A send that a mail server or a carrier rejects for good, or that is not even tried, gives its place back: a typing error costs
-// nothing. So that a bad address cannot be tried for ever, such sends count in a bucket of their own, for rules of the scope
-// failures. The log decides that rule too, from its rows; the limiter gets each failure, and all of them after a refusal by the log.
+// A send that a mail server or a carrier rejects for good, or that is not even tried, is refunded: a mistyped address costs nothing. So
+// that a bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the scope failures. The log
+// decides such a rule too, from its rows. The limiter gets each failure, and all of them after a refusal by the log.
 
-// RecordFailures writes failed sends into the limiter: each as old on its clock as it is at now on that of the events.
+// RecordFailures adds failed sends to a bucket of the limiter. It shifts their instants from the clock of now to the limiter's clock, so
+// that each keeps its age. Without a rule on failures it does nothing.
 func (g *Gate) RecordFailures(ctx context.Context, bucket string, events []quota.Event, now time.Time) error {
 	keep := g.policy.Get().FailureWindow()
 	if keep == 0 || len(events) == 0 {
@@ -110,7 +113,7 @@ func (g *Gate) RecordFailures(ctx context.Context, bucket string, events []quota
 	}
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	clock, err := g.peek(ctx, quota.Request{
+	clock, err := g.peekLimiter(ctx, quota.Request{
 		Rules:   []quota.Rule{{Name: "clock", Scope: quota.Failures, Limit: 1, Window: quota.MinWindow}},
 		Buckets: map[quota.Scope]string{quota.Failures: bucket},
 	})

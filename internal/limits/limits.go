@@ -1,9 +1,10 @@
-// Package limits is the quota engine for whatever is not a send: named lists of rules over keys that the caller chooses, such as a user,
-// a route or an address. It stands between package api and package gates; nothing of it is in the log.
+// Package limits is a general rate limiter for apps, for events other than sends. A limit is a named list of rules over keys that the
+// caller chooses, such as a user, a route or an address. The package stands between packages api and gates, and writes nothing to
+// the log.
 //
 // The events of a rule are counted in a bucket of the app, the limit and the values of the rule's keys. Rules with the same keys share a
-// bucket. All rules of a limit are decided in one step; on a Redis Cluster, bucket by bucket: never over, but a request may be refused
-// that would have passed a moment later.
+// bucket. All rules of a limit are decided in one step; on a Redis Cluster, bucket by bucket: a limit is never exceeded, but a
+// request may be refused that would be admitted a moment later.
 package limits
 
 import (
@@ -22,13 +23,13 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a rule with the names of the keys that it counts by: events with the same values of all of them count together.
+// Rule is a rule with the names of the keys that it counts by: events with the same values of these keys count together.
 type Rule struct {
-	quota.Rule          // its Scope is set by New and Change
+	quota.Rule          // New and Change set its Scope
 	Keys       []string // at least one
 }
 
-// Set are the limits by name.
+// Set maps the names of limits to their rules.
 type Set map[string][]Rule
 
 // Bounds of a request.
@@ -37,7 +38,7 @@ const (
 	MaxValue = 200 // bytes of a value of a key, and of an ID
 )
 
-// Operation is what is done with an event.
+// Operation says whether a request decides, counts or both.
 type Operation string
 
 // The operations.
@@ -47,28 +48,28 @@ const (
 	Record Operation = "record" // counts the event, whatever the rules say
 )
 
-// Ask is one request.
-type Ask struct {
+// Request is one request to a limit.
+type Request struct {
 	Operation Operation
 	App       string
 	Limit     string
-	Keys      map[string]string // values by the names of keys; those that no rule has are left out
-	ID        string            // of the event: repeated, it counts once. Empty: a new one
+	Keys      map[string]string // values by key name; keys that no rule of the limit has are ignored
+	ID        string            // of the event; events with the same ID count once. Empty: a random ID
 }
 
-// Answer is what the limit says after the operation.
+// Answer is the state of the limit after the operation.
 type Answer struct {
 	quota.Decision
-	Degraded bool // the limiter is away: this process decided alone
+	Degraded bool // the limiter was unavailable: this process decided from its own events
 }
 
-// Refused says whether the event was not counted since a rule has no place left.
+// Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// ErrUnknown says that there is no limit of that name.
+// ErrUnknown says that no limit has that name.
 var ErrUnknown = errors.New("limits: unknown limit")
 
-// KeyError says what is wrong with a field of a request, without repeating its value.
+// KeyError says which field of a request is wrong and why, without its value.
 type KeyError struct {
 	Field  string // keys, keys.<name> or id
 	Reason string // machine word: missing, too_many or too_long
@@ -77,37 +78,37 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return "limits: " + e.Field + ": " + e.Reason }
 
-// Gate decides in the limiter or, while it is away, in this process. Implementation: gates.Gate.
+// Gate decides in the limiter or, while that is unavailable, in this process (alone). Implementation: gates.Gate.
 type Gate interface {
-	TakeOrAlone(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
-	PeekOrAlone(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
-// Service answers for the limits in force. Safe for concurrent use.
+// Service applies the configured limits. Safe for concurrent use.
 type Service struct {
 	gate    Gate
 	secret  []byte
-	counted func(limit string, o Operation, outcome string)
+	observe func(limit string, o Operation, outcome string)
 	set     atomic.Pointer[map[string]limit]
 }
 
-// limit is a list of rules made ready to ask.
+// limit is a list of rules, prepared for requests.
 type limit struct {
 	rules     []quota.Rule
-	observing []quota.Rule // the same, none of which refuses
+	observing []quota.Rule // the same rules with Observe set, so that none refuses
 	keys      map[quota.Scope][]string
 }
 
-// New makes a service. The limiter's keys hold no value of a request: they are hashed with the secret. counted hears of each answer; its
-// outcomes are admitted, refused, looked, recorded and unavailable.
+// New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation
+// with its outcome: admitted, refused, looked, recorded or unavailable.
 func New(gate Gate, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
-	s := &Service{gate: gate, secret: secret, counted: counted}
-	s.Change(set)
+	s := &Service{gate: gate, secret: secret, observe: counted}
+	s.SetLimits(set)
 	return s
 }
 
-// Change puts other limits in force. What was counted stays: rules with the same keys find it.
-func (s *Service) Change(set Set) {
+// SetLimits replaces all limits. Counted events stay, and still count for rules with the same limit name and keys.
+func (s *Service) SetLimits(set Set) {
 	limits := map[string]limit{}
 	for name, rules := range set {
 		l := limit{keys: map[quota.Scope][]string{}}
@@ -124,18 +125,19 @@ func (s *Service) Change(set Set) {
 	s.set.Store(&limits)
 }
 
-// Do asks a limit. Errors: ErrUnknown, *KeyError, quota.ErrUnavailable.
-func (s *Service) Do(ctx context.Context, ask Ask) (Answer, error) {
+// Do applies an operation to a limit, even if ctx is canceled meanwhile, and reports its outcome to counted. Errors: ErrUnknown,
+// *KeyError, quota.ErrUnavailable.
+func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
 		return Answer{}, ErrUnknown
 	}
-	request, err := s.request(l, ask)
+	request, err := s.quotaRequest(l, ask)
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := s.ask(context.WithoutCancel(ctx), l, ask.Operation, request) // hanging up early must not leave an event uncounted
-	s.counted(ask.Limit, ask.Operation, outcome(ask.Operation, a, err))
+	a, err := s.apply(context.WithoutCancel(ctx), l, ask.Operation, request) // hanging up early must not leave an event uncounted
+	s.observe(ask.Limit, ask.Operation, outcome(ask.Operation, a, err))
 	return a, err
 }
 
@@ -149,16 +151,17 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-func (s *Service) ask(ctx context.Context, l limit, o Operation, r quota.Request) (a Answer, err error) {
+// apply runs the operation in the limiter or, while that is unavailable, in this process.
+func (s *Service) apply(ctx context.Context, l limit, o Operation, r quota.Request) (a Answer, err error) {
 	switch o {
 	case Peek:
-		a.Decision, a.Degraded, err = s.gate.PeekOrAlone(ctx, r)
+		a.Decision, a.Degraded, err = s.gate.PeekOrLocal(ctx, r)
 	case Take:
-		a.Decision, a.Degraded, err = s.gate.TakeOrAlone(ctx, r)
+		a.Decision, a.Degraded, err = s.gate.TakeOrLocal(ctx, r)
 	case Record:
-		// A rule that observes counts and never refuses, so all buckets get the event in one step. The answer is that of the rules.
+		// Observing rules count and never refuse, so one Take writes the event to all buckets. The answer shows the rules as configured.
 		r.Rules = l.observing
-		a.Decision, a.Degraded, err = s.gate.TakeOrAlone(ctx, r)
+		a.Decision, a.Degraded, err = s.gate.TakeOrLocal(ctx, r)
 		for i := range a.Rules {
 			a.Rules[i].Observe = l.rules[i].Observe
 		}
@@ -166,7 +169,7 @@ func (s *Service) ask(ctx context.Context, l limit, o Operation, r quota.Request
 	return a, err
 }
 
-func (s *Service) request(l limit, ask Ask) (quota.Request, error) {
+func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	if len(ask.Keys) > MaxKeys {
 		return quota.Request{}, &KeyError{"keys", "too_many", fmt.Sprintf("A request has at most %d keys.", MaxKeys)}
 	}
@@ -203,7 +206,7 @@ func valueOf(keys map[string]string, name string) (string, error) {
 	return value, nil
 }
 
-// eventID is what the limiter calls an event: 16 bytes.
+// eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error: *KeyError if it is too long.
 func eventID(id string) (string, error) {
 	if len(id) > MaxValue {
 		return "", &KeyError{"id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxValue)}
@@ -212,7 +215,7 @@ func eventID(id string) (string, error) {
 	return string(sum[:16]), nil
 }
 
-// hash names values without telling them: 128 bits of an HMAC.
+// hash returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal them.
 func (s *Service) hash(values []string) string {
 	m := hmac.New(sha256.New, s.secret)
 	m.Write([]byte(quota.Bucket(append([]string{"limit"}, values...)...)))

@@ -80,7 +80,7 @@ func (r *rig) does(o limits.Operation, limit, id string, keys ...string) limits.
 
 func (r *rig) as(app string, o limits.Operation, limit, id string, keys ...string) limits.Answer {
 	r.Helper()
-	ask := limits.Ask{Operation: o, App: app, Limit: limit, ID: id, Keys: map[string]string{}}
+	ask := limits.Request{Operation: o, App: app, Limit: limit, ID: id, Keys: map[string]string{}}
 	for i := 0; i < len(keys); i += 2 {
 		ask.Keys[keys[i]] = keys[i+1]
 	}
@@ -153,7 +153,7 @@ func TestWhatCountsTogether(t *testing.T) {
 		r.does(limits.Take, "words", "", "checks", "a", "failures", "b")
 		r.says("names of scopes", r.does(limits.Take, "words", "", "checks", "a", "failures", "c"), false, []int{0, 1}, time.Minute)
 		more := limits.Set{"web": {rule("minute", 2, time.Minute, "ip", "resource"), rule("hour", 5, time.Hour, "resource", "ip")}}
-		r.Change(more)
+		r.SetLimits(more)
 		r.says("changed", r.does(limits.Peek, "web", "", "resource", "/x", "ip", "1"), false, []int{1, 4}, 0)
 	})
 }
@@ -163,7 +163,7 @@ func TestARuleThatObserves(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		observing := rule("hour", 1, time.Hour, "user")
 		observing.Observe = true
-		r.Change(limits.Set{"gift": {rule("short", 2, time.Minute, "user"), observing}})
+		r.SetLimits(limits.Set{"gift": {rule("short", 2, time.Minute, "user"), observing}})
 		for i, o := range []limits.Operation{limits.Take, limits.Record} {
 			r.says(string(o), r.does(o, "gift", "", "user", "42"), true, []int{1 - i}, time.Duration(i)*time.Minute)
 		}
@@ -197,15 +197,15 @@ func TestBadRequests(t *testing.T) {
 			many[fmt.Sprint("k", i)] = "1"
 		}
 		for what, test := range map[string]struct {
-			ask  limits.Ask
+			ask  limits.Request
 			want error
 		}{
-			"unknown":      {limits.Ask{Limit: "none", Keys: map[string]string{"user": "1"}}, limits.ErrUnknown},
-			"no key":       {limits.Ask{Limit: "gift"}, &limits.KeyError{Field: "keys.user", Reason: "missing"}},
-			"an empty key": {limits.Ask{Limit: "gift", Keys: map[string]string{"user": ""}}, &limits.KeyError{Field: "keys.user", Reason: "missing"}},
-			"a long value": {limits.Ask{Limit: "gift", Keys: map[string]string{"user": strings.Repeat("u", 201)}}, &limits.KeyError{Field: "keys.user", Reason: "too_long"}},
-			"a long ID":    {limits.Ask{Limit: "gift", Keys: map[string]string{"user": "1"}, ID: strings.Repeat("u", 201)}, &limits.KeyError{Field: "id", Reason: "too_long"}},
-			"many keys":    {limits.Ask{Limit: "gift", Keys: many}, &limits.KeyError{Field: "keys", Reason: "too_many"}},
+			"unknown":      {limits.Request{Limit: "none", Keys: map[string]string{"user": "1"}}, limits.ErrUnknown},
+			"no key":       {limits.Request{Limit: "gift"}, &limits.KeyError{Field: "keys.user", Reason: "missing"}},
+			"an empty key": {limits.Request{Limit: "gift", Keys: map[string]string{"user": ""}}, &limits.KeyError{Field: "keys.user", Reason: "missing"}},
+			"a long value": {limits.Request{Limit: "gift", Keys: map[string]string{"user": strings.Repeat("u", 201)}}, &limits.KeyError{Field: "keys.user", Reason: "too_long"}},
+			"a long ID":    {limits.Request{Limit: "gift", Keys: map[string]string{"user": "1"}, ID: strings.Repeat("u", 201)}, &limits.KeyError{Field: "id", Reason: "too_long"}},
+			"many keys":    {limits.Request{Limit: "gift", Keys: many}, &limits.KeyError{Field: "keys", Reason: "too_many"}},
 		} {
 			for _, o := range []limits.Operation{limits.Take, limits.Peek, limits.Record} {
 				test.ask.Operation, test.ask.App = o, "shop"
@@ -230,7 +230,7 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
-		a, err := r.Do(ctx, limits.Ask{Operation: limits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}})
+		a, err := r.Do(ctx, limits.Request{Operation: limits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}})
 		if err != nil || !a.Admitted || len(r.limiter.buckets) != 1 || strings.Contains(r.limiter.buckets[0], "49151") || !strings.HasPrefix(r.limiter.buckets[0], "limit:shop:gift:key%3Auser:") {
 			r.Errorf("%+v, %v, %q", a, err, r.limiter.buckets)
 		}

@@ -14,27 +14,28 @@ import (
 	"sendcode/internal/store"
 )
 
-// Reasons of a send that failed or is unknown, as rows, answers and the console name them.
+// Reasons of a send that failed or is unknown, as rows, responses and the console show them.
 const (
 	ReasonExpired    = "expired"            // the code's life ended before the message could go out
 	ReasonEnded      = "ended"              // approved or canceled while it waited
 	ReasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring
 	ReasonTemplate   = "template"           // the message could not be rendered
-	ReasonNoAnswer   = "no_answer"          // nothing was heard after the whole mail was handed over
+	ReasonNoAnswer   = "no_answer"          // no answer came after the whole message was transmitted
 	ReasonBlocked    = "blocked"            // the recipient is on the list of those that get no codes
 	ReasonCountry    = "country_not_served" // the number's country was taken off the list while the send waited
-	ReasonOff        = "not_configured"     // nothing sends on this channel any more
+	ReasonOff        = "not_configured"     // no provider is configured for this channel any more
 )
 
-// attempt makes one attempt, and gives what records its outcome: the order of an attempt.
+// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes it and sends it. It
+// returns a function that records the outcome, or the postponement, in the log.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
-	w := o.readAgain(ctx, f)
+	w := o.refreshWork(ctx, f)
 	out, send := o.beforeSending(set, w)
 	if !send {
 		return func() { o.finish(f, out) }
 	}
-	reason, err := o.held(ctx, set, w.Send)
+	reason, err := o.stopReason(ctx, set, w.Send)
 	switch {
 	case err != nil: // the log cannot say whether the prefix is paused
 		return func() { o.postpone(f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"}) }
@@ -52,17 +53,17 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	if fail == nil {
 		return func() { o.finish(f, out) }
 	}
-	return o.failed(f, out, fail, set.SuppressFor)
+	return o.classifyFailure(f, out, fail, set.SuppressFor)
 }
 
-// patient is how long a row may wait in memory and still be taken as it was read.
-const patient = 2 * time.Second
+// maxReadAge is how old a row in memory may be before an attempt reads its verification again.
+const maxReadAge = 2 * time.Second
 
-// readAgain is the work of a flight, with the verification as it is now where that waited for long: meanwhile it may have been
-// approved or canceled, or its recipient erased. Where the log does not answer, the work is as it was.
-func (o *Outbox) readAgain(ctx context.Context, f *flight) store.Work {
+// refreshWork returns the flight's work. If the flight waited longer than patient, it reads the verification again: it may have been
+// approved, canceled or erased meanwhile. If the log fails, the old state is used.
+func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	w := f.work
-	if o.Now().Sub(f.read) < patient {
+	if o.Now().Sub(f.read) < maxReadAge {
 		return w
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -73,12 +74,13 @@ func (o *Outbox) readAgain(ctx context.Context, f *flight) store.Work {
 	return w
 }
 
-// beforeSending ends a send whose message is of no use any more, or that goes to a test recipient; send: it is neither.
+// beforeSending returns send if the message must go out. Else it returns the outcome: the verification has ended or was erased, or the
+// recipient is a test recipient.
 func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, send bool) {
 	v, now := w.Verification, o.Now()
-	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true} // of the last attempt
+	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true} // provider of the last attempt
 	switch {
-	case len(v.Sealed) == 0: // to be erased frees no quota
+	case len(v.Sealed) == 0: // erased: not refunded
 		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, false
 	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
 		failed.Reason = ReasonEnded
@@ -97,9 +99,9 @@ func (o *Outbox) isTest(set policy.Set, v store.Verification) bool {
 	return ok
 }
 
-// held is why a send is handed to no server: its recipient is suppressed, or its channel, purpose or prefix paused. Empty: it is.
-// Prefixes are asked at each attempt, so a pause also stops what waits for its next one, and one that was lifted stops nothing.
-func (o *Outbox) held(ctx context.Context, set policy.Set, s store.Send) (reason string, err error) {
+// stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose or prefix is paused. Empty: it
+// may. It reads the pauses of prefixes from the log at each attempt, since they change. Error: of the log.
+func (o *Outbox) stopReason(ctx context.Context, set policy.Set, s store.Send) (reason string, err error) {
 	if s.Suppression != uuid.Nil {
 		return store.ReasonSuppressed, nil
 	}
@@ -123,7 +125,8 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 	return paused, err
 }
 
-// send gives the message to what sends on its channel. The outcome names the provider that answered, and is Sent where nothing failed.
+// send sends the message through the carrier or the mail server, and notes a receipt to wait for. The outcome names the provider that
+// answered, and has the status Sent even if fail is not nil.
 func (o *Outbox) send(ctx context.Context, w store.Work, m composed) (out store.Outcome, fail *delivery.Error) {
 	var err error
 	out.Status = store.Sent
@@ -148,11 +151,12 @@ func (o *Outbox) send(ctx context.Context, w store.Work, m composed) (out store.
 	return out, fail
 }
 
-// failed sorts a failure by what it says about the message: the one place that decides what a failure means.
-func (o *Outbox) failed(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
+// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It queues a
+// carrier's hold at once, and returns a function that records the rest in the log.
+func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
 	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class.String(), "stage", fail.Stage, "code", out.ProviderCode)
-	o.hold(w, fail)
+	o.recordHold(w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
@@ -176,18 +180,19 @@ func (o *Outbox) failed(f *flight, out store.Outcome, fail *delivery.Error, supp
 	return func() { o.finish(f, out) }
 }
 
-// hold notes for how long a carrier takes nothing for the recipient.
-func (o *Outbox) hold(w store.Work, fail *delivery.Error) {
+// recordHold writes a carrier's hold on the recipient to the log, if the failure has one of at least 1 s. It blocks until the log
+// answers.
+func (o *Outbox) recordHold(w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return
 	}
-	o.insist(func(ctx context.Context) (bool, error) {
+	o.retryWrite(func(ctx context.Context) (bool, error) {
 		return true, o.Store.HoldBack(ctx, recipient.SMS, w.Send.Recipient, fail.Hold)
 	})
 }
 
-// suppression has a bounce suppress the very address that it was sent to. The simulator's recipients are meant to bounce, again
-// and again.
+// suppression returns the suppression of the address that a message was sent to. It is zero for addresses of the simulator, which
+// must be able to bounce again, and if the recipient cannot be decrypted.
 func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.Duration) store.SuppressAs {
 	to, err := o.Vault.Recipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
@@ -196,7 +201,8 @@ func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.D
 	return store.SuppressAs{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
 }
 
-// awaitReceipt notes a message that a carrier has taken and will report of, or can be asked about.
+// awaitReceipt writes to the log that a receipt is expected, if the carrier reports by its own ID or can be polled. It blocks until
+// the log answers.
 func (o *Outbox) awaitReceipt(w store.Work, r sms.Receipt) {
 	if o.Receipts == nil || r.ID == "" {
 		return
@@ -207,13 +213,13 @@ func (o *Outbox) awaitReceipt(w store.Work, r sms.Receipt) {
 	} else if !o.Receipts.ToldByID(r.Carrier) {
 		return
 	}
-	o.insist(func(ctx context.Context) (bool, error) {
+	o.retryWrite(func(ctx context.Context) (bool, error) {
 		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
 	})
 }
 
-// backoff is the wait before the attempt after the nth: 2 s, doubling up to 30 s, a quarter more or less, so that
-// replicas do not come back in step. The first retry starts within 10 s of the failure, a tick included.
+// backoff returns the wait after the nth attempt: 2 s, doubling up to 30 s, randomly up to a quarter more or less, so that replicas do
+// not retry in step. The first retry starts within 10 s of the failure, including a tick.
 func (o *Outbox) backoff(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)

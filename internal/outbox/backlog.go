@@ -5,13 +5,13 @@ import (
 	"container/heap"
 )
 
-// backlog is the flights that no worker has begun with: the one that expires first is the next, and of those that expire together
-// the one that was asked for first. It is a [heap.Interface].
+// backlog is a priority queue of flights that wait for a worker: first the one that expires first; of those that expire together, the
+// oldest. It is a [heap.Interface].
 type backlog []*flight
 
 func (b *backlog) add(f *flight) { heap.Push(b, f) }
 
-// next takes one off. There is one.
+// next removes and returns the first flight. The backlog must not be empty.
 func (b *backlog) next() *flight { return heap.Pop(b).(*flight) }
 
 // Len implements heap.Interface.

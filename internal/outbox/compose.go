@@ -12,30 +12,31 @@ import (
 	"sendcode/internal/store"
 )
 
-// composed is a message ready to be handed over: a mail, or a text message. Here alone the code and the full recipient meet, and
-// neither leaves but in the message.
+// composed is a message ready to send: a mail or a text message. It is the only place that holds both the code and the full recipient;
+// they leave it only in the message.
 type composed struct {
 	mail delivery.Message
 	text *sms.Message // nil: it is a mail
 }
 
-// unsendable is why no message was made.
+// unsendable says why a message cannot be composed.
 type unsendable struct {
 	reason string
 	refund bool
-	err    error // nil: by policy
+	err    error // nil: a policy forbids the message
 }
 
-func broken(reason string, err error) *unsendable {
+func composeFailure(reason string, err error) *unsendable {
 	return &unsendable{reason: reason, refund: true, err: err}
 }
 
-// compose recovers what a row only has sealed, looks again whether it may go there, and renders the message.
+// compose decrypts the recipient and the code of a row, checks block lists and number rules again, since the configuration may have
+// changed, and renders the message.
 func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 	v := w.Verification
 	to, address, err := o.recipientOf(w)
 	if err != nil {
-		return composed{}, broken(ReasonUnreadable, err)
+		return composed{}, composeFailure(ReasonUnreadable, err)
 	}
 	if set.Blocks.Has(to, address) {
 		return composed{}, &unsendable{reason: ReasonBlocked}
@@ -45,11 +46,11 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 	}
 	digits, err := o.Vault.Code(v)
 	if err != nil {
-		return composed{}, broken(ReasonUnreadable, err)
+		return composed{}, composeFailure(ReasonUnreadable, err)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
-		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // a purpose that is gone leaves the code private
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // false for a removed purpose, so the notification hides the code
 		Data: set.Message(v.App),
 	}
 	request.Data.Code, request.Data.Minutes = digits, message.Minutes(left)
@@ -59,7 +60,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 	return o.composeMail(w, to, request, cmp.Or(set.Apps[v.App].Sender, o.MailFrom))
 }
 
-// recipientOf opens what is sealed only where the work does not carry it.
+// recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry them.
 func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash, error) {
 	if !w.To.IsZero() {
 		return w.To, w.Address, nil
@@ -75,7 +76,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Renderer.Prepare(request)
 	if err != nil {
-		return composed{}, broken(ReasonTemplate, err)
+		return composed{}, composeFailure(ReasonTemplate, err)
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
@@ -96,11 +97,11 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (composed, *unsendable) {
 	if o.Carrier == nil {
-		return composed{}, broken(ReasonOff, errOff)
+		return composed{}, composeFailure(ReasonOff, errOff)
 	}
 	text, err := o.Texts.Render(request)
 	if err != nil {
-		return composed{}, broken(ReasonTemplate, err)
+		return composed{}, composeFailure(ReasonTemplate, err)
 	}
 	return composed{text: &sms.Message{
 		ID: w.Send.ID.String(), App: w.Send.App, Segments: text.Segments, To: to.Address(), Country: to.Country(), Text: text.Text,

@@ -1,8 +1,8 @@
-// Package outbox delivers what the log holds: it queues the rows in flight, composes each message, hands it to a mail server or a
-// carrier, records the outcome, and gives back in the limiter what failed for good.
+// Package outbox delivers the sends in the log: it queues the rows in flight, composes each message, sends it through a mail server or
+// a carrier, records the outcome, and refunds failed sends in the limiter.
 //
-// It stands behind the answer of a send: package verification hands it the row that the log has just taken, and it finds the rows
-// that other replicas left. It knows the log, the limiter's refunds, the policies in force and the ways out, not the use cases.
+// Package verification passes it each row that it has just written; the outbox also takes over rows that other replicas left. It uses
+// the log, the limiter, the policies and the providers, not the use cases.
 package outbox
 
 import (
@@ -42,7 +42,7 @@ type Store interface {
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 }
 
-// Gate is the limiter as the outbox changes it. Implementation: *gates.Gate.
+// Gate are the changes that the outbox makes in the limiter. Implementation: *gates.Gate.
 type Gate interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 	RefundLocal(ctx context.Context, id string, buckets ...string) error
@@ -50,27 +50,28 @@ type Gate interface {
 	RecordFailures(ctx context.Context, bucket string, events []quota.Event, now time.Time) error
 }
 
-// Renderer turns templates into a mail. Implementation: message.Renderer.
+// Renderer renders a mail. Implementation: message.Renderer.
 type Renderer interface {
 	Prepare(message.Request) (message.Prepared, error)
 }
 
-// Texts turns templates into a text message. Implementation: message.Texts.
+// Texts renders a text message. Implementation: message.Texts.
 type Texts interface {
 	Render(message.Request) (message.Text, error)
 }
 
-// Sender hands one mail to a server. Implementation: smtp.Servers.
+// Sender sends one mail. Implementation: smtp.Servers.
 type Sender interface {
 	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
 }
 
-// Carrier hands one text message over. Implementation: sms.Carriers.
+// Carrier sends one text message. Implementation: sms.Carriers.
 type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
 }
 
-// Receipts says which carriers can be asked for receipts, and which report by their own ID. Implementation: *sms.Carriers.
+// Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID (ToldByID). Implementation:
+// *sms.Carriers.
 type Receipts interface {
 	Asker(name string) (sms.Asker, bool)
 	ToldByID(name string) bool
@@ -78,20 +79,20 @@ type Receipts interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the log's instant to the outcome
+	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the row's instant in the log to the outcome
 }
 
 // Config are the outbox's settings.
 type Config struct {
-	MailFrom string            // Name <addr>, of apps that have none of their own
+	MailFrom string            // Name <addr>, for apps without a sender
 	Domain   string            // right-hand side of Message-IDs
-	Marks    []string          // headers that each mail carries with its send's ID
+	Marks    []string          // names of mail headers that carry the send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 	Capacity int               // sends of one channel held in memory; 0 means MaxFlights
-	Watch    store.PrefixWatch // what pauses prefixes; zero: no pause holds
-	AskAfter time.Duration     // how long a carrier may take to report by itself; 0: it is not asked
+	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: no prefix is paused
+	AskAfter time.Duration     // how long to wait for a carrier's own report before it is polled; 0: it is not polled
 }
 
 // A crash is noticed after at most a lease and a tick: under 10 s.
@@ -101,17 +102,17 @@ const (
 	DefaultWorkers = 16
 )
 
-// Bounds of what waits in memory; beyond them the log keeps the work and a window's end frees the place.
+// Bounds of the queues in memory. Beyond them, work waits in the log, and refunds happen by the end of the window.
 const (
-	MaxFlights  = 2000 // of a channel, whose leases are renewed; more than are delivered within one
-	MaxOutcomes = 256  // that the log has not taken; so many mails can be doubled when a process dies while the log is away
+	MaxFlights  = 2000 // sends of a channel in memory, whose leases are renewed; more than are delivered within one lease
+	MaxOutcomes = 256  // outcomes not yet in the log; so many mails can be sent twice if a process dies while the log is unavailable
 	StopWait    = 10 * time.Second
 
 	refundBatch   = 64  // refunds repeated in one tick
 	takeOverBatch = 500 // rows taken over in one statement
 )
 
-// Parts are what an outbox works with.
+// Parts are the dependencies of an outbox.
 type Parts struct {
 	Store    Store
 	Gate     Gate
@@ -121,38 +122,38 @@ type Parts struct {
 	Sender   Sender
 	Texts    Texts      // with Carrier
 	Carrier  Carrier    // nil: there are no text messages
-	Receipts Receipts   // nil: no carrier is asked for receipts
+	Receipts Receipts   // nil: no receipt is expected
 	Observer Observer   // nil: nothing is counted
 	IDs      *store.IDs // of events; nil: its own
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Notify   func()                            // called when an app's event is in the log; nil: no event is delivered. It must not block
+	Notify   func()                            // called after an app's event was written to the log; may be nil. It must not block
 }
 
-// Outbox works through the rows in flight. The process that wrote a row delivers it at once, without reading it back; the log's
-// lease makes sure that some replica does. Every write names its attempt, so a process that slept through its lease changes
-// nothing. Safe for concurrent use.
+// Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without reading it back. If that process dies,
+// the row's lease ends and another replica takes the row over. Every write names its attempt, so a process whose lease has ended
+// changes nothing. Safe for concurrent use.
 type Outbox struct {
 	Config
 	Parts
-	pending chan struct{} // one for each outcome that the log has not taken yet
+	pending chan struct{} // semaphore: one element for each outcome that is not in the log yet
 	waiters *waiters
 
-	mu        sync.Mutex
-	flights   map[uuid.UUID]*flight
-	lanes     map[recipient.Channel]*lane
-	syncs     []pendingSync // what the limiter must still get
-	unsettled []unsettled   // requests that the log has to be asked of
-	wake      chan struct{}
-	room      chan struct{} // signalled when there is room again for what waits in the log
-	work      sync.WaitGroup
+	mu              sync.Mutex
+	flights         map[uuid.UUID]*flight
+	lanes           map[recipient.Channel]*lane
+	syncs           []pendingSync           // changes that the limiter must still get
+	reconciliations []pendingReconciliation // requests to look up in the log
+	wake            chan struct{}           // signalled when syncs grows
+	room            chan struct{}           // signalled when memory has room for rows that wait in the log
+	work            sync.WaitGroup
 
-	base context.Context // ends when a stop has run out of patience
+	base context.Context // context of attempts; ends when a stop has waited for StopWait
 	halt context.CancelFunc
 
-	quietUntil time.Time // no takeover before: see tick
-	away       bool      // the log did not answer the last tick
+	noTakeoverUntil time.Time // no takeover before this instant: see tick
+	away            bool      // the log failed at the last tick
 }
 
 // New makes an outbox. Nothing runs in the background until Run.
@@ -195,8 +196,8 @@ type unobserved struct{}
 
 func (unobserved) Finished(recipient.Channel, string, store.Status, time.Duration) {}
 
-// Run works in the background until ctx ends, then finishes what is in flight, within StopWait, and returns.
-// Nothing that it leaves behind is lost: another replica, or the next start, takes it over.
+// Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the attempts in flight, at most StopWait, and
+// returns. Unfinished rows are not lost: another replica, or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
 	ticks := time.NewTicker(o.Tick)
 	defer ticks.Stop()
@@ -215,14 +216,14 @@ func (o *Outbox) Run(ctx context.Context) {
 		case <-ticks.C:
 			o.tick(ctx)
 		case <-o.room:
-			o.more(ctx)
+			o.takeOverIfReady(ctx)
 		}
 	}
 }
 
-// more takes over what is due, now that there is room for it.
-func (o *Outbox) more(ctx context.Context) {
-	if !o.away && !o.Now().Before(o.quietUntil) {
+// takeOverIfReady takes over due rows, unless the log is unavailable or was until a moment ago.
+func (o *Outbox) takeOverIfReady(ctx context.Context) {
+	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
 	}
 }
@@ -250,8 +251,8 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick looks after everything that waits in the log. After an outage of the log takeover pauses for one lease, so that delayed
-// outcomes are written first and no mail is doubled.
+// tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After an outage of the log, takeover pauses
+// for one lease, so that delayed outcomes are written first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	o.flush(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
@@ -262,16 +263,16 @@ func (o *Outbox) tick(ctx context.Context) {
 		return
 	}
 	if o.away {
-		o.away, o.quietUntil = false, o.Now().Add(o.Lease)
+		o.away, o.noTakeoverUntil = false, o.Now().Add(o.Lease)
 		o.Logger.Info("log is back")
 		o.renew(ctx)
 	}
-	o.settleUncertain(ctx)
-	o.more(ctx)
+	o.reconcile(ctx)
+	o.takeOverIfReady(ctx)
 }
 
 func (o *Outbox) renew(ctx context.Context) {
-	held := o.toRenew()
+	held := o.leasesToRenew()
 	if len(held) == 0 {
 		return
 	}

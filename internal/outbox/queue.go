@@ -8,38 +8,37 @@ import (
 	"sendcode/internal/store"
 )
 
-// flight is a row that this process is working on.
+// flight is a row of the log whose lease this process holds.
 type flight struct {
 	work    store.Work
 	held    store.Held
 	inDoubt bool
-	renewed time.Time // when its lease began
-	read    time.Time // when it was read from the log
+	renewed time.Time // start of its current lease
+	read    time.Time // when the work was read from the log or written to it
 }
 
-// lane is the queue and the workers of one channel. Each channel has its own, with its own bounds: a carrier that hangs holds up no
-// mail, neither here nor in the log, and a mail server no text message.
+// lane is the queue and the workers of one channel. Each channel has its own lane with its own bounds, so that a carrier that hangs
+// delays no mail, and a mail server that hangs no text message.
 type lane struct {
 	channel recipient.Channel
 	queue   backlog
 	held    int  // flights of this channel
 	workers int  // at work now
-	behind  bool // rows wait in the log for want of room here: see start
+	behind  bool // rows wait in the log, since memory was full: see start
 }
 
-// lane is that of a send. Rows have no other channels than recipients.
+// lane returns the lane of the flight's channel.
 func (o *Outbox) lane(f *flight) *lane { return o.lanes[f.work.Send.Channel] }
 
-// Held is how many sends are held in memory, and whether some of a channel wait in the log for want of room here.
+// Held returns how many sends of all channels are in memory, and whether sends of the channel wait in the log since memory was full.
 func (o *Outbox) Held(ch recipient.Channel) (held int, behind bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.flights), o.lanes[ch].behind
 }
 
-// start works on a row that this process has just written, and whose lease it holds. Memory has room for so many; the
-// others go back to the log at once, where they are queued for the first replica with room. While some wait there, so does
-// every new one, or the old ones would never have their turn.
+// start queues a row that this process has just written, and whose lease it holds. If memory is full, it postpones the row, so that any
+// replica with room takes it over. While rows wait in the log, new ones are postponed too, so that the older ones come first.
 func (o *Outbox) start(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,13 +53,13 @@ func (o *Outbox) start(w store.Work) {
 	}
 	l.behind = true
 	o.work.Go(func() {
-		defer o.done(f)
+		defer o.untrack(f)
 		o.postpone(f, store.Postponement{Reason: "backlog"})
 	})
 }
 
-// takeOver works on rows from the log that are due: another process left them, or they waited. It takes as many of each
-// channel as there is room for, and notes where there were no more.
+// takeOver leases due rows of the log, which another process left or which waited there, and queues them: of each channel as many as
+// there is room for. If the log fails, it sets away.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, ch := range recipient.Channels() {
 		if err := o.takeOverLane(ctx, o.lanes[ch]); err != nil {
@@ -96,7 +95,7 @@ func (o *Outbox) lease(ctx context.Context, ch recipient.Channel, limit int) ([]
 	defer cancel()
 	work, err := o.Store.TakeOver(ctx, ch, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.Clock == store.LogClock && w.Send.Counts { // not what was reset since
+		if w.Send.Clock == store.LogClock && w.Send.Counts { // not if it was reset meanwhile
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {
@@ -112,12 +111,13 @@ func (o *Outbox) roomIn(l *lane) int {
 	return max(0, o.Capacity-l.held)
 }
 
-// track notes a row as this process's own; nil where it is already. The caller holds the lock.
+// track adds a flight for the row and returns it. If the row has a flight already, it updates its attempt and returns nil. The caller
+// holds the lock.
 func (o *Outbox) track(w store.Work) *flight {
 	held := store.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	if f, ok := o.flights[w.Send.ID]; ok {
-		// The lease ran out while the log was away, and this process took its own row over: the attempt under way
-		// goes on under the new number.
+		// The lease ended while the log was unavailable, and this process took over its own row: the attempt under way
+		// continues under the new number.
 		f.held, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
 		return nil
 	}
@@ -127,7 +127,7 @@ func (o *Outbox) track(w store.Work) *flight {
 	return f
 }
 
-// enqueue gives a flight to the workers. The caller holds the lock.
+// enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds the lock.
 func (o *Outbox) enqueue(f *flight) {
 	l := o.lane(f)
 	l.queue.add(f)
@@ -137,21 +137,21 @@ func (o *Outbox) enqueue(f *flight) {
 	}
 }
 
-// deliver is a worker: it ends when nothing is queued in its lane.
+// deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while MaxOutcomes outcomes wait for the log.
 func (o *Outbox) deliver(l *lane) {
-	for f := o.next(l); f != nil; f = o.next(l) {
+	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		record := o.attempt(o.base, f)
-		// The next mail need not wait until the log has this one's outcome; but while the log takes none, mails stop.
+		// The next message does not wait until the log has this outcome; but while the log is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
-			defer o.done(f)
+			defer o.untrack(f)
 			record()
 			<-o.pending
 		})
 	}
 }
 
-func (o *Outbox) next(l *lane) *flight {
+func (o *Outbox) nextFlight(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l.behind && len(l.queue) < o.Capacity/2 {
@@ -167,21 +167,21 @@ func (o *Outbox) next(l *lane) *flight {
 	return l.queue.next()
 }
 
-func (o *Outbox) done(f *flight) {
+func (o *Outbox) untrack(f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.flights, f.work.Send.ID)
 	o.lane(f).held--
 }
 
-func (o *Outbox) holds(f *flight) (store.Held, bool) {
+func (o *Outbox) leaseOf(f *flight) (store.Held, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return f.held, f.inDoubt
 }
 
-// toRenew are the flights whose lease is not fresh: most end before theirs needs to be renewed.
-func (o *Outbox) toRenew() []store.Held {
+// leasesToRenew returns the flights whose lease is older than an eighth, and marks them as renewed. Most flights end before that.
+func (o *Outbox) leasesToRenew() []store.Held {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.Now()

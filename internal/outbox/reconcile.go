@@ -11,102 +11,105 @@ import (
 	"sendcode/quota"
 )
 
-// A request that ended in ErrUnavailable spent nothing. Where it is certain that the log wrote nothing, its reservations in
-// the limiter and its idempotency key are given back at once. Where the log could not say, for its connection broke at the
-// commit, the send is looked up once the log answers again, and what has no row is given back then.
+// A request that ended in ErrUnavailable must not count. If the log certainly wrote nothing, its events in the limiter are refunded and
+// its idempotency key is released at once. If the connection broke at the commit, the send may be in the log: it is looked up when
+// the log answers again, and refunded if it has no row.
 
-// unsettled is a request that the log has to be asked about, or whose key it has to release, once it answers again.
-type unsettled struct {
-	send      uuid.UUID
-	buckets   map[quota.Scope]string
-	key       [32]byte
-	uncertain bool          // its row may be there; else there is only the key to release
-	within    time.Duration // for which the key's lease lasts
-	since     time.Time     // when the request ended
-	missed    time.Time     // when the log said first that there is no row
+// pendingReconciliation is a request whose row must be looked up, or whose idempotency key must be released, when the log answers again.
+type pendingReconciliation struct {
+	send         uuid.UUID
+	buckets      map[quota.Scope]string
+	key          [32]byte
+	lookUpRow    bool          // look up its row; else only release the key
+	within       time.Duration // lease of the key
+	since        time.Time     // when the request ended
+	missingSince time.Time     // when the log first had no row
 }
 
 const (
-	// maxUnsettled bounds the list; beyond it a place is free when its window ends, and a key when its lease does.
-	maxUnsettled = 10_000
-	// SettledAfter is how long a row must be missing from the log before it counts as never written: a server may still be at
-	// work on a transaction whose client is gone, within its own time limits for statements and locks.
-	SettledAfter = 10 * time.Second
+	// maxReconciliations bounds the list. Beyond it, events count until their window ends, and keys are held until their lease ends.
+	maxReconciliations = 10_000
+	// MissingFor is how long a row must be missing from the log before it counts as never written: the server may still run a
+	// transaction whose client is gone, within its own time limits for statements and locks.
+	MissingFor = 10 * time.Second
 )
 
-// SettleLater queues a send that the log may or may not have written, with its places in the limiter.
-func (o *Outbox) SettleLater(send uuid.UUID, buckets map[quota.Scope]string) {
-	o.remember(unsettled{send: send, buckets: buckets, uncertain: true})
+// ReconcileLater queues a send that the log may or may not have written. When the log answers again, the send is refunded in these
+// buckets if it has no row.
+func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) {
+	o.enqueueReconciliation(pendingReconciliation{send: send, buckets: buckets, lookUpRow: true})
 }
 
-// ReleaseLater queues an idempotency key whose request came to nothing.
+// ReleaseLater queues the release of an idempotency key whose request failed before its row was written. within is the key's lease.
 func (o *Outbox) ReleaseLater(key [32]byte, send uuid.UUID, within time.Duration) {
-	o.remember(unsettled{send: send, key: key, within: within})
+	o.enqueueReconciliation(pendingReconciliation{send: send, key: key, within: within})
 }
 
-func (o *Outbox) remember(x unsettled) {
+func (o *Outbox) enqueueReconciliation(x pendingReconciliation) {
 	x.since = o.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.unsettled) < maxUnsettled {
-		o.unsettled = append(o.unsettled, x)
+	if len(o.reconciliations) < maxReconciliations {
+		o.reconciliations = append(o.reconciliations, x)
 	}
 }
 
-// settleUncertain looks the queued requests up. A write comes first: what SQLite did not commit is then certainly overwritten.
-func (o *Outbox) settleUncertain(ctx context.Context) {
-	list := o.takeUnsettled()
+// reconcile looks up the queued requests in the log. It refunds those without a row and releases keys; the rest, and all after an error,
+// stay queued.
+func (o *Outbox) reconcile(ctx context.Context) {
+	list := o.takePending()
 	if len(list) == 0 {
 		return
 	}
-	rows, err := o.lookedUp(ctx, list)
+	rows, err := o.sendsInLog(ctx, list)
 	if err != nil {
-		o.keepUnsettled(list)
+		o.putBackPending(list)
 		return
 	}
-	var left []unsettled
+	var left []pendingReconciliation
 	for _, x := range list {
-		if !rows[x.send] && !o.settled(ctx, &x) { // where there is a row, the takeover finds it
+		if !rows[x.send] && !o.reconcileMissing(ctx, &x) { // a row is delivered by a takeover
 			left = append(left, x)
 		}
 	}
-	o.keepUnsettled(left)
+	o.putBackPending(left)
 }
 
-// settled gives back what a request without a row took, or says that it is too early for that.
-func (o *Outbox) settled(ctx context.Context, x *unsettled) bool {
-	if !x.uncertain {
+// reconcileMissing refunds a request without a row, or releases its key, and returns true; false if it is too early or failed.
+func (o *Outbox) reconcileMissing(ctx context.Context, x *pendingReconciliation) bool {
+	if !x.lookUpRow {
 		return o.releaseKey(ctx, *x)
 	}
-	if x.missed.IsZero() {
-		x.missed = o.Now()
+	if x.missingSince.IsZero() {
+		x.missingSince = o.Now()
 	}
-	if o.Now().Sub(x.missed) < SettledAfter {
+	if o.Now().Sub(x.missingSince) < MissingFor {
 		return false
 	}
-	o.GiveBack(string(x.send[:]), x.buckets)
+	o.RefundLater(string(x.send[:]), x.buckets)
 	return true
 }
 
-func (o *Outbox) takeUnsettled() []unsettled {
+func (o *Outbox) takePending() []pendingReconciliation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	list := o.unsettled
-	o.unsettled = nil
+	list := o.reconciliations
+	o.reconciliations = nil
 	return list
 }
 
-func (o *Outbox) keepUnsettled(list []unsettled) {
+func (o *Outbox) putBackPending(list []pendingReconciliation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.unsettled = append(list, o.unsettled...)
+	o.reconciliations = append(list, o.reconciliations...)
 }
 
 // maxLookup is how many rows are looked up by one statement.
 const maxLookup = 1000
 
-// lookedUp says which of the sends are in the log.
-func (o *Outbox) lookedUp(ctx context.Context, list []unsettled) (map[uuid.UUID]bool, error) {
+// sendsInLog returns which of the sends have a row that was not refused. It pings the log first: that write makes sure that a
+// transaction which SQLite did not commit cannot appear later.
+func (o *Outbox) sendsInLog(ctx context.Context, list []pendingReconciliation) (map[uuid.UUID]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := o.Store.Ping(ctx); err != nil {
@@ -127,7 +130,7 @@ func (o *Outbox) lookedUp(ctx context.Context, list []unsettled) (map[uuid.UUID]
 	return there, nil
 }
 
-// rowsOf reads the rows of sends.
+// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map.
 func (o *Outbox) rowsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]store.Send, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -144,9 +147,9 @@ func (o *Outbox) rowsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]sto
 	return found, nil
 }
 
-// releaseKey gives up the idempotency key of a request that came to nothing. Once the key's lease has ended another request may
-// hold it, and it is not touched.
-func (o *Outbox) releaseKey(ctx context.Context, x unsettled) bool {
+// releaseKey releases a request's idempotency key and returns true, or false if the log failed. After the key's lease it does nothing and
+// returns true, since another request may hold the key.
+func (o *Outbox) releaseKey(ctx context.Context, x pendingReconciliation) bool {
 	if o.Now().Sub(x.since) > x.within-2*store.CallTimeout {
 		return true
 	}

@@ -91,22 +91,22 @@ func (s *settling) says(what string, calls []string, told ...string) {
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s := newSettling(t)
 	id := uuid.UUID{1}
-	s.SettleLater(id, place("ana"))
+	s.ReconcileLater(id, place("ana"))
 	s.log.rows[id] = store.Refused // a refusal's row is not the send's
 	s.log.away["Ping"] = true
-	s.settleUncertain(t.Context())
+	s.reconcile(t.Context())
 	s.says("away", []string{"Ping"})
 	s.log.away["Ping"] = false
 	looked := []string{"Ping", "SendsByID 1"}
-	s.settleUncertain(t.Context())
+	s.reconcile(t.Context())
 	s.says("missing", looked)
-	s.now = s.now.Add(SettledAfter - 1)
-	s.settleUncertain(t.Context())
+	s.now = s.now.Add(MissingFor - 1)
+	s.reconcile(t.Context())
 	s.says("missing for less", looked)
 	s.now = s.now.Add(1)
-	s.settleUncertain(t.Context())
+	s.reconcile(t.Context())
 	s.says("missing for long", looked, fmt.Sprintf("local %s [ana]", id[:]))
-	s.settleUncertain(t.Context())
+	s.reconcile(t.Context())
 	s.says("settled", nil)
 }
 
@@ -115,12 +115,12 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s := newSettling(t)
 	for i := range maxLookup + 2 {
 		id := uuid.UUID{byte(i), byte(i >> 8), 1}
-		s.SettleLater(id, place("ana"))
+		s.ReconcileLater(id, place("ana"))
 		s.log.rows[id] = store.Queued
 	}
-	s.settleUncertain(t.Context())
+	s.reconcile(t.Context())
 	s.says("there", []string{"Ping", "SendsByID 1000", "SendsByID 2"})
-	s.settleUncertain(t.Context())
+	s.reconcile(t.Context())
 	s.says("settled", nil)
 }
 
@@ -133,9 +133,9 @@ func TestAKeyIsGivenUpWithinItsLease(t *testing.T) {
 		s := newSettling(t)
 		s.ReleaseLater([32]byte{1}, uuid.UUID{1}, lease)
 		s.now = s.now.Add(after)
-		s.settleUncertain(t.Context())
+		s.reconcile(t.Context())
 		s.says(after.String(), want)
-		s.settleUncertain(t.Context())
+		s.reconcile(t.Context())
 		s.says("settled", nil)
 	}
 }
@@ -148,17 +148,17 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s.now = s.now.Add(s.Lease) // overdue for a renewal
 	s.log.away["RefundsDue"] = true
 	s.tick(t.Context())
-	s.more(t.Context())
+	s.takeOverIfReady(t.Context())
 	s.says("away", []string{"RefundsDue"})
 	s.log.away["RefundsDue"] = false
 	s.tick(t.Context())
 	s.says("back", []string{"RefundsDue", "Renew"})
 	s.now = s.now.Add(s.Lease - 1)
-	s.more(t.Context())
+	s.takeOverIfReady(t.Context())
 	s.tick(t.Context())
 	s.says("within a lease", []string{"RefundsDue"})
 	s.now = s.now.Add(1)
-	s.more(t.Context())
+	s.takeOverIfReady(t.Context())
 	s.says("afterwards", []string{"TakeOver", "TakeOver"})
 	s.tick(t.Context())
 	s.says("afterwards, a tick", []string{"RefundsDue", "TakeOver", "TakeOver"})

@@ -9,19 +9,19 @@ import (
 	"sendcode/internal/store"
 )
 
-// errOff ends a text message that waited while the last carrier was taken out of the configuration.
+// errOff says that no carrier is configured any more for a text message that waited.
 var errOff = errors.New("outbox: no carrier is configured")
 
-// finish records an outcome until the log has taken it: the message is out, and a row that says otherwise would send it
-// again. It gives up only when the process has to end at once.
+// finish writes an outcome to the log, and repeats that until it succeeds: else the message would be sent again. It gives up only when
+// the process stops. Then it refunds a failed send, or records its failure, in the limiter, and wakes the request that waits.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
 	out.Event = o.event(s.App, out)
-	applied := o.insist(func(ctx context.Context) (bool, error) {
-		out.Held, _ = o.holds(f)
+	applied := o.retryWrite(func(ctx context.Context) (bool, error) {
+		out.Held, _ = o.leaseOf(f)
 		return o.Store.Finish(ctx, out)
 	})
-	held, inDoubt := o.holds(f)
+	held, inDoubt := o.leaseOf(f)
 	if !applied {
 		o.Logger.Warn("an outcome came too late; another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
 		return
@@ -29,7 +29,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	if out.Event.Type != "" {
 		o.Notify()
 	}
-	defer o.waiters.tell(s.ID, out) // after the refund: the caller that waits may ask again at once
+	defer o.waiters.notify(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund && !inDoubt {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
@@ -42,7 +42,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	}
 }
 
-// event is the one of an outcome, for an app that subscribes to it. Without randomness for an ID the outcome is recorded all the same.
+// event makes the webhook event of an outcome; zero if the app does not subscribe to it, or if no ID could be made.
 func (o *Outbox) event(app string, out store.Outcome) store.NewEvent {
 	kind := "send." + string(out.Status)
 	if !o.Policy.Get().Subscribes(app, kind) {
@@ -57,14 +57,14 @@ func (o *Outbox) event(app string, out store.Outcome) store.NewEvent {
 }
 
 func (o *Outbox) postpone(f *flight, p store.Postponement) {
-	o.insist(func(ctx context.Context) (bool, error) {
-		p.Held, _ = o.holds(f)
+	o.retryWrite(func(ctx context.Context) (bool, error) {
+		p.Held, _ = o.leaseOf(f)
 		return o.Store.Postpone(ctx, p)
 	})
 }
 
-// insist repeats a write to the log until it answers.
-func (o *Outbox) insist(write func(context.Context) (bool, error)) bool {
+// retryWrite repeats a write to the log until it succeeds, and returns what it returned. If the process stops first, it returns false.
+func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.base), store.CallTimeout)
 		applied, err := write(ctx)

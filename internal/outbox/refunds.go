@@ -12,7 +12,8 @@ import (
 	"sendcode/quota"
 )
 
-// recordFailure writes into the limiter that a send was rejected for good, or not even tried, now or once the limiter is back.
+// recordFailure counts a send that was rejected for good, or not even tried, in the limiter's bucket of failures: now, or after the
+// limiter is back.
 func (o *Outbox) recordFailure(s store.Send) {
 	p := pendingSync{
 		id: string(s.ID[:]), buckets: []string{policy.FailuresBucket(s.App, s.Channel, s.Recipient)},
@@ -24,7 +25,8 @@ func (o *Outbox) recordFailure(s store.Send) {
 	}
 }
 
-// repeatRefunds gives back, in the limiter, what the log has given back already.
+// repeatRefunds makes the refunds that are in the log and not yet in the limiter. It stops at the first failure of the limiter. Error: of
+// the log.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -41,14 +43,14 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	return nil
 }
 
-// refundRow refunds in the limiter and confirms it to the log. Only the recipient's bucket is refunded, under each policy that the
-// purpose has had: policies may have changed since the send was counted.
+// refundRow refunds a send in the limiter and confirms that to the log. It refunds only the recipient's buckets, under each policy that
+// the purpose has had, since policies may have changed after the send was counted.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	var buckets []string
 	for _, name := range o.Policy.Get().CountedUnder(r.Purpose) {
 		buckets = append(buckets, policy.RecipientBuckets(r.App, r.Channel, name, r.Recipient)...)
 	}
-	if err := o.Gate.RefundLocal(ctx, string(r.ID[:]), buckets...); err != nil { // where a rule that observes may have counted it
+	if err := o.Gate.RefundLocal(ctx, string(r.ID[:]), buckets...); err != nil { // an observing rule may have counted it here
 		return err
 	}
 	if err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...); err != nil {
@@ -57,41 +59,42 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	return o.Store.Refunded(ctx, r.Held)
 }
 
-// pendingSync is what the limiter must get and did not: a place to give back that no row speaks of, a send that the log let
-// in alone, or a failure.
+// pendingSync is a change that the limiter must still get: a refund of a send without a row, a send that the log admitted alone, or a
+// failure.
 type pendingSync struct {
 	id      string
 	buckets []string
-	since   time.Time
-	at      time.Time     // of a send, on the log's clock, or of a failure, on this process's; zero for a place to give back
+	since   time.Time     // when it was queued
+	at      time.Time     // of a send on the log's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
 	keep    time.Duration // how long the send or the failure counts
 }
 
 const (
 	maxSyncs = 10_000
-	// giveBackLife is for how long a place is offered to the limiter that no row speaks of: as long as the longest usual window.
-	giveBackLife = 24 * time.Hour
+	// refundFor is how long a refund of a send without a row is repeated: the longest usual window.
+	refundFor = 24 * time.Hour
 )
 
-func (p pendingSync) life() time.Duration {
+// retryFor returns how long the sync is repeated; after that, the event no longer counts.
+func (p pendingSync) retryFor() time.Duration {
 	if p.at.IsZero() {
-		return giveBackLife
+		return refundFor
 	}
 	return p.keep
 }
 
-// GiveBack returns places that no row speaks of: the request ended before its row was written. It is repeated in the
-// background until the limiter answers.
-func (o *Outbox) GiveBack(id string, buckets map[quota.Scope]string) {
+// RefundLater queues a refund of a send that has no row, since its request ended before. The refund is repeated in the background until
+// the limiter answers.
+func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 	o.refundLocal(id, buckets)
 	o.enqueueSync(pendingSync{id: id, buckets: policy.Counted(buckets)})
 }
 
-// GiveBackNow is GiveBack where the next request may need the place: the limiter is asked at once.
-func (o *Outbox) GiveBackNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
+// RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
+func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
 	if err := o.Gate.Refund(ctx, id, policy.Counted(buckets)...); err != nil {
-		o.GiveBack(id, buckets)
+		o.RefundLater(id, buckets)
 		return
 	}
 	o.refundLocal(id, buckets)
@@ -103,14 +106,14 @@ func (o *Outbox) refundLocal(id string, buckets map[quota.Scope]string) {
 	}
 }
 
-// RecordLater writes into the limiter, once it is back, a send that the log let in alone.
+// RecordLater queues a send that the log admitted alone: it is recorded in the limiter when that is back.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.Window()})
 }
 
-// recordTakenOver is RecordLater for a row that the log let in alone and that its process may not have recorded: it died, or did not
-// hear that the row was written.
+// recordTakenOver is RecordLater for a row that was taken over. The log admitted it alone, and its process may have died before it
+// recorded it in the limiter.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
 		o.RecordLater(policy.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
@@ -130,15 +133,15 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 	}
 }
 
-func (o *Outbox) keepSyncs(list []pendingSync) {
+func (o *Outbox) putBackSyncs(list []pendingSync) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.syncs = append(list, o.syncs...)
 }
 
-// orGiveBack makes a place to give back of each event that was reset or erased since: an administrator reaches any process, and the
-// event may have been written already.
-func (o *Outbox) orGiveBack(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
+// replaceUncounted replaces, in list, each event that no longer counts in the log by a refund, and returns these refunds. An administrator may
+// have reset or erased it through another process, after it was recorded in the limiter. Error: of the log.
+func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
 		if !p.at.IsZero() {
@@ -162,8 +165,8 @@ func (o *Outbox) orGiveBack(ctx context.Context, list []pendingSync) (places []p
 	return places, nil
 }
 
-// flush syncs what waits; what the limiter or the log does not take waits for the next tick. The first is tried alone, so that a limiter
-// that is away costs one look into the log.
+// flush makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an unavailable
+// limiter costs only one query of the log.
 func (o *Outbox) flush(ctx context.Context) {
 	o.mu.Lock()
 	list := o.syncs
@@ -174,22 +177,22 @@ func (o *Outbox) flush(ctx context.Context) {
 		left, err := o.flushSome(ctx, some)
 		list = slices.Concat(left, list[len(some):])
 		if err != nil {
-			o.keepSyncs(list)
+			o.putBackSyncs(list)
 			return
 		}
 	}
 }
 
-// flushSome returns what is left of a list. A reset changes the log before the limiter. So an event that no longer counts in the log
-// after it was written may have been written after the reset, and is given back.
+// flushSome makes some pending syncs and returns those that are left. A reset changes the log before the limiter. So if an event no
+// longer counts in the log after it was recorded, it may have been recorded after the reset, and a refund is returned for it.
 func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
-	if _, err := o.orGiveBack(ctx, list); err != nil {
+	if _, err := o.replaceUncounted(ctx, list); err != nil {
 		return list, err
 	}
 	var written []pendingSync
 	for i, p := range list {
-		if o.Now().Sub(p.since) > p.life() {
-			continue // a place ends with its window, and the log knows every send
+		if o.Now().Sub(p.since) > p.retryFor() {
+			continue // the event has left its window
 		}
 		if err = o.sync(ctx, p); err != nil {
 			left = list[i:]
@@ -199,7 +202,7 @@ func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pend
 			written = append(written, p)
 		}
 	}
-	places, unread := o.orGiveBack(ctx, written)
+	places, unread := o.replaceUncounted(ctx, written)
 	if unread != nil {
 		return append(written, left...), unread
 	}

@@ -123,10 +123,10 @@ func (r *refunding) sent(h byte, id string) (bucket string) {
 func TestPlacesAreGivenBackInOrder(t *testing.T) {
 	r := newRefunding(t)
 	for _, id := range []string{"a", "b"} {
-		r.GiveBack(id, place("ana"))
+		r.RefundLater(id, place("ana"))
 	}
 	r.wants("at once", "local a [ana]", "local b [ana]")
-	r.gone, r.then = true, func() { r.GiveBack("c", place("bo")) }
+	r.gone, r.then = true, func() { r.RefundLater("c", place("bo")) }
 	r.flushed()
 	r.gone = false
 	r.wants("away", "local c [bo]")
@@ -138,12 +138,12 @@ func TestPlacesAreGivenBackInOrder(t *testing.T) {
 
 func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 	r := newRefunding(t)
-	r.GiveBackNow(t.Context(), "a", place("ana"))
+	r.RefundNow(t.Context(), "a", place("ana"))
 	r.wants("at once", "refund a [ana]", "local a [ana]")
 	r.flushed()
 	r.wants("later")
 	r.gone = true
-	r.GiveBackNow(t.Context(), "b", place("ana"))
+	r.RefundNow(t.Context(), "b", place("ana"))
 	r.gone = false
 	r.wants("away", "local b [ana]")
 	r.flushed()
@@ -158,7 +158,7 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
 		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
 		r.now = began
-		r.GiveBack("a", place("ana"))
+		r.RefundLater("a", place("ana"))
 		bucket = r.sent(1, "b")
 		r.calls = nil
 		r.now = began.Add(after)
@@ -179,7 +179,7 @@ func TestWhatWasResetIsNotRecorded(t *testing.T) {
 	r := newRefunding(t)
 	reset := r.sent(1, "a")
 	other := r.sent(2, "b")
-	r.GiveBack("c", place(reset))
+	r.RefundLater("c", place(reset))
 	r.calls = nil
 	r.log.reset["a"] = true
 	r.flushed()

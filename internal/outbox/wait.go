@@ -10,10 +10,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// Deliver starts a send and waits for its outcome, at most for wait. What has not ended by then goes on, and is still queued as far
-// as the caller knows.
+// Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns the send with its outcome, or as queued
+// if it has not ended by then; delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
-	w.Send.Status = store.Queued // for the answer: the attempt starts after it
+	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
 	if wait <= 0 {
 		o.start(w)
 		return w.Send
@@ -32,7 +32,7 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// waiters are the requests that want to hear how their send ended in this process.
+// waiters are the requests that wait for the outcome of their send in this process.
 type waiters struct {
 	mu      sync.Mutex
 	waiting map[uuid.UUID]chan store.Outcome
@@ -40,7 +40,7 @@ type waiters struct {
 
 func newWaiters() *waiters { return &waiters{waiting: map[uuid.UUID]chan store.Outcome{}} }
 
-// expect must be called before the send starts, and leave when the wait is over.
+// expect returns a channel that gets the outcome of a send. Call it before the send starts, and call leave when the wait is over.
 func (w *waiters) expect(id uuid.UUID) (ended <-chan store.Outcome, leave func()) {
 	heard := make(chan store.Outcome, 1)
 	w.mu.Lock()
@@ -53,7 +53,7 @@ func (w *waiters) expect(id uuid.UUID) (ended <-chan store.Outcome, leave func()
 	}
 }
 
-func (w *waiters) tell(id uuid.UUID, out store.Outcome) {
+func (w *waiters) notify(id uuid.UUID, out store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if heard, ok := w.waiting[id]; ok {

@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// estimator counts distinct recipients in 1 KB, however many they are: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007)
-// over 1,024 registers. Its standard error is 1.04/√1024, 3.3 %; small numbers are by linear counting and nearly exact. The
-// recipient's hash is keyed, so a client cannot choose recipients that mislead it. The zero estimator has counted none.
+// estimator estimates the number of distinct recipients in 1 KB of memory: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007)
+// with 1,024 registers. Its standard error is 1.04/√1024, 3.3 %; small numbers use linear counting and are nearly exact. The
+// recipient's hash is keyed, so a client cannot choose recipients that mislead it. The zero value has counted none.
 type estimator struct {
 	registers [1 << estimatorBits]uint8
 }

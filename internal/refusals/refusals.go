@@ -1,11 +1,10 @@
-// Package refusals gathers refused requests and writes them to the log in batches: an attack costs one row, not one write a
-// request, and the answer never waits for the log. It stands beside the way of a send: package verification adds to it, package
-// jobs has it written.
+// Package refusals collects refused requests and writes them to the log in batches: an attack costs one row, not one write for each
+// request, and the response never waits for the log. Package verification adds refusals, and package jobs calls Flush.
 //
-// A recipient's own rule has one row for each recipient until its deadline. A rule of a wider scope can refuse any number of
-// recipients at no cost to the client, so the first of a network have a row of their own, which support finds, and the rest
-// share one. What finds no room for a row of its own, for whatever reason, is counted in a shared row: nothing is left out.
-// The rows of a process are its own, so each replica keeps as many.
+// A refusal by a recipient's own rule is counted in one row for each recipient until its deadline. A rule of a wider scope can refuse any
+// number of recipients at no cost to the client. So the first recipients of a network have separate rows, which support can find,
+// and the rest share one. When a bound is reached, refusals are counted in a shared row: none is left out. Each replica has its
+// own rows.
 package refusals
 
 import (
@@ -19,75 +18,75 @@ import (
 	"sendcode/quota"
 )
 
-// Log takes the rows. Implementations: postgres.DB and sqlite.DB.
+// Log writes the rows. Implementations: postgres.DB and sqlite.DB.
 type Log interface {
 	Refused(ctx context.Context, refusals []store.Send) error
 }
 
-// Batch is safe for concurrent use.
+// Batch collects refusals until Flush writes them. Safe for concurrent use.
 type Batch struct {
 	log    Log
 	logger *slog.Logger
 	now    func() time.Time
 
-	flushing chan struct{} // has room for the one that writes a batch
+	flushing chan struct{} // semaphore: one Flush at a time
 	mu       sync.Mutex
 	own      map[refusalKey]*openRow // of one recipient each
 	shared   map[refusalKey]*openRow
-	networks map[networkKey]*firsts
-	first    int // rows in own that are there because they came first in their network
-	lost     int // refusals without a row: there was no ID for one
+	networks map[networkKey]*firstRecipients
+	first    int // rows in own of the first recipients of networks
+	lost     int // refusals that could not be counted in a row
 	ids      store.IDs
 }
 
-// refusalKey is what makes two refusals one row. A shared row has no recipient.
+// refusalKey is the key by which refusals are counted in one row. A shared row has no recipient.
 type refusalKey struct {
-	app       string
-	channel   recipient.Channel
-	purpose   string
-	recipient recipient.Hash
-	rule      string
-	ip        string
-	of        string // verification that was named
+	app          string
+	channel      recipient.Channel
+	purpose      string
+	recipient    recipient.Hash
+	rule         string
+	ip           string
+	verification string // verification that the request named
 }
 
 func keyOf(row store.Send) refusalKey {
 	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.IP, row.VerificationID}
 }
 
-// networkKey is where the first recipients are counted.
+// networkKey is the key by which the first recipients of a network are counted.
 type networkKey struct{ app, rule, ip string }
 
-type firsts struct {
+type firstRecipients struct {
 	n     int
 	until time.Time
 }
 
-// openRow is a row that repeated refusals are added to. Its Count is what the log has not got yet.
+// openRow is a row in which further refusals are counted. Its Count are those that are not in the log yet.
 type openRow struct {
 	store.Send
-	until    time.Time // a later refusal is another story
-	first    bool
-	requests int        // all that it stands for
-	distinct *estimator // of a shared row
+	until    time.Time  // deadline: a later refusal opens a new row
+	first    bool       // the recipient is one of the first of its network
+	requests int        // all refusals counted so far, also those in the log
+	distinct *estimator // of the recipients of a shared row; else nil
 }
 
 // Bounds. In memory, a row is about 1 KB and the estimator of a shared one as much again.
 const (
-	FirstOwn    = 50               // rows of their own that a rule has for the recipients of one network
+	FirstOwn    = 50               // separate rows that a rule has for the first recipients of one network
 	maxFirst    = 5_000            // such rows of all networks
 	maxOwn      = 20_000           // rows of one recipient
-	maxShared   = 2_000            // shared rows of networks; beyond, all networks share one for each rule
+	maxShared   = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
 	maxNetworks = 2_000            // networks whose first recipients are counted
-	maxOpen     = 10 * time.Minute // how long a row is added to
-	minOpen     = time.Minute      // of rows by a wider rule, whose waits may be shorter than a second
+	maxOpen     = 10 * time.Minute // longest time for which a row stays open
+	minOpen     = time.Minute      // shortest time, for rules of a wider scope, whose waits may be shorter than a second
 )
 
 // New makes an empty batch.
 func New(log Log, now func() time.Time, logger *slog.Logger) *Batch {
 	return &Batch{
 		log: log, now: now, logger: logger, flushing: make(chan struct{}, 1),
-		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firsts{},
+		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firstRecipients{},
 	}
 }
 
@@ -110,19 +109,19 @@ func (r *Batch) add(row store.Send, scope quota.Scope, now time.Time) {
 	}
 }
 
-// rowOf finds the row that a refusal is counted in, or opens it.
+// rowOf returns the open row in which a refusal is counted, or opens one; nil if no ID could be made.
 func (r *Batch) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow {
-	if open := r.own[keyOf(row)]; open.takes(now) {
+	if open := r.own[keyOf(row)]; open.accepts(now) {
 		return open
 	}
 	if ofRecipient(scope) {
 		if len(r.own) < maxOwn {
 			return r.open(r.own, row, now.Add(min(row.RetryAfter, maxOpen)), now)
 		}
-		return r.share(row, now)
+		return r.sharedRow(row, now)
 	}
 	until := now.Add(min(max(row.RetryAfter, minOpen), maxOpen))
-	if f := r.firstsOf(row, until, now); f != nil && f.n < FirstOwn && r.first < maxFirst && len(r.own) < maxOwn {
+	if f := r.networkCounter(row, until, now); f != nil && f.n < FirstOwn && r.first < maxFirst && len(r.own) < maxOwn {
 		open := r.open(r.own, row, f.until, now)
 		if open != nil {
 			open.first = true
@@ -131,41 +130,43 @@ func (r *Batch) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow
 		}
 		return open
 	}
-	return r.share(row, now)
+	return r.sharedRow(row, now)
 }
 
-// ofRecipient says whether a rule counts one recipient alone, whose refusals have cost it sends.
+// ofRecipient reports whether rules of the scope count by recipient. Each refusal by such a rule has cost sends before.
 func ofRecipient(scope quota.Scope) bool {
 	return scope.Base() == quota.Recipient || scope == quota.Failures
 }
 
-// takes says whether refusals are still added to the row: until its deadline, and for as long as it has not been written.
-func (o *openRow) takes(now time.Time) bool { return o != nil && (now.Before(o.until) || o.Count > 0) }
+// accepts reports whether refusals are still counted in the row: before its deadline, and later until it is written.
+func (o *openRow) accepts(now time.Time) bool {
+	return o != nil && (now.Before(o.until) || o.Count > 0)
+}
 
-// firstsOf counts the first recipients of the row's network; nil where that is one network too many.
-func (r *Batch) firstsOf(row store.Send, until, now time.Time) *firsts {
+// networkCounter returns the counter of first recipients of the row's network; nil if there are too many networks.
+func (r *Batch) networkCounter(row store.Send, until, now time.Time) *firstRecipients {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
 	switch {
 	case f == nil && len(r.networks) >= maxNetworks:
 		return nil
 	case f == nil || !now.Before(f.until):
-		f = &firsts{until: until}
+		f = &firstRecipients{until: until}
 		r.networks[key] = f
 	}
 	return f
 }
 
-// share finds the row for refusals without one of their own. Where there are too many networks it is that of all networks, of which
-// there are no more than the configuration has names.
-func (r *Batch) share(row store.Send, now time.Time) *openRow {
+// sharedRow returns the shared row for a refusal without a separate row, or opens it. With too many networks it is a row of all networks;
+// their number is bounded by the names in the configuration. nil if no ID could be made.
+func (r *Batch) sharedRow(row store.Send, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "", "", "", "", ""
-	if open := r.shared[keyOf(row)]; open.takes(now) {
+	if open := r.shared[keyOf(row)]; open.accepts(now) {
 		return open
 	}
 	if len(r.shared) >= maxShared {
 		row.IP = ""
-		if open := r.shared[keyOf(row)]; open.takes(now) {
+		if open := r.shared[keyOf(row)]; open.accepts(now) {
 			return open
 		}
 	}
@@ -195,15 +196,16 @@ func (r *Batch) close(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// take empties the batch and forgets rows and networks whose deadline has passed.
-func (r *Batch) take(now time.Time) (batch []store.Send, lost int) {
+// drainAll returns all rows with refusals that are not in the log, and resets their counts. It deletes other rows and networks whose
+// deadline has passed. lost is the number of refusals without a row.
+func (r *Batch) drainAll(now time.Time) (batch []store.Send, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
 		for key, open := range rows {
 			switch {
 			case open.Count > 0:
-				batch = append(batch, open.written())
+				batch = append(batch, open.drain())
 			case !now.Before(open.until):
 				r.close(rows, key)
 			}
@@ -218,8 +220,8 @@ func (r *Batch) take(now time.Time) (batch []store.Send, lost int) {
 	return batch, lost
 }
 
-// written is the row as it goes to the log.
-func (o *openRow) written() store.Send {
+// drain returns the row to write to the log, and resets its count. putBack undoes that.
+func (o *openRow) drain() store.Send {
 	if o.distinct != nil {
 		o.Recipients = min(max(1, o.distinct.estimate()), o.requests)
 	}
@@ -228,8 +230,8 @@ func (o *openRow) written() store.Send {
 	return row
 }
 
-// putBack counts again what was not written. It keeps the row's ID, so that a write that arrived after all is at most counted
-// again, never lost. The row is still there: while a batch is written, none is forgotten.
+// putBack adds the counts of rows that were not written to the open rows again. If the write succeeded after all, its refusals are counted
+// twice, but none is lost.
 func (r *Batch) putBack(batch []store.Send) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,8 +248,8 @@ func (r *Batch) putBack(batch []store.Send) {
 	}
 }
 
-// Flush writes what has gathered. What the log does not take goes back into the next batch. Where another Flush is under way it waits
-// for it, as long as ctx lasts.
+// Flush writes the collected refusals to the log. If that fails, they stay for the next Flush. It first waits for a Flush that is under
+// way; if ctx ends meanwhile, it does nothing.
 func (r *Batch) Flush(ctx context.Context) {
 	select {
 	case r.flushing <- struct{}{}:
@@ -255,7 +257,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	batch, lost := r.take(r.now())
+	batch, lost := r.drainAll(r.now())
 	if lost > 0 {
 		r.logger.Error("refusals were not recorded", "count", lost)
 	}

@@ -53,9 +53,9 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 		row := refusal(1, "")
 		row.RetryAfter = c.told
 		r.add(row, c.scope, refusedAt)
-		first, _ := r.take(refusedAt)
+		first, _ := r.drainAll(refusedAt)
 		r.add(row, c.scope, refusedAt.Add(c.later))
-		second, _ := r.take(refusedAt.Add(c.later))
+		second, _ := r.drainAll(refusedAt.Add(c.later))
 		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
 			t.Errorf("%s: %+v, %+v", c.name, first, second)
 		}
@@ -71,7 +71,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 		}
-		batch, lost := r.take(refusedAt)
+		batch, lost := r.drainAll(refusedAt)
 		if own, shared, requests := storetest.SumRefusals(batch); own != FirstOwn || shared != 1 || requests != 2000 || lost != 0 {
 			t.Errorf("%s: %d rows of their own, %d shared, %d requests, %d lost", scope, own, shared, requests, lost)
 		}
@@ -85,7 +85,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 	for i := range 1000 {
 		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
 	}
-	batch, _ := r.take(refusedAt)
+	batch, _ := r.drainAll(refusedAt)
 	if own, shared, _ := storetest.SumRefusals(batch); own != 1000 || shared != 0 {
 		t.Errorf("recipient: %d rows of their own, %d shared", own, shared)
 	}
@@ -102,16 +102,16 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	for _, row := range []store.Send{refusal(900, "198.51.100.0/24"), app, rule} {
 		r.add(row, quota.IP, refusedAt)
 	}
-	batch, _ := r.take(refusedAt)
+	batch, _ := r.drainAll(refusedAt)
 	if own, shared, _ := storetest.SumRefusals(batch); own != FirstOwn+3 || shared != 1 {
 		t.Errorf("%d rows of their own, %d shared", own, shared)
 	}
 	later := refusedAt.Add(maxOpen)
-	r.take(later)
+	r.drainAll(later)
 	for i := range 100 {
 		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
-	batch, _ = r.take(later)
+	batch, _ = r.drainAll(later)
 	if own, shared, requests := storetest.SumRefusals(batch); own != FirstOwn || shared != 1 || requests != 100 {
 		t.Errorf("later: %d rows of their own, %d shared, %d requests", own, shared, requests)
 	}
@@ -123,7 +123,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	for i := range maxOwn + 100 {
 		r.add(refusal(i, ""), quota.Recipient, refusedAt)
 	}
-	batch, lost := r.take(refusedAt)
+	batch, lost := r.drainAll(refusedAt)
 	if own, shared, requests := storetest.SumRefusals(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
 		t.Errorf("own rules: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
 	}
@@ -134,13 +134,13 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 			r.add(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
 		}
 	}
-	batch, lost = r.take(refusedAt)
+	batch, lost = r.drainAll(refusedAt)
 	own, shared, requests := storetest.SumRefusals(batch)
 	if own != maxFirst || shared != maxShared+1 || requests != networks*(FirstOwn+2) || lost != 0 {
 		t.Errorf("networks: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
 	}
 	later := refusedAt.Add(maxOpen)
-	if r.take(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
+	if r.drainAll(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
 		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)
 	}
 }

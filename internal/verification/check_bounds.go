@@ -63,7 +63,7 @@ func passed(d quota.Decision) bool {
 // noFailure takes the count back: nothing was compared, or the code was right.
 func (s *Service) noFailure(p reservation) {
 	if len(p.buckets) > 0 {
-		s.Outbox.GiveBack(p.id, p.buckets)
+		s.Outbox.RefundLater(p.id, p.buckets)
 	}
 }
 

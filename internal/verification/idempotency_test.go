@@ -191,7 +191,7 @@ func TestCrashesWithAKey(t *testing.T) {
 				r.Fatal(err)
 			}
 			id := c.SendID()
-			r.Svc.Queue.GiveBack(string(id[:]), a.Subject().Buckets())
+			r.Svc.Queue.RefundLater(string(id[:]), a.Subject().Buckets())
 		},
 	} {
 		t.Run(dies, func(t *testing.T) {

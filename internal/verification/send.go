@@ -68,7 +68,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case err != nil:
 		return Answer{}, err
 	case begun.Lockout.Wait > 0:
-		s.Outbox.GiveBackNow(ctx, string(c.send[:]), a.buckets)
+		s.Outbox.RefundNow(ctx, string(c.send[:]), a.buckets)
 		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout, s.Now())
 		return Answer{}, s.refusedByChecks(a, begun.Lockout)
 	case !begun.Admitted:
@@ -76,7 +76,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case begun.Repeated: // another process holds it, or held it: the first one, or one that went on while this one stood still
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.admitted(waiting, a, s.Gate.Agreed(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
+	return s.admitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
 // heldBack refuses a send whose code could not be checked, or whose carrier takes nothing for the recipient. Both come after the
@@ -107,7 +107,7 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	})
 	d, giveBack, err := s.Gate.TakeSend(ctx, a.subject, r)
 	if giveBack {
-		s.Outbox.GiveBack(r.ID, r.Buckets)
+		s.Outbox.RefundLater(r.ID, r.Buckets)
 	}
 	if errors.Is(err, quota.ErrRefunded) { // an inherited send that was given back a moment ago: the next try gets an ID of its own
 		return d, ErrUnavailable
@@ -123,7 +123,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
 	if err != nil {
-		s.Outbox.GiveBack(id, buckets)
+		s.Outbox.RefundLater(id, buckets)
 		return store.Begun{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -135,10 +135,10 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	s.Logger.ErrorContext(ctx, "log could not take a send", "error", err)
 	s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 	if errors.Is(err, store.ErrUncertain) {
-		s.Outbox.SettleLater(c.send, buckets)
+		s.Outbox.ReconcileLater(c.send, buckets)
 		return begun, ErrUncertain
 	}
-	s.Outbox.GiveBack(id, buckets)
+	s.Outbox.RefundLater(id, buckets)
 	return begun, ErrUnavailable
 }
 
@@ -169,7 +169,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 // waitsNow reads the waits again: time has passed, a refund may have given the place back, or the limiter did not say them. The
 // send is in the log and goes out, so older waits are better than no answer.
 func (s *Service) waitsNow(ctx context.Context, a asked, before quota.Decision) quota.Decision {
-	d, err := s.Gate.LookAfter(ctx, a.subject, before)
+	d, err := s.Gate.PeekAfter(ctx, a.subject, before)
 	if err == nil && before.Clock != store.LogClock {
 		d, err = s.withCarrierHold(ctx, a.subject, d)
 	}
@@ -189,9 +189,9 @@ func (s *Service) completed(ctx context.Context, a asked, d quota.Decision) quot
 
 // refusedByLog answers a send that the limiter let in and the log refused.
 func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, begun store.Begun) Answer {
-	d, giveBack := s.Gate.Overruled(ctx, a.subject, c.send, taken, begun)
+	d, giveBack := s.Gate.RevertOverruled(ctx, a.subject, c.send, taken, begun)
 	if giveBack {
-		s.Outbox.GiveBack(string(c.send[:]), a.buckets)
+		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
 	return s.refused(a, d, "refused_by_log")
 }

@@ -25,7 +25,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 		r.Refuse(rig.AskFor(rig.Ana)) // the log has not been asked yet
 		rig.Waited(5 * time.Second)
 		r.Refuse(rig.AskFor(rig.Ana)) // a transaction may still be under way
-		rig.Waited(outbox.SettledAfter)
+		rig.Waited(outbox.MissingFor)
 		a := r.Send(rig.AskFor(rig.Ana))
 		if d := a.Quota.Rules; d[1].Remaining() != 4 || d[2].Remaining() != 9 {
 			t.Errorf("the lost send counts: %+v", d)

@@ -56,10 +56,10 @@ type Store interface {
 type Outbox interface {
 	// Deliver starts a send and waits for its outcome, at most for wait.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	GiveBack(id string, buckets map[quota.Scope]string)
-	GiveBackNow(ctx context.Context, id string, buckets map[quota.Scope]string)
+	RefundLater(id string, buckets map[quota.Scope]string)
+	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string)
 	RecordLater(s policy.Subject, id string, at time.Time)
-	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
+	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)
 	ReleaseLater(key [32]byte, send uuid.UUID, within time.Duration)
 }
 

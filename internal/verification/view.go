@@ -178,7 +178,7 @@ func (s *Service) Served(channel, to string) error {
 
 // look says what every rule of a subject says now, a carrier's hold among them. Error: ErrUnavailable.
 func (s *Service) look(ctx context.Context, of policy.Subject) (quota.Decision, error) {
-	d, err := s.Gate.Look(ctx, of)
+	d, err := s.Gate.Peek(ctx, of)
 	if err == nil {
 		d, err = s.withCarrierHold(ctx, of, d)
 	}

@@ -14,7 +14,7 @@ import (
 // exceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-10, "Quota Exceeded".
 const exceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// retryUnavailable is the wait told with a 503, in seconds.
+// retryUnavailable is the Retry-After of a 503, in seconds.
 const retryUnavailable = 2
 
 func refuse(c echo.Context, d quota.Decision) error {

@@ -6,15 +6,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ClientIP is the client's address, of IPv6 its /64: that is what one client has. It is what c.RealIP says if the server
-// has an IPExtractor, else the peer's: without one, echo believes any X-Forwarded-For, and anybody could be anybody.
-// Clients without an address, as on a Unix socket, share a place.
+// ClientIP returns the client's IPv4 address, or the /64 of its IPv6 address, since one client usually has a whole /64. It uses
+// c.RealIP if the server has an IPExtractor, else the peer's address: without an extractor, echo trusts any X-Forwarded-For.
+// Clients without an address, as on a Unix socket, get "" and are counted together.
 func ClientIP(c echo.Context) string { return prefix(c, 32, 64) }
 
-// ClientNetwork is the client's wider network: of IPv4 its /24, of IPv6 its /48.
+// ClientNetwork returns the client's wider network: the /24 of an IPv4 address, the /48 of an IPv6 address.
 func ClientNetwork(c echo.Context) string { return prefix(c, 24, 48) }
 
-func noOne(echo.Context) string { return "" }
+func sharedName(echo.Context) string { return "" }
 
 var direct = echo.ExtractIPDirect()
 

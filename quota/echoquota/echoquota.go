@@ -1,9 +1,9 @@
 // Package echoquota gives routes of an echo server a quota: "100 per 60 s for a resource and an IP address" is one
 // line. Beside Take, which looks and counts, a Guard has Peek, which only looks, and Record, which only counts.
 //
-// It stands between the router and a handler. Every answer that it looked for carries RateLimit-Policy and RateLimit;
-// a refusal is 429 with Retry-After, as application/problem+json, and never reaches the handler. What is counted are
-// requests, whatever comes of them. Rules of several scopes are decided together: a refusal by one spends nothing.
+// It is middleware. Every response after Take or Peek carries RateLimit-Policy and RateLimit. A refusal is 429 with Retry-After, as
+// application/problem+json, and never reaches the handler. Requests are counted whatever their result. Rules of several scopes
+// are decided together: if one refuses, none counts the request.
 package echoquota
 
 import (
@@ -21,14 +21,14 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// Limiter is what a Guard asks. Implementations: quota.Memory, quota.Redis.
+// Limiter decides and counts for a Guard. Implementations: quota.Memory, quota.Redis.
 type Limiter interface {
 	Take(ctx context.Context, req quota.Request) (quota.Decision, error)
 	Peek(ctx context.Context, req quota.Request) (quota.Decision, error)
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
 }
 
-// Namer says what a request is counted under. All requests that get the same name share a place, those with "" too.
+// Namer returns the name under which a request is counted. Requests with the same name are counted together; "" is a name too.
 type Namer func(echo.Context) string
 
 // Config says whose requests are counted, where, and by which rules. Limiter and Policy are needed.
@@ -36,37 +36,37 @@ type Config struct {
 	Limiter Limiter
 	Policy  quota.Policy // its name is part of every bucket: Guards with policies of one name share what they count
 
-	// Resource names what is asked for; by default the route's template, such as /prices/:id. Each resource is
-	// counted apart, but for rules of the scope Global.
+	// Resource names the requested resource; by default the route's template, such as /prices/:id. Each resource is counted
+	// separately, except by rules of the scope Global.
 	Resource Namer
 
-	// Subjects say who asks, for each scope of the policy. Those of IP (ClientIP), Network (ClientNetwork), Purpose (no one:
-	// all clients of the resource) and Global (no one: all clients of all resources) are there unless given.
+	// Subjects name the client for each scope of the policy. Defaults: IP is ClientIP, Network is ClientNetwork; Purpose and Global
+	// name no client, so Purpose counts all clients of a resource together, and Global all clients of all resources.
 	Subjects map[quota.Scope]Namer
 
 	// Skip lets requests through that are neither looked at nor counted, such as probes and preflights.
 	Skip func(echo.Context) bool
 
-	// Open lets requests through while the limiter is unavailable. By default they are refused, with 503.
+	// Open lets requests through while the limiter is unavailable. By default they get 503.
 	Open bool
 
-	// Refuse answers in place of the 429; the headers are written already. Unavailable answers in place of the 503, with
-	// what went wrong; the limiter's error may name its address, so it is not for the client.
+	// Refuse replaces the 429 response; the headers are already set. Unavailable replaces the 503 response. Do not show its error
+	// to the client: it may name the limiter's address.
 	Refuse      func(c echo.Context, d quota.Decision) error
 	Unavailable func(c echo.Context, err error) error
 }
 
-// Guard is the quota of some routes. Its methods Take, Peek and Record are middleware for a route, a group or, with
-// Echo.Use, all routes. They need the route, so with Echo.Pre there is only one resource. Of two Guards on one route, the
-// headers are those of the inner one: rather give one Guard the rules of both. Safe for concurrent use.
+// Guard applies a quota to routes. Its methods Take, Peek and Record are middleware for a route, a group or, with Echo.Use, all
+// routes. With Echo.Pre the route is not known yet, so all requests are one resource. If two Guards guard one route, the response
+// has the headers of the inner one; better give one Guard the rules of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event
 }
 
-// New checks the settings. An error names everything that is wrong.
+// New makes a Guard. It fails if the settings are invalid; the error names every problem.
 func New(c Config) (*Guard, error) {
-	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: noOne, quota.Global: noOne}
+	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: sharedName, quota.Global: sharedName}
 	maps.Copy(subjects, c.Subjects)
 	c.Subjects = subjects
 	keep := map[quota.Scope]time.Duration{}
@@ -84,11 +84,11 @@ func New(c Config) (*Guard, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("echoquota: %w", err)
 	}
-	c.complete()
+	c.setDefaults()
 	return &Guard{c: c, keep: keep}, nil
 }
 
-func (c *Config) complete() {
+func (c *Config) setDefaults() {
 	if c.Resource == nil {
 		c.Resource = echo.Context.Path
 	}
@@ -103,30 +103,31 @@ func (c *Config) complete() {
 	}
 }
 
-// Take counts the request, or refuses it if a rule has no place left; a refused request costs nothing.
+// Take counts the request, or refuses it if a rule's limit is reached; a refused request is not counted.
 func (g *Guard) Take(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if g.c.Skip(c) {
 			return next(c)
 		}
-		d, err := g.c.Limiter.Take(unhurried(c), g.request(c))
-		return g.pass(c, next, d, d.Admitted, err)
+		d, err := g.c.Limiter.Take(uncanceled(c), g.request(c))
+		return g.respond(c, next, d, d.Admitted, err)
 	}
 }
 
-// Peek refuses the request if a rule has no place left, and counts nothing. It is for routes where only some requests
+// Peek refuses the request if a rule's limit is reached, and counts nothing. It is for routes where only some requests
 // count, such as failed logins: their handler calls Count.
 func (g *Guard) Peek(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if g.c.Skip(c) {
 			return next(c)
 		}
-		d, err := g.c.Limiter.Peek(unhurried(c), g.request(c))
-		return g.pass(c, next, d, d.Allowed(), err)
+		d, err := g.c.Limiter.Peek(uncanceled(c), g.request(c))
+		return g.respond(c, next, d, d.Allowed(), err)
 	}
 }
 
-// Record counts the request and refuses none: a rule may come to count more than its limit. It writes no RateLimit.
+// Record counts the request and never refuses it by a rule, so a rule may count more than its limit. It sets no RateLimit headers.
+// While the limiter is unavailable, it answers 503 unless Open is set.
 func (g *Guard) Record(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if g.c.Skip(c) {
@@ -139,10 +140,10 @@ func (g *Guard) Record(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Count counts one event of this request's subjects, whatever the rules say. Called twice it counts twice. It asks the
-// limiter for the time first, since events lie on the limiter's clock alone. Errors: quota.ErrUnavailable.
+// Count counts one event in every bucket of the request, even above a limit. Each call counts once more. It first reads the
+// limiter's clock with a Peek, since events carry its time. Errors: quota.ErrUnavailable.
 func (g *Guard) Count(c echo.Context) error {
-	ctx, req := unhurried(c), g.request(c)
+	ctx, req := uncanceled(c), g.request(c)
 	d, err := g.c.Limiter.Peek(ctx, req)
 	if err != nil {
 		return err
@@ -155,11 +156,13 @@ func (g *Guard) Count(c echo.Context) error {
 	return nil
 }
 
-// unhurried goes on when the client hangs up: otherwise hanging up early would pass an open Guard uncounted.
-func unhurried(c echo.Context) context.Context { return context.WithoutCancel(c.Request().Context()) }
+// uncanceled returns the request's context without its cancellation. Otherwise a client could hang up early and pass an open Guard
+// without being counted.
+func uncanceled(c echo.Context) context.Context { return context.WithoutCancel(c.Request().Context()) }
 
-// pass lets the request through, or answers it.
-func (g *Guard) pass(c echo.Context, next echo.HandlerFunc, d quota.Decision, ok bool, err error) error {
+// respond sets the RateLimit headers and calls next if ok; else it answers with a refusal, or with Unavailable after an error. An open
+// Guard calls next, without headers, while the limiter is unavailable.
+func (g *Guard) respond(c echo.Context, next echo.HandlerFunc, d quota.Decision, ok bool, err error) error {
 	switch {
 	case g.c.Open && errors.Is(err, quota.ErrUnavailable):
 		return next(c)

@@ -1,6 +1,6 @@
-// Package quotahttp says a quota.Decision in HTTP: the headers RateLimit-Policy, RateLimit and Retry-After, and the
-// members of a JSON answer. It is the only place where that is written: the service's API and the middleware in package
-// echoquota both use it, so that a client reads one language. It decides nothing and writes no answer itself.
+// Package quotahttp formats a quota.Decision for HTTP: the headers RateLimit-Policy, RateLimit and Retry-After, and the members of a
+// JSON response. The service's API and the middleware of package echoquota both use it, so both have the same format. It sets
+// headers, but writes no status and no body.
 package quotahttp
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// Quota is a decision as programs read it. Durations are whole seconds, rounded up.
+// Quota is the JSON form of a decision. Durations are whole seconds, rounded up.
 type Quota struct {
 	Allowed    bool   `json:"allowed"`
 	RetryAfter int    `json:"retry_after"`          // 0 when allowed, else at least 1
@@ -21,20 +21,20 @@ type Quota struct {
 	Rules      []Rule `json:"rules"`
 }
 
-// Rule is what one rule says.
+// Rule is the JSON form of one rule's state.
 type Rule struct {
 	Name       string `json:"name"`
 	Scope      string `json:"scope,omitempty"`
 	Limit      int    `json:"limit"`
-	Window     int    `json:"window"`         // of a calendar rule the length of its current period, or of the dates that it counts now
+	Window     int    `json:"window"`         // of a calendar rule: length of its current period, or of all its counted dates
 	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
-	Days       int    `json:"days,omitempty"` // of a rule that counts today and so many dates less one before it
+	Days       int    `json:"days,omitempty"` // of a rule that counts today and the days-1 dates before it
 	Remaining  int    `json:"remaining"`
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
-	RetryAfter int    `json:"retry_after"` // until this rule lets one more in, 0 if it does now
+	RetryAfter int    `json:"retry_after"` // until this rule admits one more, 0 if it does now
 }
 
-// Describe is the decision as a JSON answer shows it, told of what limits the client alone.
+// Describe returns the decision for a JSON response, only with its Public rules.
 func Describe(d quota.Decision) *Quota {
 	d = d.Public()
 	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
@@ -53,15 +53,15 @@ func Describe(d quota.Decision) *Quota {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// SetRateLimit writes RateLimit-Policy and RateLimit as structured fields (draft-ietf-httpapi-ratelimit-headers-10):
-// every rule as a policy, and the one rule that a client has to mind first. No partition key is sent: it could only
-// come from whom the rule counts. A decision without rules, or with none that limits the client, writes nothing.
+// SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the tightest one, as structured fields
+// (draft-ietf-httpapi-ratelimit-headers-10). It sends no partition key, which would reveal the counted subject. Without public
+// rules it sets nothing. Error: a rule's name or number does not fit a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {
 		return nil
 	}
-	policies := list{text: make([]byte, 0, 40*len(d.Rules))}
+	policies := fieldList{text: make([]byte, 0, 40*len(d.Rules))}
 	for _, s := range d.Rules {
 		policies.item(s.Name, "q", s.Limit)
 		if s.Days == 0 { // no window says when events that count by dates leave
@@ -69,7 +69,7 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 		}
 	}
 	next, left := tightest(d)
-	limits := list{text: make([]byte, 0, 40)}
+	limits := fieldList{text: make([]byte, 0, 40)}
 	limits.item(next.Name, "r", next.Remaining())
 	limits.parameter("t", quota.Seconds(left))
 	if err := errors.Join(policies.err, limits.err); err != nil {
@@ -80,14 +80,14 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	return nil
 }
 
-// RateLimit-Policy and RateLimit as http.Header has them.
+// Canonical keys of RateLimit-Policy and RateLimit in http.Header.
 const (
 	headerPolicy = "Ratelimit-Policy"
 	headerLimit  = "Ratelimit"
 )
 
-// tightest is the rule that blocks longest or, when none does, the one with the least left; and the time until it
-// lets more in.
+// tightest returns the rule that blocks longest or, if none blocks, the one with the fewest remaining events; and the time until it
+// admits more.
 func tightest(d quota.Decision) (quota.State, time.Duration) {
 	if s, blocked := d.Blocking(); blocked {
 		return s, s.RetryAfter
@@ -101,15 +101,15 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// list is a list of structured fields (RFC 9651 section 3.1) as it goes over the wire. It is written by hand, since a send has two of
-// them; the tests compare it with what a library writes.
-type list struct {
+// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). It is hand-written for speed, since every send has two
+// lists; tests compare it with a library.
+type fieldList struct {
 	text []byte
 	err  error
 }
 
-// item appends a string with a parameter that is an integer. More of them may follow.
-func (l *list) item(name, key string, value int) {
+// item appends a string item with one integer parameter. Calls of parameter may add more.
+func (l *fieldList) item(name, key string, value int) {
 	if len(l.text) > 0 {
 		l.text = append(l.text, ", "...)
 	}
@@ -118,7 +118,7 @@ func (l *list) item(name, key string, value int) {
 }
 
 // string appends a string (RFC 9651 section 4.1.6).
-func (l *list) string(s string) {
+func (l *fieldList) string(s string) {
 	l.text = append(l.text, '"')
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -136,7 +136,7 @@ func (l *list) string(s string) {
 // maxInteger is the largest integer that a structured field has (RFC 9651 section 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-func (l *list) parameter(name string, value int) {
+func (l *fieldList) parameter(name string, value int) {
 	if value < -maxInteger || value > maxInteger {
 		l.err = errTooLarge
 	}
@@ -144,20 +144,20 @@ func (l *list) parameter(name string, value int) {
 	l.text = strconv.AppendInt(l.text, int64(value), 10)
 }
 
-// What keeps a rule out of a header.
+// Reasons why a rule cannot be written to a header.
 var (
 	errNotASCII = errors.New("quotahttp: the name of a rule is not of visible ASCII characters and spaces")
 	errTooLarge = errors.New("quotahttp: a number of a rule is too large for a header")
 )
 
-// Wait is the value of Retry-After for a refusal: whole seconds, rounded up, at least 1.
+// Wait returns the value of Retry-After for a refusal: whole seconds, rounded up, at least 1.
 func Wait(d quota.Decision) int { return max(1, quota.Seconds(d.RetryAfter())) }
 
-// SetRetryAfter writes Retry-After (RFC 9110, section 10.2.3) for a refusal.
+// SetRetryAfter sets the header Retry-After (RFC 9110, section 10.2.3) for a refusal.
 func SetRetryAfter(h http.Header, d quota.Decision) { h.Set("Retry-After", strconv.Itoa(Wait(d))) }
 
-// Refusal are the members that a problem (RFC 9457) with status 429 has beside type, title, status and detail: all that
-// a client needs in order to come back at the right moment.
+// Refusal returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The caller
+// adds type, title, status and detail.
 func Refusal(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{

@@ -116,9 +116,9 @@ func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision, er
 	case record:
 		err = memory.Record(ctx, bucket, window, c.events.events())
 	case resync:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), Settle: m.settle()})
+		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), DoubtFor: m.settle()})
 	case restore:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life, Events: c.events.events(), Settle: m.settle()})
+		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Epoch: life, Events: c.events.events(), DoubtFor: m.settle()})
 	}
 	after, _ = memory.Peek(ctx, m.request(0))
 	return admitted, after, err
@@ -162,7 +162,7 @@ func (m *model) settle() time.Duration {
 	if m.broken == markedAtOnce {
 		return 0
 	}
-	return gates.Settle
+	return gates.DoubtFor
 }
 
 // memory is a limiter that holds the bucket.
@@ -170,7 +170,7 @@ func (m *model) memory(l limiter) *quota.Memory {
 	at, ctx := now, context.Background()
 	memory := quota.NewMemory(func() time.Time { return at }, clock)
 	if l.doubt {
-		_ = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life, Events: ages{fresh}.events(), Settle: gates.Settle})
+		_ = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Epoch: life, Events: ages{fresh}.events(), DoubtFor: gates.DoubtFor})
 		_ = memory.Reset(ctx, bucket)
 	}
 	for _, t := range []age{half, fresh} {
@@ -182,7 +182,7 @@ func (m *model) memory(l limiter) *quota.Memory {
 	}
 	_ = memory.Record(ctx, bucket, window, l.events.events())
 	if l.mark != never {
-		_ = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life})
+		_ = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Epoch: life})
 	}
 	return memory
 }

@@ -227,7 +227,7 @@ func (x *expansion) answer(s *state, i int, end pc, wait time.Duration) {
 	}
 }
 
-// settle is the background work for a request that was answered 503: Outbox.flush and Outbox.settleUncertain.
+// settle is the background work for a request that was answered 503: Outbox.flush and Outbox.reconcile.
 func (x *expansion) settle(i int) {
 	s := x.from
 	q := &s.requests[i]

@@ -111,14 +111,14 @@ type claim struct {
 	send         int8
 }
 
-// settlement is what an outbox still has to do about a request that was answered 503; see pendingSync and unsettled there.
+// settlement is what an outbox still has to do about a request that was answered 503; see pendingSync and pendingReconciliation there.
 type settlement uint8
 
 const (
 	settled  settlement = iota
 	giveBack            // Refund in the limiter
 	lookUp              // is there a row?
-	missed              // there was none; it is looked for again after SettledAfter
+	missed              // there was none; it is looked for again after MissingFor
 	overdue             // SettledAfter has passed
 )
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// withCA takes the parameter ca out of a URL, which go-redis does not know, and gives the authorities that it names: nil
-// for the system's.
-func withCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
+// cutCA removes the parameter ca from the URL, since go-redis does not know it, and returns the certificate authorities in its file;
+// nil without the parameter. Errors: no TLS, given twice, file unreadable.
+func cutCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	before, text, _ := strings.Cut(rawURL, "?")
 	query, err := url.ParseQuery(text)
 	if err != nil || !query.Has("ca") {
@@ -34,7 +34,7 @@ func withCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	return before, pool, err
 }
 
-// readCA reads a PEM file. Its errors do not repeat the path: behind an & that should be %26 it may be a piece of a password.
+// readCA reads a PEM file. Its errors do not show the path: with an unescaped & in the URL, it may be a part of a password.
 func readCA(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, errors.New("redis URL: ca names no file")
@@ -53,7 +53,7 @@ func readCA(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// secureBy is how several servers are talked to: each has the name that it was dialled by.
-func secureBy(pool *x509.CertPool) *tls.Config {
+// tlsConfig returns a TLS configuration for several servers: each certificate must match the host name that was dialled.
+func tlsConfig(pool *x509.CertPool) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 }

@@ -1,4 +1,4 @@
-// Package redisurl makes a client of Redis, alone, behind Sentinel or as a Cluster, from its URL.
+// Package redisurl makes a Redis client from a URL: for a single server, Sentinel or Cluster.
 package redisurl
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Budget is the time that one call may take with all its repetitions, whatever the client's own timeouts (QUOTA-14).
+// Budget bounds one call including its retries, whatever the client's own timeouts.
 const Budget = 2 * time.Second
 
-// How long one step of a call to Redis may take, and how often a call is repeated, so that an answer or a failure is
-// there within the budget. A server that refuses connections is given up within 0.2 s.
+// Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses connections, a call fails within
+// 0.2 s. step bounds each dial, read, write, and wait for a pooled connection.
 const (
-	step       = time.Second
-	retries    = 2
-	minBackoff = 10 * time.Millisecond
-	maxBackoff = 100 * time.Millisecond
+	stepTimeout = time.Second
+	retries     = 2
+	minBackoff  = 10 * time.Millisecond
+	maxBackoff  = 100 * time.Millisecond
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 	sentinelPort = "26379"
 )
 
-// Open makes a client; see quota.OpenRedis.
+// Open makes a client without connecting; see quota.OpenRedis. Errors never show the URL.
 func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
@@ -63,7 +63,7 @@ func aloneOptions(rawURL string) (*redis.Options, error) {
 	} else if u.Hostname() == "" {
 		return nil, errors.New("redis URL: no host")
 	}
-	rest, pool, err := withCA(rawURL)
+	rest, pool, err := cutCA(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +82,11 @@ func aloneOptions(rawURL string) (*redis.Options, error) {
 	return o, nil
 }
 
-// setSteps and setBackoff keep a call within the budget, unless the URL says otherwise: then the budget cuts it off.
+// setSteps and setBackoff set the defaults that keep a call within Budget, where the URL sets no other value. A caller's own
+// deadline still applies.
 func setSteps(steps ...*time.Duration) {
 	for _, s := range steps {
-		setDefault(s, step)
+		setDefault(s, stepTimeout)
 	}
 }
 
@@ -103,7 +104,7 @@ func setDefault[T comparable](v *T, to T) {
 }
 
 func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
-	rest, pool, err := withCA(rawURL)
+	rest, pool, err := cutCA(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -113,12 +114,12 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	}
 	o := &redis.FailoverOptions{
 		SentinelAddrs: hosts, Username: u.User.Username(),
-		ContextTimeoutEnabled: true, DialTimeout: step, ReadTimeout: step, WriteTimeout: step, PoolTimeout: step,
+		ContextTimeoutEnabled: true, DialTimeout: stepTimeout, ReadTimeout: stepTimeout, WriteTimeout: stepTimeout, PoolTimeout: stepTimeout,
 		MaxRetries: retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
 	}
 	o.Password, _ = u.User.Password()
 	if u.Scheme == "rediss+sentinel" {
-		o.TLSConfig = secureBy(pool)
+		o.TLSConfig = tlsConfig(pool)
 	}
 	master, db, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if o.MasterName = master; master == "" {
@@ -142,9 +143,9 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// clusterOptions leaves nothing to the nodes' clients: that of the cluster repeats a call, up to MaxRedirects times.
+// clusterOptions parses a Cluster URL. Only the cluster client retries a call, up to MaxRedirects times; the node clients do not.
 func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
-	rest, pool, err := withCA(rawURL)
+	rest, pool, err := cutCA(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +169,7 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	if o.Addrs = hosts; secure {
-		o.TLSConfig = secureBy(pool)
+		o.TLSConfig = tlsConfig(pool)
 	}
 	o.ContextTimeoutEnabled = true
 	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
@@ -177,7 +178,8 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	return o, nil
 }
 
-// splitHosts takes the list of hosts out of a URL, since net/url knows no such lists, and gives the rest with the first.
+// splitHosts returns the host:port list of a URL, and the URL parsed with the placeholder "host" in its place, since net/url does
+// not parse host lists.
 func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	end := len(rest)
@@ -199,7 +201,7 @@ func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 	return hosts, u, err
 }
 
-// parseURL hides the reason, which could show a password.
+// parseURL replaces the error of url.Parse, which could show a password.
 func parseURL(rawURL string) (*url.URL, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
