@@ -12,7 +12,7 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// verificationJSON is a verification as programs see it.
+// verificationJSON is a verification in API responses.
 type verificationJSON struct {
 	ID                string             `json:"id"`
 	Status            verification.State `json:"status"`
@@ -42,9 +42,9 @@ type sendJSON struct {
 	Number int          `json:"number"`
 	Status store.Status `json:"status"`
 	Reason string       `json:"reason,omitempty"`
-	// Support is what a person is shown of it for support: it finds the send in the console and gives no hold over anything.
+	// Support is a reference that a person may tell support: it finds the send in the console and gives no access.
 	Support string `json:"support,omitempty"`
-	// Instead is the channel to offer where a text message did not reach the person; empty: none. It says nothing of why.
+	// Instead is the channel to offer if a text message failed or was not delivered; else empty.
 	Instead recipient.Channel `json:"instead,omitempty"`
 }
 

@@ -1,7 +1,7 @@
-// Package api is the surface for programs: it reads JSON, calls the use cases and writes their answers with the
-// headers that tell the truth about waiting. It decides nothing itself.
+// Package api serves the HTTP API under /v1: it reads JSON, calls the use cases and writes their answers, with the RateLimit and
+// Retry-After headers.
 //
-// It stands between package server, which it registers on, and package verification. docs/openapi.yaml describes it.
+// It registers its routes on package server's echo and calls package verification. docs/openapi.yaml describes the API.
 package api
 
 import (
@@ -45,32 +45,31 @@ type Requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
-// Offer has the routes under /v1/limits and /v1/proofs answered. It is called before Register.
+// Offer sets the services behind /v1/limits and /v1/proofs. Call it before Register.
 func (a *API) Offer(l Limits, p Proofs) { a.limits, a.proofs = l, p }
 
-// Limit bounds the requests that come with public keys. It is called before Register.
+// Limit sets the limiter of requests with public keys. Without a call there is no limit. Call it before Register.
 func (a *API) Limit(r Requests) { a.requests = r }
 
-// New makes the API for the apps that hold the keys.
+// New makes the API with the accepted keys. It registers no routes: call Offer and Limit, and then Register.
 func New(codes Codes, keys Keys, logger *slog.Logger) *API {
 	a := &API{codes: codes, logger: logger, now: time.Now}
-	a.keys.Store(accept(keys))
+	a.keys.Store(withOrigins(keys))
 	return a
 }
 
-// accepted are the keys with what every request asks of them.
+// accepted are the accepted keys and their origins.
 type accepted struct {
 	Keys
-	origins []string // of all of them
+	origins []string // of all keys
 }
 
-func accept(keys Keys) *accepted { return &accepted{keys, keys.origins()} }
+func withOrigins(keys Keys) *accepted { return &accepted{keys, keys.origins()} }
 
-// Keys are those that are accepted now.
+// Keys returns the accepted keys.
 func (a *API) Keys() Keys { return a.keys.Load().Keys }
 
-// SetKeys changes the keys that are accepted from now on. Requests under way end as they began, and of a key that stays it
-// stays known when it was used.
+// SetKeys replaces the accepted keys. Requests under way are not affected, and keys that stay keep their time of last use.
 func (a *API) SetKeys(keys Keys) {
 	for _, k := range keys {
 		for _, was := range a.Keys() {
@@ -79,10 +78,10 @@ func (a *API) SetKeys(keys Keys) {
 			}
 		}
 	}
-	a.keys.Store(accept(keys))
+	a.keys.Store(withOrigins(keys))
 }
 
-// Register adds the routes. Their names and answers are a contract: see DESIGN.md, section 3.
+// Register adds the routes and the CORS middleware. Paths and responses are a contract: see docs/openapi.yaml.
 func (a *API) Register(e *echo.Echo) {
 	a.allowOrigins(e)
 	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would become a 404.

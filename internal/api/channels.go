@@ -17,15 +17,15 @@ type channelJSON struct {
 	Countries []countryJSON     `json:"countries,omitempty"`
 }
 
-// countryJSON is what a field for phone numbers needs to know of a country.
+// countryJSON is a served country, for an input of phone numbers.
 type countryJSON struct {
 	Country  string `json:"country"`
 	DialCode string `json:"dial_code"`
 	Example  string `json:"example,omitempty"`
 }
 
-// channels is GET /v1/channels: what codes can be asked for on now, and which countries' numbers are sent to. That is told
-// to anyone who tries, so it is no secret.
+// channels is GET /v1/channels: the channels that are not paused, and the served countries of phone numbers. These are no secret, since
+// refusals reveal them too.
 func (a *API) channels(c echo.Context) error {
 	out := channelsJSON{Channels: []channelJSON{}}
 	for _, o := range a.codes.Offers(c.QueryParam("purpose")) {

@@ -42,8 +42,8 @@ type namedBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
-// checkNamed is POST /v1/verifications/check. Secret keys only: a browser would need no more than an address to burn
-// the tries of another person's code.
+// checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the attempts of another person's code by
+// the address alone.
 func (a *API) checkNamed(c echo.Context) error {
 	who := caller(c)
 	if who.Kind != verification.Secret {
@@ -64,7 +64,7 @@ func (a *API) checkNamed(c echo.Context) error {
 	return c.JSON(http.StatusOK, checkOf(checked, who.Kind))
 }
 
-// cancel is POST /v1/verifications/{id}/cancel. A caller who knows the ID may cancel, as it may check. The body is empty or {}.
+// cancel is POST /v1/verifications/{id}/cancel. Any caller of the app that knows the ID may cancel. The body is empty or {}.
 func (a *API) cancel(c echo.Context) error {
 	if c.Request().ContentLength != 0 {
 		if err := server.ReadJSON(c, &struct{}{}); err != nil {

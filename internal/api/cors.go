@@ -9,8 +9,8 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// allowOrigins lets the pages of each app's origins read answers (Fetch standard, section 3.3). Origins are compared
-// as bytes, and there are no credentials but the key (SEC-14). Where no key is for browsers, nothing is answered.
+// allowOrigins adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard, section 3.3). Origins are compared
+// byte by byte; cookies are not used. If no key has origins, the middleware does nothing.
 func (a *API) allowOrigins(e *echo.Echo) {
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {
@@ -25,7 +25,7 @@ func (a *API) allowOrigins(e *echo.Echo) {
 	}))
 }
 
-// origins are those of all keys.
+// origins returns the origins of all keys.
 func (k Keys) origins() (all []string) {
 	for _, key := range k {
 		all = append(all, key.Origins...)
@@ -33,9 +33,9 @@ func (k Keys) origins() (all []string) {
 	return all
 }
 
-// from says whether a request comes from a page of one of the origins, or from one of our own: to its own origin a
-// browser sends no Origin with a GET, but says so (Fetch metadata, section 2.3).
-func from(r *http.Request, origins []string) bool {
+// fromOrigins reports whether a request comes from a page of one of the origins or of this service. With a GET to its own origin, a browser
+// sends no Origin but Sec-Fetch-Site (Fetch metadata, section 2.3).
+func fromOrigins(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
 		return slices.Contains(origins, origin)
 	}

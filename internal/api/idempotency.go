@@ -13,9 +13,9 @@ const (
 	maxKey = 255
 )
 
-// idempotencyKey reads the header of that name: a string of structured fields, "8e03978e…", and also the bare text that
-// many clients send (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC 9651 section 3.3.3). Quoted or not,
-// it is the same key. Empty: there is none.
+// idempotencyKey parses the header Idempotency-Key; "" if there is none. It accepts a structured-field string in quotes
+// (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC 9651 section 3.3.3) and bare text, which many clients send. Both
+// give the same key. Error: a *server.Problem.
 func idempotencyKey(h http.Header) (string, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -30,7 +30,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// unquoted takes a text's quotes off and resolves \" and \\, the only escapes that there are.
+// unquoted removes the quotes of a text, if it has them, and replaces the escapes \" and \\. It returns false for other syntax.
 func unquoted(text string) (string, bool) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", false

@@ -68,7 +68,7 @@ func (a *API) authenticate(needed Scope, next echo.HandlerFunc) echo.HandlerFunc
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
-		case key.Kind == verification.Browser && !from(c.Request(), key.Origins):
+		case key.Kind == verification.Browser && !fromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
 		if key.Kind == verification.Browser && a.requests != nil {

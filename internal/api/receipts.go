@@ -47,14 +47,14 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
 
-// ReceiptLog writes down what became of text messages.
+// ReceiptLog records the receipts of text messages. Implementation: *feedback.Receipts.
 type ReceiptLog interface {
 	Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error)
-	// RecordByCarrierID is Record for a message that is known by its carrier's ID. Error: store.ErrNotFound where that is not known.
+	// RecordByCarrierID is Record by the carrier's own message ID. Error: store.ErrNotFound if no send waits for it.
 	RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool, err error)
 }
 
-// Receipts takes what carriers tell. A caller without the token learns nothing, not even which carriers there are.
+// Receipts serves the addresses at which carriers report receipts. Requests without the right token get 404, whatever the carrier.
 type Receipts struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers
@@ -64,11 +64,11 @@ type Receipts struct {
 
 // Register adds the route of receipts.
 func (a *Receipts) Register(e *echo.Echo) {
-	e.GET(receiptsPath+":carrier", a.take)
-	e.POST(receiptsPath+":carrier", a.take)
+	e.GET(receiptsPath+":carrier", a.handle)
+	e.POST(receiptsPath+":carrier", a.handle)
 }
 
-func (a *Receipts) take(c echo.Context) error {
+func (a *Receipts) handle(c echo.Context) error {
 	carrier, send := c.Param("carrier"), c.QueryParam("send")
 	if !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.Addresses.token(carrier, send))) {
 		return echo.ErrNotFound
@@ -91,7 +91,7 @@ func (a *Receipts) take(c echo.Context) error {
 		return &server.Problem{Kind: server.BadRequest}
 	}
 	for _, report := range reports {
-		if err := a.receive(c, carrier, report); err != nil {
+		if err := a.record(c, carrier, report); err != nil {
 			return &server.Problem{Kind: server.Unavailable} // it comes again
 		}
 	}
@@ -101,8 +101,8 @@ func (a *Receipts) take(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-// receive takes one report. One that is not ours is no reason to have it sent again.
-func (a *Receipts) receive(c echo.Context, carrier string, report sms.Report) (err error) {
+// record records one report. Reports on unknown messages are ignored, so that the carrier does not repeat them. Error: of the log.
+func (a *Receipts) record(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":

@@ -10,32 +10,34 @@ import (
 	"sendcode/quota"
 )
 
-// Limiter remembers used signatures, for all replicas where it is theirs. Implementation: quota.Limiter.
+// Limiter stores used signatures, for all replicas if they share it. Implementation: quota.Limiter.
 type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// signatures are those that were used. One is kept until no request with its time is accepted any more: each is a bucket with room
-// for one event.
+// signatures detects repeated signatures of provider events. Each used signature is a bucket with a limit of one event, which lasts
+// longer than a request with its time is accepted.
 type signatures struct {
 	limiter Limiter
-	spare   Limiter // of this process, while the limiter is away
+	spare   Limiter // in this process; used while limiter is unavailable
 }
 
-// onceRule outlives a signature of a clock that is ahead by as much as is accepted, and replicas whose clocks differ by a minute.
+// onceRule admits each signature once. Its window covers the accepted age, clocks of providers that are ahead, and replicas whose clocks
+// differ by a minute.
 var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*events.MaxAge + time.Minute}
 
 const signatureTimeout = time.Second
 
-// use is false for a signature that was used before. With undo it is as if it had not been.
+// use marks a signature as used; fresh is false if it was used before. undo removes the mark, so that the provider may repeat the request.
+// Error: of both limiters.
 func (s signatures) use(ctx context.Context, provider, signature string) (undo func(), fresh bool, err error) {
 	id, bucket := rand.Text(), quota.Bucket("provider", provider, signature)
 	r := quota.Request{ID: id, Rules: []quota.Rule{onceRule}, Buckets: map[quota.Scope]string{onceRule.Scope: bucket}}
 	undo = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signatureTimeout)
 		defer cancel()
-		_ = s.limiter.Refund(ctx, id, bucket) // where that fails, the provider's next try counts as a repetition
+		_ = s.limiter.Refund(ctx, id, bucket) // if it fails, the provider's repetition is rejected as used
 		_ = s.spare.Refund(ctx, id, bucket)
 	}
 	limited, cancel := context.WithTimeout(ctx, signatureTimeout)

@@ -56,7 +56,7 @@ func (a *API) send(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, verificationOf(answer, ask.Kind))
 }
 
-// askOf reads what is asked for, from the body and the headers.
+// askOf reads a request for a code from the body and the headers.
 func askOf(c echo.Context) (verification.Ask, error) {
 	var body sendBody
 	if err := server.ReadJSON(c, &body); err != nil {
@@ -91,8 +91,8 @@ func acceptLanguage(c echo.Context) string {
 	return header
 }
 
-// onBehalf lets a back end name its client's address, for rules on addresses and networks and for failed checks. A browser's
-// own word would free it of them.
+// onBehalf sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may not
+// name one, since it could evade these rules. Error: *verification.InvalidError.
 func onBehalf(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
@@ -126,8 +126,8 @@ type quotaBody struct {
 	Purpose string `json:"purpose"`
 }
 
-// quota is POST /v1/quota: what would be answered now, spending nothing. Secret keys only, since it tells how often
-// another person's address was used (SEC-19).
+// quota is POST /v1/quota: the states of a recipient's rules, without counting. Secret keys only, since they reveal how often another
+// person's address was used.
 func (a *API) quota(c echo.Context) error {
 	who := caller(c)
 	if who.Kind != verification.Secret {

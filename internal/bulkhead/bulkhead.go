@@ -1,7 +1,7 @@
-// Package bulkhead keeps the requests for one name from making all others wait. Those for one name wait in a line of their own: few of them
-// are worked on at once, and the slot of one that was not let in is free again only a moment after its answer. That is 1,000 answers a
-// second and name from each process, however many ask; requests at the pace of people never wait. To refuse the others would be no
-// help: they would ask again.
+// Package bulkhead keeps many requests for one name from delaying the requests for others. Each name has a queue, a line, with few slots:
+// so many of its requests are worked on at once. A request that was not admitted holds its slot a moment longer than its answer takes.
+// So a name gets at most 1,000 answers a second from each process, however many requests come; normal users never wait. Refusing the
+// excess would not help, since clients would retry.
 //
 // It stands before the gates, in package verification, where a name is a recipient.
 package bulkhead
@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Bounds of a line.
+// Bounds of the queue for one name.
 const (
 	Abreast  = 32                    // requests for one name that are worked on at once
-	Pace     = 32 * time.Millisecond // for which the slot of a request that was not let in stays taken
-	Patience = 5 * time.Second       // for which a request stands in the line
+	Pace     = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
+	Patience = 5 * time.Second       // how long a request waits for a slot
 )
 
-// ErrTooLong says that the line is too long, or the client is gone.
+// ErrTooLong says that no slot became free within Patience, or that ctx ended.
 var ErrTooLong = errors.New("bulkhead: the line is too long")
 
-// Lines bounds the requests for each name that are worked on at once in this process. Safe for concurrent use.
+// Lines bounds how many requests for each name are worked on at once in this process. Safe for concurrent use.
 type Lines struct {
 	mu sync.Mutex
 	of map[string]*line
@@ -32,21 +32,21 @@ type Lines struct {
 type line struct {
 	name  string
 	slots chan struct{}
-	used  int       // slots taken, and waited for
-	last  time.Time // when the last of those that stay taken is free
+	used  int       // requests that hold a slot or wait for one
+	last  time.Time // when the last delayed release happens
 }
 
-// New has no line yet.
+// New makes an empty Lines.
 func New() *Lines { return &Lines{of: map[string]*line{}} }
 
-// Slot is one in a line. It is released once.
+// Slot is the right to work on one request for a name. Only its first release has an effect.
 type Slot struct {
 	lines *Lines
 	line  *line
 	once  sync.Once
 }
 
-// Enter waits for a slot. Errors: ErrTooLong.
+// Enter takes a slot for a request, and waits for one if all are taken. The caller must release it. Error: ErrTooLong.
 func (l *Lines) Enter(ctx context.Context, name string) (*Slot, error) {
 	l.mu.Lock()
 	of := l.of[name]
@@ -68,19 +68,20 @@ func (l *Lines) Enter(ctx context.Context, name string) (*Slot, error) {
 	case of.slots <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		l.leave(of)
+		l.removeRequest(of)
 		return nil, ErrTooLong
 	}
 }
 
-// Len is how many names have a line.
+// Len returns how many names have requests now.
 func (l *Lines) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.of)
 }
 
-func (l *Lines) leave(of *line) {
+// removeRequest ends a request's use of a line, and deletes the line if it was the last.
+func (l *Lines) removeRequest(of *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if of.used--; of.used == 0 {
@@ -90,14 +91,14 @@ func (l *Lines) leave(of *line) {
 
 func (t *Slot) free() {
 	<-t.line.slots
-	t.lines.leave(t.line)
+	t.lines.removeRequest(t.line)
 }
 
-// ReleaseNow frees the slot of a request that goes on to wait for its mail.
+// ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their outcome.
 func (t *Slot) ReleaseNow() { t.once.Do(t.free) }
 
-// Release frees the slot of a request that was not let in, a moment later, and no two of a line at once: what came together would go
-// on together, and others would wait for all of them.
+// Release frees the slot of a request that was not admitted after Pace, and never two of a line at the same time: else requests that came
+// together would continue together, and others would wait for all of them.
 func (t *Slot) Release() {
 	t.once.Do(func() {
 		t.lines.mu.Lock()

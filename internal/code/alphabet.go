@@ -1,5 +1,4 @@
-// Package code is what a verification code is made of: its alphabet, its shape, its derivation, and what a person may type for it.
-// It knows nothing of verifications; packages vault and verification use it.
+// Package code derives verification codes and parses typed ones. Packages vault and verification use it.
 package code
 
 import (
@@ -7,32 +6,32 @@ import (
 	"unicode"
 )
 
-// Alphabet names what a code is made of.
+// Alphabet names the set of characters of a code.
 type Alphabet string
 
-// The alphabets. A verification keeps the one that it was opened with, so their names are in the log.
+// The alphabets. The log stores the name with each verification, so do not change these names.
 const (
 	Digits      Alphabet = "digits"
 	Unambiguous Alphabet = "unambiguous"
 )
 
-// alphabets are the characters. The unambiguous ones are the consonants of RFC 8628 section 6.1: without vowels no word
-// comes up by chance, and without digits none is taken for a letter.
+// alphabets has the characters of each alphabet. The unambiguous ones are the consonants of RFC 8628 section 6.1: without vowels no words
+// arise by chance, and without digits none is mistaken for a letter.
 var alphabets = map[Alphabet]string{
 	Digits:      "0123456789",
 	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
 }
 
-// Characters are those of a code, in capitals; "" for an alphabet that is not known.
+// Characters returns the alphabet's characters, in capitals; "" for an unknown alphabet.
 func (a Alphabet) Characters() string { return alphabets[a] }
 
-// Shape is what a person has to enter, as far as it is public.
+// Shape is the public form of a code: its alphabet and length.
 type Shape struct {
 	Alphabet Alphabet
 	Length   int // characters
 }
 
-// ShapeOf is the shape of a code that was configured: digits, or the unambiguous letters.
+// ShapeOf returns the shape of a configured code: digits, or else unambiguous letters.
 func ShapeOf(code string) Shape {
 	if strings.Trim(code, alphabets[Digits]) == "" {
 		return Shape{Digits, len(code)}
@@ -40,7 +39,7 @@ func ShapeOf(code string) Shape {
 	return Shape{Unambiguous, len(code)}
 }
 
-// InvalidError says why a typed text can be no code, without repeating it.
+// InvalidError says why a typed text cannot be a code, without the text.
 type InvalidError struct {
 	Reason string // machine word
 	Detail string // sentence
@@ -48,12 +47,11 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return "code: " + e.Reason }
 
-// maxTyped bounds what a person may type for a code, in bytes: ten digits of any script with separators.
+// maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with separators.
 const maxTyped = 64
 
-// Read gives the code that a person typed or pasted. Spaces and dashes are dropped. Where codes are digits,
-// decimal digits of any script count as digits; where they are letters, small and full-width ones count as capitals. It
-// fails with an *InvalidError on anything that no such code contains, so that a slip costs no attempt.
+// Read normalizes a typed or pasted code: it drops spaces and dashes, converts decimal digits of any script for Digits, and small and
+// full-width letters for Unambiguous. Error: *InvalidError for other characters, so that the caller can count no attempt.
 func (a Alphabet) Read(typed string) (string, error) {
 	if len(typed) > maxTyped {
 		return "", invalid("too_long", a.tooLong())
@@ -89,7 +87,7 @@ func (a Alphabet) foreign() error {
 	return invalid("not_digits", "A code consists of digits; spaces and dashes are ignored.")
 }
 
-// character is what r counts as; false for what no code of the alphabet contains.
+// character converts r to a character of the alphabet; false if it is none.
 func (a Alphabet) character(r rune) (byte, bool) {
 	if a != Unambiguous {
 		if !unicode.IsDigit(r) {
@@ -97,10 +95,10 @@ func (a Alphabet) character(r rune) (byte, bool) {
 		}
 		return byte('0' + digitValue(r)), true
 	}
-	if r >= '！' && r <= '～' { // the full-width forms stand in the order of ASCII
+	if r >= '！' && r <= '～' { // full-width forms have the same order as ASCII
 		r -= '！' - '!'
 	}
-	if r >= 'a' && r <= 'z' { // ASCII alone: elsewhere "ſ" would become "S", and the Kelvin sign "k"
+	if r >= 'a' && r <= 'z' { // only ASCII: Unicode rules would convert "ſ" to "S" and the Kelvin sign to "k"
 		r -= 'a' - 'A'
 	}
 	if r > unicode.MaxASCII || !strings.ContainsRune(alphabets[Unambiguous], r) {
@@ -109,8 +107,8 @@ func (a Alphabet) character(r rune) (byte, bool) {
 	return byte(r), true
 }
 
-// digitValue is the value of a decimal digit. Unicode keeps each script's ten digits in one run, zero first, so a
-// range of the category Nd holds whole runs (Unicode Standard, section 4.6).
+// digitValue returns the value of a decimal digit of any script. In Unicode each script's ten digits are consecutive, zero first, so the
+// ranges of the category Nd are multiples of ten (Unicode Standard, section 4.6).
 func digitValue(r rune) int {
 	for _, run := range unicode.Nd.R16 {
 		if uint32(r) >= uint32(run.Lo) && uint32(r) <= uint32(run.Hi) {

@@ -11,8 +11,8 @@ import (
 // minNonce is the shortest nonce that a code is derived from, in bytes.
 const minNonce = 16
 
-// Derive is the code of a verification: a function of a secret key, the verification's ID and its nonce. It is stored nowhere, and
-// neither the nonce nor the key alone gives it.
+// Derive computes the code of a verification from a secret key, the verification's ID and its nonce. So the code is stored nowhere, and
+// needs both the key and the nonce. It fails for a short nonce or an unknown alphabet.
 func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
 	if len(nonce) < minNonce {
 		return "", errors.New("code: the nonce is too short")
@@ -24,8 +24,8 @@ func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
 	return derive(key, id, nonce, characters, s.Length), nil
 }
 
-// derive draws length characters from HMAC-SHA-256 in counter mode. Bytes that would favour the alphabet's first characters are
-// dropped, so each code is equally likely.
+// derive takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that would make some characters more likely, so all
+// codes are equally likely.
 func derive(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
 	out := make([]byte, 0, length)
@@ -50,8 +50,7 @@ func derive(key []byte, id string, nonce []byte, characters string, length int) 
 // Equal compares two codes in constant time.
 func Equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Pretend does the work of a derivation and a comparison for a code that does not exist, so that an unknown verification takes as
-// long to check as a known one.
+// Pretend derives and compares a dummy code, so that checking an unknown verification takes as long as a known one.
 func Pretend(typed string) {
 	_ = Equal(typed, derive([]byte("no key"), "", nil, Digits.Characters(), max(1, len(typed))))
 }

@@ -5,11 +5,11 @@ import (
 	"unicode"
 )
 
-// maxText bounds a text that a code is looked for in, in bytes: a whole text message.
+// maxText bounds the text that Find searches, in bytes: a long text message.
 const maxText = 2000
 
-// Find gives the code that a person typed, or the one in a message that was pasted as a whole: "293848 is your code for Shop". A text
-// around it may hold anything else, but no second run of the code's length. Otherwise it fails as Read does.
+// Find reads a typed code, or finds it in a pasted message such as "293848 is your code for Shop". The message must have only one run of
+// the code's length. Otherwise Find returns what Read returns.
 func (s Shape) Find(typed string) (string, error) {
 	read, err := s.Alphabet.Read(typed)
 	if err == nil || s.Length == 0 || len(typed) > maxText {
@@ -36,13 +36,13 @@ func (s Shape) ofLength(runs []string) (fit []string) {
 	return fit
 }
 
-// word is a run of characters of a code. near: one space or dash, and nothing else, stands between it and the word before.
+// word is a run of the alphabet's characters. near: only one space or dash is between it and the word before.
 type word struct {
 	text string
 	near bool
 }
 
-// words are the runs that are of the alphabet as a whole; "BOX" is no run of "BX".
+// words splits a text into words of the alphabet. A word with other letters or digits is skipped as a whole, such as "BOX".
 func (a Alphabet) words(typed string) (all []word) {
 	var run strings.Builder
 	foreign, between := false, 2 // characters since the last run; 2: too many
@@ -77,7 +77,7 @@ func (a Alphabet) words(typed string) (all []word) {
 	return all
 }
 
-// latin says whether a character beside letters of a code makes them part of another word.
+// latin reports whether r is a Latin letter or digit, also full-width, so that adjacent letters of a code belong to another word.
 func latin(r rune) bool {
 	if r >= '！' && r <= '～' {
 		r -= '！' - '!'
@@ -92,7 +92,7 @@ func texts(words []word) (runs []string) {
 	return runs
 }
 
-// joined are the runs with those that stand near each other in one: "293 848".
+// joined returns the words' texts, with near words joined to one, such as "293 848".
 func joined(words []word) (runs []string) {
 	for _, w := range words {
 		if w.near && len(runs) > 0 {

@@ -1,6 +1,5 @@
-// Package failover keeps what is known about the health of parts that stand in for one another, mail servers and carriers: a circuit
-// breaker each, the reason why it opened, and who is told of it. In which order parts are tried, and what counts as their
-// fault, is their own business.
+// Package failover has the circuit breaker of a mail server or a carrier: it counts faults, opens, and keeps the reason. The callers decide
+// in which order they try several servers, and what counts as a fault.
 package failover
 
 import (
@@ -11,32 +10,32 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// What it takes to set a part aside, and for how long before one attempt tries it again.
+// When a breaker opens, and for how long, before one attempt is allowed again.
 const (
 	FaultsInRow = 3
-	RateFrom    = 10 // attempts within ratePeriod from which half of them count
+	RateFrom    = 10 // least number of attempts within ratePeriod of which half must be faults
 	ratePeriod  = time.Minute
 	RestFor     = 5 * time.Second
 )
 
-// What an attempt says about a part; nil where it did its work.
+// Verdicts of an attempt; nil if it succeeded.
 var (
 	ErrFault     = errors.New("the part is at fault")
 	ErrNoVerdict = errors.New("nothing is known about the part")
 )
 
-// Health is what is known about one part.
+// Health is the health of one server or carrier.
 type Health struct {
 	Server string // host:port of a mail server, name of a carrier
-	// Up: it is used. Otherwise it is set aside, and tried every five seconds.
+	// Up: the breaker is closed. Otherwise one attempt is allowed every five seconds.
 	Up bool
 	// Since is when Up last changed; zero if it never did.
 	Since time.Time
-	// Why is the last fault, in words that hold nothing private; empty while up.
+	// Why is the last fault, without private data; empty while up.
 	Why string
 }
 
-// Breaker counts the faults of one part. Safe for concurrent use.
+// Breaker is the circuit breaker of one server or carrier. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -47,13 +46,14 @@ type Breaker struct {
 	watch   func(Health)
 }
 
-// New makes a breaker that opens after three faults in a row. With byRate also half of ten attempts and more within a minute open it.
+// New makes a breaker that opens after three faults in a row. With byRate it also opens if, within a minute, at least half of ten or more
+// attempts are faults.
 func New(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
 		Timeout:       RestFor,
 		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsInRow },
-		OnStateChange: func(_ string, _, to gobreaker.State) { b.moved(to) },
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.onStateChange(to) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, ErrNoVerdict) },
 	}
 	if byRate {
@@ -66,10 +66,10 @@ func New(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow lets an attempt in, or says that the part is set aside. done takes the verdict on it, once.
+// Allow admits an attempt, or returns an error while the breaker is open. Pass done to Report, once, with the attempt's verdict.
 func (b *Breaker) Allow() (done func(verdict error), err error) { return b.breaker.Allow() }
 
-// Report gives the verdict of an attempt to its done; fault is the reason where it is ErrFault.
+// Report ends an attempt with its verdict, which may open or close the breaker. fault is the reason, for ErrFault.
 func (b *Breaker) Report(done func(error), verdict error, fault string) {
 	if errors.Is(verdict, ErrFault) {
 		b.mu.Lock()
@@ -79,8 +79,8 @@ func (b *Breaker) Report(done func(error), verdict error, fault string) {
 	done(verdict)
 }
 
-// moved is called by the breaker.
-func (b *Breaker) moved(to gobreaker.State) {
+// onStateChange updates Health after a change of the breaker's state, and calls the watcher if Up has changed.
+func (b *Breaker) onStateChange(to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.changed)
@@ -88,12 +88,12 @@ func (b *Breaker) moved(to gobreaker.State) {
 	if up := to == gobreaker.StateClosed; up != b.current.Up {
 		b.current.Up, b.current.Since = up, time.Now()
 		if b.watch != nil {
-			b.watch(b.reasoned())
+			b.watch(b.healthWithReason())
 		}
 	}
 }
 
-func (b *Breaker) reasoned() Health {
+func (b *Breaker) healthWithReason() Health {
 	now := b.current
 	if !now.Up {
 		now.Why = b.fault
@@ -101,14 +101,14 @@ func (b *Breaker) reasoned() Health {
 	return now
 }
 
-// Health is what is known now.
+// Health returns the current health.
 func (b *Breaker) Health() Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.reasoned()
+	return b.healthWithReason()
 }
 
-// State gives the breaker's state and a channel that is closed when it is another.
+// State returns the breaker's state and a channel that is closed when the state changes.
 func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	b.mu.Lock()
 	changed := b.changed
@@ -116,7 +116,7 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// Watch has f called whenever the part is set aside or is up again. f must return soon, and not call the breaker.
+// Watch sets a function that is called whenever Up changes. f must return soon, and must not call the breaker.
 func (b *Breaker) Watch(f func(Health)) {
 	b.mu.Lock()
 	b.watch = f

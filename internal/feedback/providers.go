@@ -16,37 +16,37 @@ import (
 	"sendcode/internal/vault"
 )
 
-// ProviderEvent is what an authenticated mail provider reports of a message that it took. It changes no state and gives no place
-// back. A mailbox that does not exist, and a person that wants no more mail, are suppressed.
+// ProviderEvent is an event that an authenticated mail provider reports on a message that it accepted. It changes no send's status and
+// refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient.
 type ProviderEvent struct {
 	Provider  string // its name in the configuration
 	Kind      store.ProviderEventKind
 	NoMailbox bool // a bounce because there is no such mailbox
 	Send      uuid.UUID
-	To        string    // the recipient as the provider writes it; empty: it names none
-	At        time.Time // zero: it does not say
+	To        string    // the recipient as the provider writes it; empty: not reported
+	At        time.Time // zero: not reported
 	Detail    string    // codes or a machine word
 	Enhanced  string    // the enhanced status code among them; empty: none
 }
 
-// Result is what became of an event.
+// Result is the result of ingesting an event.
 type Result string
 
-// The results. Only an event that the log could not take is worth sending again.
+// The results. For all of them the provider need not repeat the event; for an error it should.
 const (
 	Recorded       Result = "recorded"
-	Repeated       Result = "repeated"        // it is known already
-	UnknownMessage Result = "unknown_message" // none of ours, or none any more
-	OtherRecipient Result = "other_recipient" // the message went to another recipient: the event is not believed
+	Repeated       Result = "repeated"        // it was recorded before
+	UnknownMessage Result = "unknown_message" // the message is not in the log, or not any more
+	OtherRecipient Result = "other_recipient" // the message went to another recipient, so the event is ignored
 )
 
-// EventStore is the log as provider events need it. Implementations: postgres.DB and sqlite.DB.
+// EventStore are the log's methods for provider events. Implementations: postgres.DB and sqlite.DB.
 type EventStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error)
 }
 
-// Providers records what mail providers report.
+// Providers records the events that mail providers report.
 type Providers struct {
 	Store  EventStore
 	Policy *policy.InForce
@@ -54,7 +54,7 @@ type Providers struct {
 	Logger *slog.Logger
 }
 
-// Ingest records an event. Error: the log's, when it did not answer.
+// Ingest records an event and, if it calls for that, suppresses the recipient. Error: of the log.
 func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error) {
 	if t.Send == uuid.Nil {
 		return UnknownMessage, nil
@@ -68,7 +68,7 @@ func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error)
 	}
 	to, err := s.Vault.Recipient(*story.Verification) // not so once it was erased: then nothing can be compared, nor suppressed
 	known := err == nil
-	if known && !s.means(t.To, to) {
+	if known && !s.sameRecipient(t.To, to) {
 		return OtherRecipient, nil
 	}
 	var bar store.SuppressAs
@@ -89,8 +89,8 @@ func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error)
 	return Recorded, nil
 }
 
-// means says whether a provider's recipient is the one that the message went to. It may be written as "Name <address>".
-func (s *Providers) means(named string, to recipient.Recipient) bool {
+// sameRecipient reports whether the recipient that a provider names is the message's. It may be written as "Name <address>"; "" matches all.
+func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
 	}
@@ -101,8 +101,8 @@ func (s *Providers) means(named string, to recipient.Recipient) bool {
 	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
 }
 
-// cause is why an event suppresses its recipient; empty: it does not. A code is believed before a provider's own word for a
-// bounce: 5.7.x is policy and 4.x.x passes, whatever it is called.
+// cause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before the
+// provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
 func (t ProviderEvent) cause() store.Cause {
 	switch {
 	case t.Kind == store.ProviderComplained:

@@ -1,5 +1,5 @@
-// Package feedback records what carriers and mail providers report of a message after they took it: receipts, bounces, complaints.
-// It stands behind the way of a send and gives no place back: the message was taken, and counted.
+// Package feedback records what carriers and mail providers report on a message after they accepted it: receipts, bounces, complaints. It
+// never refunds a send.
 package feedback
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/vault"
 )
 
-// ReceiptStore is the log as receipts need it. Implementations: postgres.DB and sqlite.DB.
+// ReceiptStore are the log's methods for receipts. Implementations: postgres.DB and sqlite.DB.
 type ReceiptStore interface {
 	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error)
@@ -26,41 +26,41 @@ type ReceiptStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 }
 
-// Carriers are those that can be asked for receipts. Implementation: *sms.Carriers.
+// Carriers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
 type Carriers interface {
 	Asker(name string) (sms.Asker, bool)
 }
 
-// Receipts records what became of text messages: reported by carriers, or asked for. The outbox notes each message that can be asked
-// about as a carrier takes it; the log hands out those whose time has come, to one replica each.
+// Receipts records the receipts of text messages, which carriers report or which are polled. The outbox writes each message that can be
+// polled to the log; the log gives each due poll to one replica.
 type Receipts struct {
 	Store    ReceiptStore
-	Carriers Carriers // nil: none is asked
+	Carriers Carriers // nil: none is polled
 	Vault    vault.Vault
 	Logger   *slog.Logger
 }
 
-// The rate of polling: so many at a time in each replica. One carrier takes 20 a second for a whole account.
+// Bounds of polling in each replica. One carrier allows 20 polls a second for a whole account.
 const (
-	pollBatch       = 10 // a tick
+	pollBatch       = 10 // polls in one tick
 	PollConcurrency = 4
-	pollTimeout     = time.Minute // for all of a batch, which the carriers' own timeouts end before
+	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a receipt, and that its message need not be asked for any more. False: it was known, or the send waits for none.
-// Errors: those of the log.
+// Record records a receipt in the send's status and ends its polling. changed is false if the status has a receipt already, or if the
+// send waits for none. Error: of the log.
 func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status := store.Undelivered
 	if delivered {
 		status = store.Delivered
 	}
 	if changed, err = r.Store.Receive(ctx, send, status); err == nil {
-		r.answered(ctx, send)
+		r.endPolling(ctx, send)
 	}
 	return changed, err
 }
 
-// RecordByCarrierID is Record for a message that is known by its carrier's ID. Error: store.ErrNotFound where that is not known.
+// RecordByCarrierID is Record by the carrier's own message ID. Error: store.ErrNotFound if no send waits for it.
 func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (bool, error) {
 	send, err := r.Store.SendAwaiting(ctx, carrier, id)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, de
 	return r.Record(ctx, send, delivered)
 }
 
-// Poll asks the carriers for the receipts that are due. It is one of the jobs.
+// Poll asks the carriers for the receipts that are due. Package jobs calls it.
 func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -83,19 +83,19 @@ func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			r.ask(ctx, a)
+			r.poll(ctx, a)
 		})
 	}
 	work.Wait()
 	return false, nil
 }
 
-// ask asks once what became of a message. What is not known yet is asked again at its next time, which the log has set.
-func (r *Receipts) ask(ctx context.Context, a store.PendingReceipt) {
+// poll polls a carrier once for a message's receipt and records it. If there is none yet, the log has already set the next poll.
+func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.inquiry(ctx, a)
 	asker, can := r.Carriers.Asker(a.Carrier)
 	if errors.Is(err, errNoInquiry) || !can {
-		r.answered(ctx, a.Send) // the carrier is gone, or the recipient was erased
+		r.endPolling(ctx, a.Send) // the carrier is gone, or the recipient was erased
 		return
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Receipts) ask(ctx context.Context, a store.PendingReceipt) {
 	var fail *delivery.Error
 	switch {
 	case errors.As(err, &fail) && fail.Class == delivery.Rejected:
-		r.answered(ctx, a.Send)
+		r.endPolling(ctx, a.Send)
 	case err != nil:
 		r.Logger.Info("a carrier did not answer an inquiry", "send", a.Send, "carrier", a.Carrier, "error", err)
 	case known:
@@ -115,7 +115,7 @@ func (r *Receipts) ask(ctx context.Context, a store.PendingReceipt) {
 	}
 }
 
-// errNoInquiry: there is nothing left to ask for.
+// errNoInquiry: the send needs no receipt any more, or its recipient was erased.
 var errNoInquiry = errors.New("feedback: nothing to ask for")
 
 func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inquiry, error) {
@@ -133,12 +133,12 @@ func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inq
 	return sms.Inquiry{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// final says that no receipt changes the status any more.
+// final reports whether no receipt can change the status any more.
 func final(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 
-func (r *Receipts) answered(ctx context.Context, send uuid.UUID) {
+func (r *Receipts) endPolling(ctx context.Context, send uuid.UUID) {
 	if err := r.Store.PollAnswered(ctx, send); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("the log did not take that no receipt is awaited any more", "send", send, "error", err)
 	}

@@ -1,7 +1,7 @@
-// Package jobs runs what has to be done from time to time beside the requests: retention, counting of statistics, partitions,
-// erasure, the watch over prefixes, polling of receipts, and what other packages gather in memory. Each job is one row of a table.
+// Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic pauses of prefixes, polling of
+// receipts, and flushes of what other packages collect in memory. Each job is one row of a table, which internal/app builds.
 //
-// It stands beside the way of a send and is on none: without it codes go out and are checked. internal/app puts the table together.
+// Sends and checks do not depend on it directly.
 package jobs
 
 import (
@@ -15,19 +15,20 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of it. With again the next part is due at the next tick, not after Every.
+	// Run does the work, or a part of it. If again is true, it is called again after a tick, not after Every.
 	Run func(ctx context.Context) (again bool, err error)
-	// AtStop has it run once more when the process ends.
+	// AtStop: run the job once more when the process ends.
 	AtStop bool
 }
 
-// DefaultTick is the time between two parts of a job.
+// DefaultTick is the time between two parts of a job's work.
 const DefaultTick = time.Second
 
 // stopTimeout bounds the last runs when the process ends.
 const stopTimeout = 5 * time.Second
 
-// Run runs every job at once and then when it is due, each by itself and never twice at once, until ctx ends.
+// Run runs all jobs immediately and then when they are due, each in its own goroutine, until ctx ends. Then it runs those with AtStop once
+// more, one after the other. tick 0 means DefaultTick.
 func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick
@@ -53,7 +54,7 @@ func (j Job) loop(ctx context.Context, tick time.Duration, logger *slog.Logger) 
 	for {
 		again, err := j.Run(ctx)
 		if ctx.Err() == nil {
-			failures.note(j.Name, err, logger)
+			failures.report(j.Name, err, logger)
 		}
 		wait := max(j.Every, tick)
 		if again {
@@ -69,13 +70,13 @@ func (j Job) loop(ctx context.Context, tick time.Duration, logger *slog.Logger) 
 	}
 }
 
-// repeatAfter is how long the failures of a job are not logged again.
+// repeatAfter is the shortest time between two log lines on failures of the same job.
 const repeatAfter = 10 * time.Minute
 
-// failures logs that a job fails, and again only after a while: while the log is away, every job fails at every tick.
+// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick while the log is unavailable.
 type failures struct{ logged time.Time }
 
-func (f *failures) note(job string, err error, logger *slog.Logger) {
+func (f *failures) report(job string, err error, logger *slog.Logger) {
 	switch {
 	case err == nil:
 		f.logged = time.Time{}
@@ -85,7 +86,7 @@ func (f *failures) note(job string, err error, logger *slog.Logger) {
 	}
 }
 
-// Simple is a Run that cannot fail and does everything at once.
+// Simple converts a function to a Job.Run that never fails and does all its work at once.
 func Simple(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Store is the log as these jobs need it. Implementations: postgres.DB and sqlite.DB.
+// Store are the log's methods for its jobs. Implementations: postgres.DB and sqlite.DB.
 type Store interface {
 	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
 	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
@@ -19,16 +19,16 @@ type Store interface {
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 }
 
-// Observer counts pauses. It must not block.
+// Observer counts automatic pauses. It must not block.
 type Observer interface {
-	PrefixPaused(app, country string) // text messages to some numbers there are paused
+	PrefixPaused(app, country string) // text messages to a prefix of the country were paused
 }
 
-// Log looks after what the log holds.
+// Log has the jobs that maintain the log.
 type Log struct {
 	Store    Store
 	Policy   *policy.InForce
-	Watch    store.PrefixWatch // where codes do not come back; zero: nothing is watched
+	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
 	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
@@ -56,21 +56,21 @@ const (
 	forever      = 100 * 365 * 24 * time.Hour
 )
 
-// Table are the jobs of the log.
+// Table returns the jobs of the log.
 func (l *Log) Table() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
 		{Name: "roll-up", Every: rollUpEvery, Run: l.countAhead},
-		{Name: "erasure", Every: erasureEvery, Run: l.forget},
+		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
 	}
 	if l.Watch.Sends > 0 {
-		table = append(table, Job{Name: "watch", Every: WatchEvery, Run: l.watch})
+		table = append(table, Job{Name: "watch", Every: WatchEvery, Run: l.pausePrefixes})
 	}
 	return table
 }
 
-// expire deletes some of the rows that are older than the policy keeps them, part after part, until none is left.
+// expire deletes up to ExpireRows rows, or a partition, older than the retention. again: more are left.
 func (l *Log) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
@@ -93,8 +93,8 @@ func (l *Log) expire(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// countAhead has the log count some of the hours that are over, part after part, until all are counted. Statistics read the rows
-// of hours that are not.
+// countAhead counts the rows of some past hours for statistics. again: more hours may be left. For hours that are not counted yet,
+// statistics read the rows.
 func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
@@ -106,8 +106,8 @@ func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
 	return n >= countHours, err
 }
 
-// makePartitions makes room for the rows to come, months ahead. Where there is less than that, it tries at every tick until there
-// is, and raises an alarm.
+// makePartitions creates partitions for the coming months. If there are fewer than monthsAhead, it logs an alarm, and tries again at every
+// tick.
 func (l *Log) makePartitions(ctx context.Context) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -123,8 +123,8 @@ func (l *Log) makePartitions(ctx context.Context) (again bool, err error) {
 	return true, nil
 }
 
-// forget deletes the hashes of recipients that were erased, once nothing counts by them any more.
-func (l *Log) forget(ctx context.Context) (again bool, err error) {
+// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more.
+func (l *Log) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	n, err := l.Store.Forget(ctx)
@@ -134,8 +134,9 @@ func (l *Log) forget(ctx context.Context) (again bool, err error) {
 	return false, err
 }
 
-// watch pauses prefixes that codes go to and hardly any comes back from: the messages may be paid for. One replica does it for all.
-func (l *Log) watch(ctx context.Context) (again bool, err error) {
+// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered, which is a sign of fraud. A lease makes sure that
+// one replica does it for all.
+func (l *Log) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	tick := l.Tick
@@ -153,7 +154,7 @@ func (l *Log) watch(ctx context.Context) (again bool, err error) {
 	return false, err
 }
 
-// alarm asks people to look at a pause.
+// alarm logs and counts a new pause, so that an operator checks it.
 func (l *Log) alarm(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339),

@@ -1,12 +1,11 @@
 // Package keyring holds the secret keys of SENDCODE_SECRET_KEYS and everything that is derived from them.
 //
-// A ring has several keys so that they can be rotated while codes are alive: the first one serves what is new, the
-// others still serve what names them. What is stored carries the id of its key. No key of the ring is used as it is:
-// HKDF (RFC 5869) makes one sub-key per purpose, so codes, encryption and cookies never share one.
+// A ring has several keys, so that they can be rotated while codes are valid: the first key is used for new data, the others for data
+// that name them. Stored data have the ID of their key. No key of the ring is used directly: HKDF (RFC 5869) derives one sub-key for
+// each use, so codes, encryption and cookies never share one.
 //
-// app parses the ring at the start and hands it to verification (codes), to the encryption of recipients and to the
-// sessions of the pages. The recipient hash does not come from here: its key is SENDCODE_INDEX_KEY, so
-// that a rotation frees no quota.
+// Package app parses the ring at the start. It is used for codes, the encryption of recipients and the sessions of the pages. Hashes of
+// recipients use another key, SENDCODE_INDEX_KEY, so that a rotation does not reset quotas.
 package keyring
 
 import (
@@ -22,17 +21,16 @@ import (
 // subkeySize is the length of every derived key in bytes.
 const subkeySize = 32
 
-// ErrUnknownKey says that the ring has no key with this id, for example because it was removed too early. That
-// is a fault of the operation (503), and tells nothing about a code.
+// ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too early. It is an operational fault (503),
+// and says nothing about a code.
 var ErrUnknownKey = errors.New("keyring: unknown key id")
 
 var errNoLabel = errors.New("keyring: a sub-key needs a label")
 
-// Ring is a set of keys with an order, made by Parse. It is immutable, safe for concurrent use, and prints as redacted.
-// The zero Ring knows no key.
+// Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no key.
 type Ring struct {
-	// A function, because fmt skips the methods of a Ring in an unexported field and prints its insides:
-	// it would even follow a pointer there, for a verb that does not fit ("%s").
+	// A function, since fmt would print keys here if the Ring is in an unexported field: it does not call String then,
+	// and even follows a pointer, for a verb that does not fit ("%s").
 	keys func() []key
 	// What was derived from them: to derive one and to set up its cipher takes longer than to seal with it.
 	kept func() *sync.Map // derivation → derived
@@ -43,7 +41,7 @@ type key struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
-// Current is the id of the key for everything new.
+// Current returns the ID of the first key, which is used for new data; "" without keys.
 func (r *Ring) Current() string {
 	if all := r.all(); len(all) > 0 {
 		return all[0].id
@@ -51,7 +49,7 @@ func (r *Ring) Current() string {
 	return ""
 }
 
-// IDs are those of all keys, the current one first.
+// IDs returns the IDs of all keys, the current one first.
 func (r *Ring) IDs() []string {
 	var ids []string
 	for _, k := range r.all() {
@@ -87,16 +85,16 @@ func (r *Ring) expand(d derivation) ([]byte, error) {
 	return nil, ErrUnknownKey
 }
 
-// String shows how many keys there are, and nothing of them.
+// String returns the number of keys, and nothing of the keys.
 func (r Ring) String() string {
 	return fmt.Sprintf("keyring(%d redacted)", len(r.all()))
 }
 
-// GoString is String.
+// GoString returns String.
 func (r Ring) GoString() string { return r.String() }
 
-// LogValue is String for slog.
+// LogValue returns String, for slog.
 func (r Ring) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
-// MarshalText is String for JSON, YAML and whatever else writes text.
+// MarshalText returns String, for JSON, YAML and other encoders.
 func (r Ring) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

@@ -13,14 +13,14 @@ import (
 	"sync"
 )
 
-// minKey is the least length of a key in bytes: as long as the output of the hash it feeds (RFC 2104 section 3).
+// minKey is the least length of a key in bytes: the size of the hash that uses it (RFC 2104 section 3).
 const minKey = 32
 
 const maxID = 16
 
-// Parse reads "id:base64,id:base64". An id is 1 to 16 of a-z A-Z 0-9 _ and -; a key is at least 32 random bytes in
-// base64, standard or URL alphabet, padded or not. The error lists everything that is wrong, by position: it
-// repeats nothing of the value, not even an id, which may be a key in the wrong place.
+// Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -; a key is at least 32 random bytes in base64,
+// standard or URL alphabet, with or without padding. The error lists all problems by position. It shows nothing of the value, not even
+// an ID, which may be a misplaced key.
 func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
@@ -82,7 +82,7 @@ func validID(id string) bool {
 // Decode reads a key: base64 of either alphabet, padded or not.
 func Decode(encoded string) ([]byte, error) {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
-	// The decoder skips line breaks, which here are a sign of a value that was cut or joined.
+	// The decoder would skip line breaks, but here they are a sign of a damaged value.
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") {
 		return nil, errors.New("the key is not base64") // the decoder's own error quotes a byte

@@ -7,19 +7,18 @@ import (
 	"slices"
 )
 
-// sealVersion is the first byte of everything sealed, so that the form can change.
+// sealVersion is the first byte of sealed data, so that the format can change.
 const sealVersion = 1
 
-// ErrSealed says that sealed bytes were damaged, cut, moved to another label or other additional data, or never sealed.
+// ErrSealed says that data cannot be opened: they were damaged or never sealed, or the label or the additional data differ.
 var ErrSealed = errors.New("keyring: sealed data cannot be opened")
 
-// Seal encrypts with the current key and binds label and additional data, which Open must be given again.
+// Seal encrypts with the current key. Open needs the same label and additional data. The result is
 //
 //	version (1 byte) | length of the key id (1 byte) | key id | nonce (24 bytes) | ciphertext and tag
 //
-// It is XChaCha20-Poly1305: its random nonce is long enough that no count of messages under one key makes a
-// collision likely, where AES-GCM has to stop at 2^32 (NIST SP 800-38D section 8.3), and one key here may serve
-// for years.
+// with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one key, which may be used for years; AES-GCM is
+// limited to 2^32 messages (NIST SP 800-38D section 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.Current()
 	aead, err := r.aead(id, label)
@@ -35,7 +34,7 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open gives back what Seal was given. The error is ErrUnknownKey when the key is not on the ring, else ErrSealed.
+// Open decrypts data of Seal. Errors: ErrUnknownKey if the key is not in the ring, else ErrSealed.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, ErrSealed

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// minDistinct of 32 random bytes differ but for one key in more than 10^15.
+// minDistinct is the least number of different bytes in a key. A random key has fewer with a probability below 10^-15.
 const minDistinct = 16
 
-// checkStrength refuses what people type, copy from an example or fill in to get past the length check. It cannot
-// tell random bytes; a random key fails it about once in ten million.
+// checkStrength rejects keys that are typed, copied from an example, or filled up to the length. It cannot prove that a key is random; it
+// rejects a random key about once in ten million.
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
@@ -32,7 +32,7 @@ func checkStrength(encoded string, secret []byte) error {
 	return nil
 }
 
-// isProgression: every step is the same, 00 00 00 or 00 01 02.
+// isProgression reports whether all steps between bytes are equal, such as 00 00 00 or 00 01 02.
 func isProgression(secret []byte) bool {
 	step := secret[1] - secret[0]
 	for i := range secret[1:] {
@@ -43,7 +43,7 @@ func isProgression(secret []byte) bool {
 	return true
 }
 
-// isRepeated: the key begins again after at most half of its length.
+// isRepeated reports whether the key repeats a part of at most half of its length.
 func isRepeated(secret []byte) bool {
 	for period := 1; period <= len(secret)/2; period++ {
 		if bytes.Equal(secret[period:], secret[:len(secret)-period]) {
@@ -53,7 +53,7 @@ func isRepeated(secret []byte) bool {
 	return false
 }
 
-// isPublished knows the sample keys of NIST SP 800-38A (F.1.5) and RFC 7515 (A.1.1), which tutorials repeat.
+// isPublished reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515 (A.1.1), which tutorials use.
 func isPublished(encoded string) bool {
 	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)
 	return slices.Contains([]string{
@@ -62,7 +62,7 @@ func isPublished(encoded string) bool {
 	}, plain)
 }
 
-// isText: a passphrase, or a hexadecimal key that was encoded once more.
+// isText reports whether the key is printable text, such as a passphrase or a hexadecimal key that was encoded again.
 func isText(secret []byte) bool {
 	if !utf8.Valid(secret) {
 		return false
@@ -70,7 +70,7 @@ func isText(secret []byte) bool {
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// isTyped: words where base64 should stand. They decode to bytes that look random.
+// isTyped reports whether the base64 text itself is typed words or of one case. Such a text decodes to bytes that look random.
 func isTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

@@ -28,7 +28,7 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 	r := &Renderer{sets: map[setKey]set{}}
 	for _, k := range files.keys() {
 		s, faults := compile(files, k)
-		errs = slices.Concat(errs, faults, try(s, k.locale))
+		errs = slices.Concat(errs, faults, trySamples(s, k.locale))
 		r.sets[k] = s
 		if k.purpose == defaultPurpose {
 			r.locales = append(r.locales, k.locale)

@@ -8,22 +8,22 @@ import (
 	"unicode"
 )
 
-// previewLength is how many characters of a mail a list or a notification may show (MAIL-4).
+// previewLength is how many characters of a mail an inbox or a notification may show.
 const previewLength = 120
 
-// sampleCode must not occur in any text by itself. It has two groups.
+// sampleCode is the code of all samples. Templates must not contain it as fixed text. It may be shown in two groups.
 const sampleCode = "739154"
 
-// samples are the shortest and the longest that Data can be: a condition takes both ways, and a private mail must
-// keep its code back with the shortest words in front of it.
+// samples are the shortest and the longest possible Data. Together they run both branches of conditions, and show whether a private
+// mail keeps the code out of the preview even with the shortest text before it.
 var samples = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK",
 		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
 }
 
-// try renders every sample and says what a reader would not forgive.
-func try(s set, locale string) []error {
+// trySamples renders all samples with the templates and returns all faults: template errors, and texts that break a rule; see judge.
+func trySamples(s set, locale string) []error {
 	var errs []error
 	for _, data := range samples {
 		for _, glance := range []bool{false, true} {
@@ -36,7 +36,7 @@ func try(s set, locale string) []error {
 					errs = append(errs, err) // names file and line
 					continue
 				}
-				for _, fault := range judge(i, out, glance) {
+				for _, fault := range faultsOf(i, out, glance) {
 					errs = append(errs, fmt.Errorf("%s: %w", t.Name(), fault))
 				}
 			}
@@ -45,9 +45,9 @@ func try(s set, locale string) []error {
 	return errs
 }
 
-// judge gives the faults of one part. HTML is read twice for its preview: some lists leave out what is
-// hidden, some do not.
-func judge(i int, out string, glance bool) []error {
+// faultsOf returns the faults of one rendered part. It checks the preview of HTML with and without hidden elements, since some inboxes
+// show them.
+func faultsOf(i int, out string, glance bool) []error {
 	var faults []error
 	switch i {
 	case subjectPart:
@@ -84,7 +84,7 @@ func wantCodeLine(text string) error {
 	return nil
 }
 
-// wantNoCode looks for either half of the code, so that no grouping hides what a person can read.
+// wantNoCode returns an error if the preview has either half of the code, so that codes in groups are found too.
 func wantNoCode(text string) error {
 	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
@@ -92,7 +92,7 @@ func wantNoCode(text string) error {
 			return -1
 		}
 		return r
-	}, preview(text, previewLength+half-1)) // a half that begins within the preview ends here
+	}, inboxPreview(text, previewLength+half-1)) // a half that begins within the preview ends here
 	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
 		return fmt.Errorf("notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, "+
 			"or further down", previewLength)
@@ -100,9 +100,9 @@ func wantNoCode(text string) error {
 	return nil
 }
 
-// preview is what a mail list shows: the first n characters, runs of white space as one, and without the
-// invisible characters that some mails use as padding.
-func preview(text string, n int) string {
+// inboxPreview returns what an inbox shows of a text: its first characters, with runs of white space as one space, and without invisible
+// characters.
+func inboxPreview(text string, maxRunes int) string {
 	seen := strings.Map(func(r rune) rune {
 		if isUnseen(r) && !unicode.IsSpace(r) {
 			return -1
@@ -110,5 +110,5 @@ func preview(text string, n int) string {
 		return r
 	}, text)
 	runes := []rune(strings.Join(strings.Fields(seen), " "))
-	return string(runes[:min(len(runes), n)])
+	return string(runes[:min(len(runes), maxRunes)])
 }

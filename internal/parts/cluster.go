@@ -14,12 +14,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// initdb takes seconds, copying what it made a tenth of one. So one cluster for
-// each version of Postgres is kept in the user's cache directory and copied.
-type clusterCache struct {
+// pgDataCache keeps one initialized Postgres data directory for each version of
+// Postgres in the user's cache directory, and copies it for each test server:
+// initdb takes seconds, a copy a tenth of one.
+type pgDataCache struct {
 	bin   string // directory of the programs
 	owner owner
-	dir   string // <cache>/data is the cluster, <cache>/sum its checksum
+	dir   string // <dir>/data is the data directory, <dir>/sum its checksum
 }
 
 const (
@@ -27,21 +28,21 @@ const (
 	database = "sendcode"
 )
 
-// setUp makes the role, and its database out of one that initdb leaves empty:
-// a further one would be 300 more files to copy.
-var setUp = []string{
+// createRole creates the role, and renames an empty database of initdb for it: a new
+// database would be 300 more files to copy.
+var createRole = []string{
 	"CREATE ROLE " + role + " LOGIN CREATEDB",
 	"ALTER DATABASE postgres RENAME TO " + database,
 	"ALTER DATABASE " + database + " OWNER TO " + role,
 }
 
-// No sync: a machine that crashes while this runs loses a cache. Locale C: the
-// same order everywhere, whatever locales the machine has.
+// initArgs: without sync, since after a crash the cache is rebuilt; with locale
+// C, for the same sort order on all machines.
 var initArgs = []string{
 	"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1",
 }
 
-func newClusterCache(bin string, o owner) (*clusterCache, error) {
+func newPgDataCache(bin string, o owner) (*pgDataCache, error) {
 	version, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("postgres --version: %w", err)
@@ -52,14 +53,15 @@ func newClusterCache(bin string, o owner) (*clusterCache, error) {
 			return nil, err
 		}
 	}
-	recipe := sha256.Sum256(fmt.Appendf(nil, "%s%q%q", version, initArgs, setUp))
+	recipe := sha256.Sum256(fmt.Appendf(nil, "%s%q%q", version, initArgs, createRole))
 	dir := filepath.Join(cache, "sendcode", fmt.Sprintf("postgres-%x", recipe[:6]))
-	return &clusterCache{bin: bin, owner: o, dir: dir}, os.MkdirAll(filepath.Dir(dir), 0o700)
+	return &pgDataCache{bin: bin, owner: o, dir: dir}, os.MkdirAll(filepath.Dir(dir), 0o700)
 }
 
-// copyTo fills the empty directory dst, which belongs to the owner, with a
-// cluster. Where the cache is absent or damaged, it is made anew first.
-func (c *clusterCache) copyTo(ctx context.Context, dst string) error {
+// copyTo copies the data directory to the empty directory dst of the owner. It
+// first rebuilds the cache if that is missing or damaged. It waits for other
+// processes that use the cache.
+func (c *pgDataCache) copyTo(ctx context.Context, dst string) error {
 	lock := flock.New(c.dir + lockSuffix)
 	const poll = 50 * time.Millisecond
 	if _, err := lock.TryLockContext(ctx, poll); err != nil {
@@ -72,13 +74,14 @@ func (c *clusterCache) copyTo(ctx context.Context, dst string) error {
 	if err := c.rebuild(ctx); err != nil {
 		return err
 	}
-	if err := empty(dst); err != nil {
+	if err := clearDir(dst); err != nil {
 		return err
 	}
 	return c.copyIntact(dst)
 }
 
-func (c *clusterCache) copyIntact(dst string) error {
+// copyIntact copies the data directory and fails if its checksum is wrong.
+func (c *pgDataCache) copyIntact(dst string) error {
 	want, err := os.ReadFile(c.sumPath())
 	if err != nil {
 		return err
@@ -90,13 +93,13 @@ func (c *clusterCache) copyIntact(dst string) error {
 	return err
 }
 
-func (c *clusterCache) dataPath() string { return filepath.Join(c.dir, "data") }
-func (c *clusterCache) sumPath() string  { return filepath.Join(c.dir, "sum") }
+func (c *pgDataCache) dataPath() string { return filepath.Join(c.dir, "data") }
+func (c *pgDataCache) sumPath() string  { return filepath.Join(c.dir, "sum") }
 
-// rebuild makes the cluster where the owner may write and copies it into the
-// cache, where perhaps only we may. The checksum is written last: a rebuild cut
-// short leaves a cache that is not taken for whole.
-func (c *clusterCache) rebuild(ctx context.Context) (err error) {
+// rebuild initializes a data directory in a temporary directory of the owner and
+// copies it to the cache, where perhaps only this user may write. It writes the
+// checksum last, so an interrupted rebuild leaves an invalid cache.
+func (c *pgDataCache) rebuild(ctx context.Context) (err error) {
 	p, err := claim()
 	if err != nil {
 		return err
@@ -106,7 +109,7 @@ func (c *clusterCache) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	made := filepath.Join(p.dir, "data")
-	if err := c.initialise(ctx, p.dir, made); err != nil {
+	if err := c.bootstrapCluster(ctx, p.dir, made); err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dataPath(), 0o700)); err != nil {
@@ -119,19 +122,21 @@ func (c *clusterCache) rebuild(ctx context.Context) (err error) {
 	return os.WriteFile(c.sumPath(), []byte(sum), 0o600)
 }
 
-func (c *clusterCache) initialise(ctx context.Context, dir, data string) error {
-	initdb := c.owner.command(dir, filepath.Join(c.bin, "initdb"), append(initArgs, "-D", data)...)
+// bootstrapCluster runs initdb on dataDir, then creates the role and its database
+// in single-user mode.
+func (c *pgDataCache) bootstrapCluster(ctx context.Context, workDir, dataDir string) error {
+	initdb := c.owner.command(workDir, filepath.Join(c.bin, "initdb"), append(initArgs, "-D", dataDir)...)
 	if err := finish(ctx, initdb); err != nil {
 		return err
 	}
 	// Single-user mode: SQL on stdin, a statement a line, no server and no port.
-	single := c.owner.command(dir, filepath.Join(c.bin, "postgres"), "--single", "-F", "-D", data, "template1")
-	single.Stdin = strings.NewReader(strings.Join(setUp, "\n") + "\n")
+	single := c.owner.command(workDir, filepath.Join(c.bin, "postgres"), "--single", "-F", "-D", dataDir, "template1")
+	single.Stdin = strings.NewReader(strings.Join(createRole, "\n") + "\n")
 	return finish(ctx, single)
 }
 
-// finish runs cmd to its end; the error shows what cmd said, unless the caller
-// has set where its output goes.
+// finish runs cmd and waits for its end; it kills cmd if ctx ends first. The error
+// has cmd's stderr, and its stdout unless cmd.Stdout is set.
 func finish(ctx context.Context, cmd *exec.Cmd) error {
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -149,7 +154,8 @@ func finish(ctx context.Context, cmd *exec.Cmd) error {
 	return nil
 }
 
-func empty(dir string) error {
+// clearDir deletes everything in dir.
+func clearDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

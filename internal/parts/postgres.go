@@ -73,7 +73,7 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	if err := errors.Join(os.Mkdir(s.data(), 0o700), s.owner.give(s.place.dir), s.owner.give(s.data())); err != nil {
 		return err
 	}
-	cache, err := newClusterCache(s.bin, s.owner)
+	cache, err := newPgDataCache(s.bin, s.owner)
 	if err != nil {
 		return err
 	}

@@ -9,34 +9,34 @@ import (
 	"sendcode/quota"
 )
 
-// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel. The policy ""
-// is none.
+// bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy. So purposes that share a policy
+// share its buckets. An empty policy is for buckets of all policies together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// RecipientBucket is a recipient's under one policy, of all callers.
+// RecipientBucket returns the bucket of a recipient's sends under one policy, for all callers.
 func RecipientBucket(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
 	return bucket(app, ch, policy, quota.Recipient, h.String())
 }
 
-// RecipientBuckets are those of a recipient under one policy: of all callers, and of browsers alone.
+// RecipientBuckets returns a recipient's buckets under one policy: for all callers, and for browsers alone.
 func RecipientBuckets(app string, ch recipient.Channel, policy string, h recipient.Hash) []string {
 	return []string{RecipientBucket(app, ch, policy, h), bucket(app, ch, policy, quota.Recipient.OfBrowsers(), h.String())}
 }
 
-// FailuresBucket counts a recipient's failed sends, under every policy: a bad address is one for whatever purpose.
+// FailuresBucket returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
 func FailuresBucket(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// AppChecksBucket counts an app's failed checks.
+// AppChecksBucket returns the bucket of an app's failed checks.
 func AppChecksBucket(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// CheckBuckets are the buckets that count a check. Without a known client there are none for networks: all users of a back end share its
-// address.
+// CheckBuckets returns the buckets in which a check is counted. Without a client address there are none of networks: a back end's own
+// address would stand for all its users.
 func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{quota.App: AppChecksBucket(app, ch)}
 	for scope, subject := range map[quota.Scope]string{quota.IP: Client(ip), quota.Network: Network(ip)} {
@@ -47,14 +47,14 @@ func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Sco
 	return all
 }
 
-// Area is where a recipient belongs, as buckets name it: a number to its country and prefix, an address to its mailbox. The zero
-// area is not known, and leaves such rules out of a look.
+// Area is the wider unit of a recipient that some rules count by: the country and prefix of a phone number, the mailbox of a mail
+// address. In the zero Area they are unknown; a peek then leaves such rules out.
 type Area struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
 }
 
-// AreaOf is that of a recipient with these hashes.
+// AreaOf returns the area of a recipient with these hashes.
 func AreaOf(k vault.Vault, r recipient.Recipient, h recipient.Hashes) Area {
 	if r.Channel() != recipient.SMS {
 		return Area{Mailbox: h.Mailbox}
@@ -62,7 +62,7 @@ func AreaOf(k vault.Vault, r recipient.Recipient, h recipient.Hashes) Area {
 	return Area{Country: r.Country(), Prefix: k.Prefix(r)}
 }
 
-// Subject is what a request is counted by: the recipient of an app in a purpose, and where the request comes from.
+// Subject is what a request is counted by: app, purpose, recipient and the client's address.
 type Subject struct {
 	App       string
 	IP        netip.Addr
@@ -72,16 +72,16 @@ type Subject struct {
 	Purpose   Purpose
 }
 
-// InLog is the recipient's bucket in the log.
+// InLog returns the recipient's bucket in the log.
 func (s Subject) InLog() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }
 
-// Failures is the bucket of the recipient's failed sends.
+// Failures returns the bucket of the recipient's failed sends.
 func (s Subject) Failures() string { return FailuresBucket(s.App, s.Channel, s.Recipient) }
 
-// Buckets are those of the scopes that the purpose's rules have. A scope without one is a network of a caller whose
-// address is not known, or a country of a recipient's: then a send is refused, and a look leaves its rules out.
+// Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the subject has no value for it, such as an
+// unknown client address or country: then a Take fails, and a peek leaves its rules out.
 func (s Subject) Buckets() map[quota.Scope]string {
 	all := make(map[quota.Scope]string, len(s.Purpose.Policy.Rules))
 	for _, r := range s.Purpose.Policy.Rules {
@@ -95,7 +95,7 @@ func (s Subject) Buckets() map[quota.Scope]string {
 	return all
 }
 
-// bucket is that of one scope; empty where the subject has none.
+// bucket returns the subject's bucket of one scope; empty if the subject has no value for it.
 func (s Subject) bucket(scope quota.Scope) string {
 	switch {
 	case scope == quota.Failures:
@@ -117,10 +117,10 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// everyone is the subject of scopes that have one bucket.
+// everyone is the subject of scopes that have only one bucket.
 const everyone = "all"
 
-// of is what a scope counts by; empty where it is not known.
+// of returns the subject's value for a scope; empty if unknown.
 func (s Subject) of(scope quota.Scope) string {
 	switch scope {
 	case quota.Recipient:
@@ -143,7 +143,7 @@ func (s Subject) of(scope quota.Scope) string {
 	return ""
 }
 
-// Counted are the buckets that a place is taken in, and given back.
+// Counted returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.
 func Counted(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {
@@ -154,10 +154,10 @@ func Counted(buckets map[quota.Scope]string) []string {
 	return all
 }
 
-// Client is the prefix of one client: an IPv4 address, or the /64 of one person.
+// Client returns the address prefix that counts as one client: an IPv4 address or an IPv6 /64; empty for an invalid address.
 func Client(ip netip.Addr) string { return prefix(ip, 32, 64) }
 
-// Network is the prefix that a client's network is known by.
+// Network returns the address prefix of the client's wider network: the /24 of IPv4, the /48 of IPv6; empty for an invalid address.
 func Network(ip netip.Addr) string { return prefix(ip, 24, 48) }
 
 func prefix(ip netip.Addr, v4, v6 int) string {

@@ -10,28 +10,28 @@ import (
 	"sendcode/internal/vault"
 )
 
-// TestRecipient has a known code, and nothing is sent to it: a reviewer of an app store, an automated test. Quota, attempts and
-// log apply to it as to any other.
+// TestRecipient is a recipient with a configured code, to which nothing is sent, for app store reviewers and automated tests. Quota,
+// attempts and log apply to it as to any other.
 type TestRecipient struct {
 	Code    string
-	Expires time.Time // from then on it is a recipient like any other
+	Expires time.Time // from then on it is an ordinary recipient
 }
 
-// TestProvider stands in the log for the mail server of test recipients.
+// TestProvider is the provider that the log shows for sends to test recipients.
 const TestProvider = "test"
 
 // Blocks are recipients that get no codes.
 type Blocks struct {
-	Recipients map[recipient.Hash]bool // of the very address, in whatever case
+	Recipients map[recipient.Hash]bool // by the hash of the address as spelled, ignoring case
 	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
 	Prefixes   []string                // of phone numbers, with their "+"
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Has reports whether a recipient is on the list. A send to it is recorded and fails, with no word about the list to browsers; it
-// keeps its place in the quota, or asking would be free.
+// Has reports whether a recipient is blocked. A send to it is written and fails, and browsers are not told why. It is not refunded, so
+// that such requests are not free.
 func (b Blocks) Has(r recipient.Recipient, address recipient.Hash) bool {
-	if b.Recipients[address] || within(r.Domain(), b.Domains) {
+	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
 	}
 	for _, prefix := range b.Prefixes {
@@ -42,8 +42,8 @@ func (b Blocks) Has(r recipient.Recipient, address recipient.Hash) bool {
 	return false
 }
 
-// within says whether a domain, or one that it is a part of, is listed.
-func within(domain string, listed map[string]bool) bool {
+// domainListed reports whether the domain or one of its parent domains is listed.
+func domainListed(domain string, listed map[string]bool) bool {
 	for domain != "" {
 		if listed[domain] {
 			return true
@@ -53,20 +53,20 @@ func within(domain string, listed map[string]bool) bool {
 	return false
 }
 
-// Numbers are the phone numbers that are sent to. The zero value is none.
+// Numbers says to which phone numbers codes are sent. The zero value: to none.
 type Numbers struct {
 	Countries  map[string]bool // by Recipient.Country; nil with Everywhere
-	Everywhere bool            // whatever the country: nothing leaves this machine
-	RefuseVoIP bool            // not those that the numbering plan gives to internet telephony
+	Everywhere bool            // all countries; for carriers that send nothing, as in development
+	RefuseVoIP bool            // refuse numbers that the numbering plan assigns to internet telephony
 }
 
-// Refusal says why a recipient is not served. The caller learns it: another address or number may do.
+// Refusal says why a recipient is not served. The caller is told, since another address or number may work.
 type Refusal struct {
 	Reason string // machine word
 	Detail string // sentence
 }
 
-// Refuse says why a number is not sent to; nil for one that is, and for mail.
+// Refuse returns why no code is sent to a phone number; nil if it is served, and for mail addresses.
 func (n Numbers) Refuse(r recipient.Recipient) *Refusal {
 	switch {
 	case r.Channel() != recipient.SMS:
@@ -79,7 +79,7 @@ func (n Numbers) Refuse(r recipient.Recipient) *Refusal {
 	return nil
 }
 
-// Served lists the countries, as ISO 3166-1 alpha-2, sorted; "001" among them where it is let in.
+// Served returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for international numbers.
 func (n Numbers) Served() (countries []string) {
 	if n.Everywhere {
 		return recipient.Countries()
@@ -93,14 +93,14 @@ func (n Numbers) Served() (countries []string) {
 	return countries
 }
 
-// Reasons for which a request is turned away before any rule is asked, since codes are not sent to its recipient.
+// Reasons for which a request is refused before any rule decides, since no code is sent to its recipient.
 const (
 	CountryNotServed = "country_not_served"
 	VoIP             = "voip"
 	Disposable       = "disposable"
 )
 
-// Unserved reports whether a row was turned away for such a reason. A rule of the same name refuses with a wait.
+// Unserved reports whether a row is a refusal for such a reason. A rule may have the same name, but refuses with a wait.
 func Unserved(row store.Send) bool {
 	switch row.BlockedBy {
 	case CountryNotServed, VoIP, Disposable:
@@ -109,30 +109,31 @@ func Unserved(row store.Send) bool {
 	return false
 }
 
-// Refuse says why requests for a recipient are turned away before anything is written; nil where they are not.
+// Refuse returns why requests for a recipient are refused before any rule decides: its country, VoIP, or a disposable domain; nil if it
+// is served.
 func (s Set) Refuse(r recipient.Recipient) *Refusal {
 	if refusal := s.Numbers.Refuse(r); refusal != nil {
 		return refusal
 	}
-	if within(r.Domain(), s.Blocks.Disposable) {
+	if domainListed(r.Domain(), s.Blocks.Disposable) {
 		return &Refusal{Disposable, "Addresses at this domain live for a short while only; use another one."}
 	}
 	return nil
 }
 
-// Pause stops sends of a channel, a purpose, or a purpose on a channel: whichever is named must match.
+// Pause stops the sends of a channel, a purpose, or a purpose on a channel. An empty field matches all.
 type Pause struct {
 	Channel recipient.Channel
 	Purpose string
 	Reason  string    // an operator's words, for administrators
-	Since   time.Time // when this process came to know of it; set by InForce
+	Since   time.Time // when this process first had the pause in its configuration; set by InForce
 }
 
 func (p Pause) matches(ch recipient.Channel, purpose string) bool {
 	return (p.Channel == "" || p.Channel == ch) && (p.Purpose == "" || p.Purpose == purpose)
 }
 
-// Paused is the pause that holds for a channel and purpose, if there is one.
+// Paused returns the first pause that stops sends of the channel and purpose; false if none does.
 func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	i := slices.IndexFunc(s.Pauses, func(p Pause) bool { return p.matches(ch, purpose) })
 	if i < 0 {
@@ -141,8 +142,8 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return s.Pauses[i], true
 }
 
-// since gives each pause the instant from which it is known: what was there before keeps its own.
-func since(before, after []Pause, now time.Time) []Pause {
+// withSince sets Since of each pause: to that of the same pause before, or to now for a new one.
+func withSince(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {
 		after[i].Since = now
@@ -155,8 +156,8 @@ func since(before, after []Pause, now time.Time) []Pause {
 	return after
 }
 
-// The events that an app can subscribe to. Each row is written by the log with the change itself, so none is lost and none is
-// sent of what did not happen; package webhook delivers them.
+// The events that an app can subscribe to. The log writes each event in the transaction of the change, so events and changes always
+// agree. Package webhook delivers them.
 const (
 	EventSent     = "send.sent"
 	EventFailed   = "send.failed"
@@ -164,7 +165,7 @@ const (
 	EventApproved = "verification.approved"
 )
 
-// Events are all of them.
+// Events lists all events.
 var Events = []string{EventSent, EventFailed, EventUnknown, EventApproved}
 
 // Subscribes reports whether an app receives an event.
@@ -172,8 +173,8 @@ func (s Set) Subscribes(app, event string) bool {
 	return slices.Contains(s.Subscriptions[app], event)
 }
 
-// TestRecipient is that of a verification, while it has not expired. Another spelling of its mailbox is none: a holder of the code
-// could prove that one, too.
+// TestRecipient returns the test recipient of a verification, unless it has expired. Another spelling of its mailbox is not a test
+// recipient: else the configured code would prove that spelling too.
 func (s Set) TestRecipient(k vault.Vault, v store.Verification, now time.Time) (TestRecipient, bool) {
 	t, ok := s.TestRecipients[v.Recipient]
 	if !ok || !now.Before(t.Expires) {

@@ -1,8 +1,8 @@
-// Package policy is what the service goes by and may be changed while it runs: purposes with their rules, the lists of recipients
-// that get no codes, pauses, bounds of failed checks, retention. Set is one snapshot; InForce holds the one in force.
+// Package policy has the settings that can change while the service runs: purposes with their rules, the lists of recipients that get no
+// codes, pauses, bounds of failed checks, retention. Set is one snapshot; InForce holds the current one.
 //
-// It decides nothing about time and counts nothing: package quota evaluates the rules, gates and the store count. Packages
-// verification, outbox, jobs and support read it.
+// It only describes: package quota evaluates the rules, packages gates and store count events. Packages verification, outbox, jobs and
+// support read it.
 package policy
 
 import (
@@ -18,41 +18,41 @@ import (
 	"sendcode/quota"
 )
 
-// Purpose is what a code is for: its policy, its life and its looks.
+// Purpose is what a code is for: it sets the policy, and the life and form of codes.
 type Purpose struct {
 	Name       string
 	Policy     quota.Policy
-	Shares     []string      // every purpose with the same policy, this one too: they share its buckets
+	Shares     []string      // all purposes with the same policy, including this one; they share its buckets
 	TTL        time.Duration // of a code, at most 10 min
 	CodeLength int           // characters, 6 to 10
 	Alphabet   code.Alphabet
 	Notify     message.Notify
 }
 
-// DefaultPurpose is the one of requests that name none.
+// DefaultPurpose is the purpose of requests that name none.
 const DefaultPurpose = "default"
 
-// Set is one snapshot. A request, or an attempt to deliver, takes it once and goes to its end by it. It must not be written to.
+// Set is one snapshot of the settings. A request or an attempt reads it once and uses it to its end. It must not be changed.
 type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
 	Blocks      Blocks        // recipients that get no codes
 	Checks      Checks        // bounds of failed checks; zero: DefaultChecks
-	Breaker     quota.Rule    // bounds all sends together; zero: nothing does
-	Spellings   quota.Rule    // bounds what browsers ask for, for all spellings of one mailbox together; zero: nothing does
-	Pauses      []Pause       // what sends nothing at the moment
+	Breaker     quota.Rule    // bounds all sends together; zero: no bound
+	Spellings   quota.Rule    // bounds browsers' requests to all spellings of one mailbox; zero: no bound
+	Pauses      []Pause       // channels and purposes that send nothing for now
 	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
-	Numbers     Numbers       // phone numbers that are sent to
+	Numbers     Numbers       // phone numbers to which codes are sent
 	Retention   time.Duration // of rows in the log; 0: for ever
-	// TestRecipients have codes that are known; by the hash of their very address.
+	// TestRecipients have a configured code; by the hash of the address as spelled.
 	TestRecipients map[recipient.Hash]TestRecipient
-	// Subscriptions are the events that each app receives; see Events.
+	// Subscriptions are the events that each app receives, by app; see Events.
 	Subscriptions map[string][]string
 
-	former map[string][]string // policies, other than the present one, that a purpose had: sends under way count there
+	former map[string][]string // policies that a purpose had before, whose buckets may still count its sends
 }
 
-// Purpose is the one of a name, "" for the default one.
+// Purpose returns a purpose by name; "" is the default purpose.
 func (s Set) Purpose(name string) (Purpose, bool) {
 	if name == "" {
 		name = DefaultPurpose
@@ -61,14 +61,14 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 	return p, ok
 }
 
-// App is how an app shows itself.
+// App is how messages present an app.
 type App struct {
-	Title  string // what messages call it; empty: its name
+	Title  string // its name in messages; empty: the app's name
 	Sender string // of its mails, Name <addr>; empty: the service's
 	Brand  brand.Brand
 }
 
-// Message is what messages say of an app.
+// Message returns the data on an app for message templates.
 func (s Set) Message(app string) message.Data {
 	a := s.Apps[app]
 	return message.Data{
@@ -82,7 +82,7 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CountedUnder names every policy in whose bucket a send of the purpose may have been counted by this process.
+// CountedUnder returns the names of all policies, current and former, under which this process may have counted a send of the purpose.
 func (s Set) CountedUnder(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
@@ -91,7 +91,7 @@ func (s Set) CountedUnder(purpose string) []string {
 	return policies
 }
 
-// FailureWindow is how long any rule on failed sends looks back; 0 where there is none.
+// FailureWindow returns the longest window of any rule on failed sends; 0 if there is none.
 func (s Set) FailureWindow() time.Duration {
 	var longest time.Duration
 	for _, p := range s.Purposes {
@@ -100,7 +100,7 @@ func (s Set) FailureWindow() time.Duration {
 	return longest
 }
 
-// LongestWindow is how long any rule on recipients looks back.
+// LongestWindow returns the longest window of any rule on recipients.
 func (s Set) LongestWindow() time.Duration {
 	var d time.Duration
 	for _, p := range s.Purposes {
@@ -109,19 +109,20 @@ func (s Set) LongestWindow() time.Duration {
 	return d
 }
 
-// NeedsRecipientFor is how long any rule or bound can need to know a recipient.
+// NeedsRecipientFor returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the recipient
+// is evaded by it: the longest window, plus a day's margin.
 func (s Set) NeedsRecipientFor() time.Duration {
 	const ttl = 10 * time.Minute // of a code, at most: failures count from its end
 	return max(s.LongestWindow(), s.FailureWindow(), gate.RowWindow+ttl, gate.FailureWindow+ttl) + 24*time.Hour
 }
 
-// Window is for how long the purpose's rules need a recipient's sends.
+// Window returns the longest window of the purpose's rules on recipients.
 func (p Purpose) Window() time.Duration {
 	return quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// On is the purpose as it is for a channel: mails belong to no country, so rules on countries and prefixes do not apply, and phone
-// numbers have one spelling.
+// On returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text messages
+// without the rule on spellings.
 func (p Purpose) On(ch recipient.Channel) Purpose {
 	others := ByArea
 	if ch == recipient.SMS {
@@ -131,7 +132,7 @@ func (p Purpose) On(ch recipient.Channel) Purpose {
 	return p
 }
 
-// without are the rules but for some. Where there are none of these, which is usual, the rules are not copied.
+// without returns the rules for which some is false. If none is removed, which is usual, it returns rules itself.
 func without(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	if !slices.ContainsFunc(rules, some) {
 		return rules

@@ -8,29 +8,29 @@ import (
 	"sendcode/quota"
 )
 
-// A public key can be taken from a page, or the page's own button pressed, for one recipient after the other. So what comes from
-// browsers is limited by where it comes from, whatever the policy says of recipients. The limits leave room for an office or a
-// mobile network behind one address; a policy with rules of its own for the scope goes by those alone.
+// browserRules limit browsers by their network, in addition to the policy. Else a public key, which can be copied from a page, could be
+// used for one recipient after the other. The limits leave room for an office or a mobile network behind one address. A rule of the
+// policy with the same scope replaces them.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
-// Everything is the scope of the breaker: all sends of all apps, policies and channels. A lost key or a loop in a client can send
-// no more than it allows.
+// Everything is the scope of the breaker, a rule on all sends of all apps, policies and channels. It limits what a stolen key or a loop
+// in a client can send.
 const Everything quota.Scope = "everything"
 
-// BreakerName is the breaker's among the rules of an answer.
+// BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser is the purpose as a browser's requests go by it.
+// ForBrowser returns the purpose with the rules that apply to browsers: those of its policy, browserRules, spellings and the breaker.
 func (s Set) ForBrowser(p Purpose) Purpose {
 	p.Policy.Rules = s.withBreaker(forBrowsers(p.Policy.Rules, s.Spellings))
 	return p
 }
 
-// ForBackEnd is the purpose without the rules that do not apply to a back end: those for browsers alone and, if the request names no
-// client, those on addresses and networks, since all clients of a back end share its address.
+// ForBackEnd returns the purpose with the rules that apply to back ends: without those for browsers. If the end user's address is not
+// given, it also removes rules on addresses and networks, since the back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, client netip.Addr) Purpose {
 	rules := without(p.Policy.Rules, func(r quota.Rule) bool {
 		return r.Scope.Browsers() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
@@ -52,16 +52,16 @@ func forBrowsers(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope.Base() == r.Scope }) {
 			continue
 		}
-		all = append(all, unlike(rules, r))
+		all = append(all, withUniqueName(rules, r))
 	}
 	if spellings.Limit > 0 {
-		all = append(all, unlike(rules, spellings))
+		all = append(all, withUniqueName(rules, spellings))
 	}
 	return all
 }
 
-// unlike has a name that no rule of the policy has: answers name each rule once.
-func unlike(rules []quota.Rule, r quota.Rule) quota.Rule {
+// withUniqueName renames r until no rule of the policy has the same name, since names in answers must be unique.
+func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
 	for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
 		r.Name += "_"
 	}
@@ -75,7 +75,7 @@ type Checks struct {
 	App         quota.Rule // scope App; refuses no check
 }
 
-// DefaultChecks are wide enough for an office behind one address and for a busy app, and stop a machine.
+// DefaultChecks are wide enough for an office behind one address and for a busy app, and narrow enough to stop a machine that guesses.
 func DefaultChecks() Checks {
 	return Checks{
 		Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
@@ -84,7 +84,7 @@ func DefaultChecks() Checks {
 	}
 }
 
-// ChecksOrDefault are the bounds of failed checks in force.
+// ChecksOrDefault returns the configured bounds of failed checks, or DefaultChecks.
 func (s Set) ChecksOrDefault() Checks {
 	if s.Checks == (Checks{}) {
 		return DefaultChecks()
@@ -92,25 +92,25 @@ func (s Set) ChecksOrDefault() Checks {
 	return s.Checks
 }
 
-// Counted by the log are the sends of a recipient (scope recipient) and its failed sends (scope failures). Everything else is the
-// limiter's alone.
+// The log counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other scopes.
 
-// InLog says whether the log has the events of the rule's scope.
+// InLog reports whether the log has the events of the rule's scope.
 func InLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
 
-// ForLog are the recipient's rules that the log decides as well: not those that observe. FailureRule is its other one.
+// ForLog returns the rules of the scope recipient that the log decides too: those that do not observe. The log also decides FailureRule.
 func ForLog(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// ForLimiterAlone are the rules that only the limiter decides. While it is away, a rule that observes failures is decided nowhere.
+// ForLimiterAlone returns the rules that only the limiter decides. Observing rules on failures are left out: while the limiter is
+// unavailable, they are not evaluated.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
 	})
 }
 
-// FailureRule is the rule on failed sends that the log decides; without a limit there is none.
+// FailureRule returns the rule on failed sends that the log decides: the first that does not observe. If there is none, its Limit is 0.
 func FailureRule(rules []quota.Rule) quota.Rule {
 	for _, r := range rules {
 		if r.Scope == quota.Failures && !r.Observe {
@@ -120,7 +120,7 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 	return quota.Rule{}
 }
 
-// ExplainedByLog are the rules whose state the log can tell.
+// ExplainedByLog returns the rules whose state can be computed from the log: those of the scope recipient, and FailureRule.
 func ExplainedByLog(rules []quota.Rule) []quota.Rule {
 	own := quota.OfScope(rules, quota.Recipient)
 	if r := FailureRule(rules); r.Limit > 0 {

@@ -1,9 +1,9 @@
-// Package proof signs that a recipient was verified, so that a back end can believe a browser without asking: a JWT
-// (RFC 7519) with EdDSA (RFC 8037), and the public keys to check it with (RFC 7517).
+// Package proof signs proofs of approvals, so that a back end can check offline what a browser brings: JWTs (RFC 7519) with EdDSA
+// (RFC 8037), and the public keys to check them (RFC 7517).
 //
-// It stands after an approved check; package verification says what is proven, package api hands it out and app serves
-// the keys. Each key of the ring gives one Ed25519 key under the same id, so rotating the ring rotates these: new proofs
-// are signed with the first key, older ones are checked by the others as long as they are on the ring.
+// Package verification signs a proof after an approved check, package api returns it, and package app serves the public keys. Each key of
+// the ring gives one Ed25519 key with the same ID. New proofs are signed with the first key; older proofs stay valid while their key
+// is in the ring.
 package proof
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Life is how long a proof is good for: long enough to be carried from a browser to a back end.
+// Life is how long a proof is valid: long enough for the way from a browser to a back end.
 const Life = 5 * time.Minute
 
 // Issuer is the claim iss of every proof.
@@ -33,12 +33,11 @@ type Ring interface {
 	Subkey(id, label string) ([]byte, error)
 }
 
-// Facts are what a proof says.
+// Facts are the claims of a proof.
 type Facts struct {
-	ID  string // jti: the verification's; there is one proof of each, so a back end that keeps these sees a replay
+	ID  string // jti: the verification's ID; each has one proof, so a back end can detect a replay by it
 	App string // aud
-	// Recipient is sub: the keyed hash of the address; recipient in answers to secret keys, and the admin API's unless that folds
-	// spellings into one.
+	// Recipient is sub: the keyed hash of the address as spelled, as in responses to secret keys.
 	Recipient string
 	Channel   string
 	Purpose   string
@@ -53,7 +52,7 @@ type claims struct {
 	Test     bool     `json:"test,omitempty"`
 }
 
-// Signer makes proofs. Safe for concurrent use.
+// Signer makes and verifies proofs. Safe for concurrent use.
 type Signer struct{ ring Ring }
 
 // New makes a signer with the keys of a ring.
@@ -67,7 +66,7 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// Sign makes the proof of what happened at now. An error means that the ring has no key.
+// Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
 func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 	id := s.ring.Current()
 	key, err := s.key(id)
@@ -88,10 +87,10 @@ func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 	}).Serialize()
 }
 
-// ErrInvalid says that a token is no proof of this service: it is malformed, or signed by another key.
+// ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by another key.
 var ErrInvalid = errors.New("proof: not a proof of this service")
 
-// Open reads a proof that a key of the ring has signed, whatever the time is. Errors: ErrInvalid.
+// Open verifies a proof's signature and returns its claims. It does not check whether the proof has expired. Error: ErrInvalid.
 func (s *Signer) Open(token string) (f Facts, expires time.Time, err error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil || len(parsed.Headers) != 1 || !slices.Contains(s.ring.IDs(), parsed.Headers[0].KeyID) {
@@ -108,7 +107,7 @@ func (s *Signer) Open(token string) (f Facts, expires time.Time, err error) {
 	return Facts{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test}, c.Expiry.Time(), nil
 }
 
-// Keys is the JWK Set (RFC 7517, section 5) with the public key of every key of the ring.
+// Keys returns the JWK Set (RFC 7517, section 5) of all public keys, as JSON.
 func (s *Signer) Keys() ([]byte, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, id := range s.ring.IDs() {

@@ -1,6 +1,6 @@
-// Package redemption exchanges what proves an approval for the address that it is about, once: the proof that a browser carried to a back
-// end, or the reference that the page added to the address that it returned the person to. It stands beside package verification, which
-// approves; package api calls it, and package page makes references.
+// Package redemption gives a back end the full address of an approved verification, once, in exchange for a proof or a reference. A browser
+// carries the proof to the back end; the hosted page adds the reference to the URL to which it returns the person. Package api calls
+// Redeem, and package page Reference.
 package redemption
 
 import (
@@ -20,18 +20,18 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Store is what the log knows of approvals. Implementations: postgres.DB and sqlite.DB.
+// Store reads and redeems approvals in the log. Implementations: postgres.DB and sqlite.DB.
 type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
 }
 
-// Proofs reads proofs. Implementation: proof.Signer.
+// Proofs verifies the signatures of proofs. Implementation: proof.Signer.
 type Proofs interface {
 	Open(token string) (f proof.Facts, expires time.Time, err error)
 }
 
-// Service redeems. Safe for concurrent use.
+// Service makes references and redeems proofs and references. Safe for concurrent use.
 type Service struct {
 	Store  Store
 	Proofs Proofs
@@ -44,23 +44,23 @@ type Service struct {
 var (
 	// ErrRedeemed: the proof was redeemed before.
 	ErrRedeemed = errors.New("redemption: the proof was redeemed")
-	// ErrErased: the recipient was erased since.
+	// ErrErased: the recipient was erased after the approval.
 	ErrErased = errors.New("redemption: the recipient was erased")
 )
 
-// ReferenceLife is how long the reference that a page hands to an app's address can be redeemed.
+// ReferenceLife is how long a reference can be redeemed.
 const ReferenceLife = 5 * time.Minute
 
 // referenceLabel separates the key of references from the other keys of the ring.
 const referenceLabel = "return reference"
 
-// Ask asks for the address that an approval is about, by its proof or by a reference to it.
+// Ask is a request to redeem a proof or a reference.
 type Ask struct {
-	Proof, Reference string // one of them
+	Proof, Reference string // exactly one of them
 	Key              string // Idempotency-Key; empty: none
 }
 
-// Redeemed is what an approval has proven.
+// Redeemed is the approved verification, with the full address.
 type Redeemed struct {
 	ID         string
 	Channel    recipient.Channel
@@ -71,10 +71,11 @@ type Redeemed struct {
 	Test       bool
 }
 
-// Redeem tells the address of an approval once. A repetition with the same Idempotency-Key is told it again, for as long as the proof is
-// good. Errors: *verification.InvalidError where the proof or reference is expired, forged, or of another app; ErrRedeemed; ErrErased; verification.ErrUnavailable.
+// Redeem returns the address of an approval and marks it as redeemed. A second call gets ErrRedeemed, unless it has the Idempotency-Key of
+// the first and the proof has not expired. Other errors: *verification.InvalidError if the proof or reference is expired, forged, or of
+// another app; ErrErased; verification.ErrUnavailable.
 func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
-	id, expires, err := s.named(app, r)
+	id, expires, err := s.open(app, r)
 	if err != nil {
 		return Redeemed{}, err
 	}
@@ -132,8 +133,8 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 	}, nil
 }
 
-// named is the verification that a request means, and until when it may.
-func (s *Service) named(app string, r Ask) (id string, expires time.Time, err error) {
+// open returns the verification's ID from the proof or reference, and when that expires. Error: *verification.InvalidError.
+func (s *Service) open(app string, r Ask) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
 		return "", time.Time{}, invalid("proof", "missing", "Give either proof or reference.")
@@ -154,12 +155,12 @@ func (r Ask) field() string {
 	return "proof"
 }
 
-// errNoProof says the same of what is forged, of another app, and of what is gone.
+// errNoProof returns one error for a forged proof, one of another app, and one whose verification is gone.
 func errNoProof(r Ask) error {
 	return invalid(r.field(), "invalid", "This proves nothing to this app.")
 }
 
-// Reference names an approved verification to the app's back end for ReferenceLife, without showing its ID to readers of an address.
+// Reference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the ID.
 func (s *Service) Reference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))
@@ -182,7 +183,7 @@ func invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }
 
-// failed logs why the log did not answer.
+// failed logs an error of the log and returns it as verification.ErrUnavailable.
 func (s *Service) failed(ctx context.Context, err error) error {
 	s.Logger.ErrorContext(ctx, "a proof could not be redeemed", "error", err)
 	return errors.Join(verification.ErrUnavailable, err)

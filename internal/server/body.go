@@ -17,8 +17,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ReadJSON decodes the body as one JSON object into v: nothing unknown, nothing twice, nothing after it, nothing of a
-// wrong type. Names count with their case (RFC 8259 section 8.3). Each mistake is a problem that says where it is.
+// ReadJSON decodes the body, one JSON object, into v. Error: a *Problem that tells the position, for unknown or duplicate names, wrong types,
+// or data after the object; or echo's error for a body that is too large. Names are case-sensitive.
 func ReadJSON(c echo.Context, v any) error {
 	if !isJSON(c.Request().Header.Get(echo.HeaderContentType)) {
 		return &Problem{Kind: UnsupportedMedia}
@@ -44,7 +44,7 @@ func isJSON(contentType string) bool {
 	return err == nil && media == echo.MIMEApplicationJSON
 }
 
-// readBody reads all of a body into room for what it is said to have.
+// readBody reads the whole body, into a buffer of the size that Content-Length tells.
 func readBody(r *http.Request) ([]byte, error) {
 	size := max(0, min(r.ContentLength, MaxBody))
 	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
@@ -55,7 +55,7 @@ func readBody(r *http.Request) ([]byte, error) {
 func bodyError(err error) error {
 	var he *echo.HTTPError
 	if errors.As(err, &he) {
-		return he // the body limit's own
+		return he // from the body limit
 	}
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
@@ -90,7 +90,7 @@ func decodeError(err error, body []byte) error {
 	return malformed("The body could not be decoded.", 0)
 }
 
-// dotted is the way to a field: keys.user.
+// dotted returns the path of a field with dots, such as keys.user.
 func dotted(p jsontext.Pointer) string {
 	return safeName(strings.Join(slices.Collect(p.Tokens()), "."))
 }
@@ -107,7 +107,7 @@ func jsonType(t reflect.Type) string {
 	return "a " + t.Kind().String()
 }
 
-// safeName shortens what a caller named, so that an answer can't be made to carry a page's worth of it.
+// safeName cuts a name from a request to 64 characters, so that a response does not repeat a long text.
 func safeName(name string) string {
 	if r := []rune(name); len(r) > 64 {
 		return string(r[:64]) + "…"

@@ -13,7 +13,7 @@ import (
 	"sendcode/quota"
 )
 
-// Kind is one kind of problem. Its slug is part of the surface: callers compare it.
+// Kind is one kind of problem. Its slug is part of the API: clients compare it.
 type Kind struct {
 	Slug        string
 	Status      int
@@ -72,7 +72,7 @@ var (
 			"count; what it did not take is given back once it answers."}
 )
 
-// Kinds lists every kind, for the pages and the specification.
+// Kinds lists all kinds, for the problem pages and the API specification.
 var Kinds = []Kind{
 	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, ScopeMissing, NotFound, MethodNotAllowed, Conflict, NotDone, ProofRedeemed,
 	Erased, KeyReused,
@@ -84,8 +84,8 @@ func invalidField(field, reason, detail string) *Problem {
 	return &Problem{Kind: InvalidField, Detail: detail, Extra: map[string]any{"field": field, "reason": reason}}
 }
 
-// table maps errors to problems; package console has words of its own for those of its pages. The first row that knows the error wins; an
-// error that no row knows is a plain 500 and a line in the log.
+// table maps errors to problems: the first function that does not return nil decides. An error without a match becomes a 500, and is
+// logged. Package console has its own texts for errors on its pages.
 var table = []func(error) *Problem{
 	func(err error) *Problem {
 		var e *verification.InvalidError
@@ -109,8 +109,8 @@ var table = []func(error) *Problem{
 			Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
 		}
 	},
-	is(verification.ErrNotFound, NotFound),
-	is(limits.ErrUnknown, NotFound),
+	mapsTo(verification.ErrNotFound, NotFound),
+	mapsTo(limits.ErrUnknown, NotFound),
 	func(err error) *Problem {
 		var e *limits.KeyError
 		if !errors.As(err, &e) {
@@ -136,9 +136,9 @@ var table = []func(error) *Problem{
 		}
 		return &Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}
 	},
-	is(verification.ErrOtherRequest, KeyReused),
-	is(redemption.ErrRedeemed, ProofRedeemed),
-	is(redemption.ErrErased, Erased),
+	mapsTo(verification.ErrOtherRequest, KeyReused),
+	mapsTo(redemption.ErrRedeemed, ProofRedeemed),
+	mapsTo(redemption.ErrErased, Erased),
 	func(err error) *Problem {
 		var e *echo.HTTPError
 		if !errors.As(err, &e) {
@@ -151,7 +151,7 @@ var table = []func(error) *Problem{
 	},
 }
 
-func is(target error, k Kind) func(error) *Problem {
+func mapsTo(target error, k Kind) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {
 			return nil
@@ -160,7 +160,7 @@ func is(target error, k Kind) func(error) *Problem {
 	}
 }
 
-// kindOf is the most general kind of a status that echo or a middleware chose.
+// kindOf returns the most general kind for a status that echo or a middleware chose.
 func kindOf(status int) Kind {
 	switch status {
 	case http.StatusUnauthorized:

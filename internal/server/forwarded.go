@@ -12,8 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// clientOf reads the client's address: the last hop that is no trusted proxy. An entry that is no address makes the whole header
-// worthless; then it is the peer.
+// clientOf returns an extractor of the client's address: the last hop in X-Forwarded-For that is not a trusted proxy. If the header has an
+// invalid entry before that, the result is the peer's address.
 func clientOf(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
 		peer, _ := hop(r.RemoteAddr)
@@ -23,7 +23,7 @@ func clientOf(proxies []netip.Prefix) echo.IPExtractor {
 			hops = nil
 		}
 		for _, text := range slices.Backward(hops) {
-			if !trusted(proxies, client) {
+			if !isTrusted(proxies, client) {
 				break
 			}
 			next, ok := hop(text)
@@ -40,7 +40,7 @@ func clientOf(proxies []netip.Prefix) echo.IPExtractor {
 	}
 }
 
-// hop reads an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443.
+// hop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443.
 func hop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if with, err := netip.ParseAddrPort(text); err == nil {
@@ -53,15 +53,16 @@ func hop(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-func trusted(proxies []netip.Prefix, addr netip.Addr) bool {
+func isTrusted(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// remindAfter is how often the warning of headers from untrusted peers is repeated.
+// remindAfter is the shortest time between two warnings on forwarding headers from untrusted peers.
 const remindAfter = time.Hour
 
-// strangers warns of proxies that are not in the settings: behind one every client has its address.
-type strangers struct {
+// untrustedProxies is middleware that warns if a peer outside trusted_proxies sends forwarding headers: it may be a proxy whose address
+// then stands for all its clients.
+type untrustedProxies struct {
 	proxies []netip.Prefix
 	logger  *slog.Logger
 	now     func() time.Time
@@ -70,11 +71,11 @@ type strangers struct {
 	next time.Time
 }
 
-func (s *strangers) watch(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *untrustedProxies) watch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Request().Header
 		if h.Get(echo.HeaderXForwardedFor) != "" || h.Get("Forwarded") != "" {
-			if peer, ok := hop(c.Request().RemoteAddr); ok && !trusted(s.proxies, peer) && s.due() {
+			if peer, ok := hop(c.Request().RemoteAddr); ok && !isTrusted(s.proxies, peer) && s.due() {
 				s.warn(peer)
 			}
 		}
@@ -82,7 +83,7 @@ func (s *strangers) watch(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func (s *strangers) due() bool {
+func (s *untrustedProxies) due() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now().Before(s.next) {
@@ -92,8 +93,8 @@ func (s *strangers) due() bool {
 	return true
 }
 
-// warn names the peer only where it cannot be a person's address.
-func (s *strangers) warn(peer netip.Addr) {
+// warn logs the warning. It names the peer only if its address is private, since a public one may be a person's.
+func (s *untrustedProxies) warn(peer netip.Addr) {
 	from := "a public address"
 	if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
 		from = peer.String()

@@ -16,7 +16,7 @@ import (
 
 func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	out, now := &parts.Text{}, time.Unix(1e9, 0)
-	s := &strangers{
+	s := &untrustedProxies{
 		proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, now: func() time.Time { return now },
 		logger: slog.New(slog.NewJSONHandler(out, nil)),
 	}

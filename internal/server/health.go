@@ -10,14 +10,14 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Probe asks one part whether it serves.
+// Probe checks whether one dependency works.
 type Probe struct {
 	Name     string
-	Required bool // without it the service can do nothing: 503 instead of degraded
+	Required bool // if it fails, /readyz answers 503 "unavailable"; else 200 "degraded"
 	Check    func(context.Context) error
 }
 
-// Reason is why a part does not serve, for the answer of /readyz: a stable word, and a sentence without paths and secrets.
+// Reason is an error of a probe with texts for the answer of /readyz: a stable word, and a sentence without paths and secrets.
 type Reason struct {
 	Word, Text string
 	Err        error
@@ -25,11 +25,11 @@ type Reason struct {
 
 func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 
-// Unwrap is the error of the part.
+// Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// because adds the reason to a state, where there is one.
-func because(state string, err error) string {
+// withReason appends the error's Reason to a state, if it has one.
+func withReason(state string, err error) string {
 	var r *Reason
 	if errors.As(err, &r) {
 		return state + ": " + r.Word + ": " + r.Text
@@ -37,7 +37,7 @@ func because(state string, err error) string {
 	return state
 }
 
-// Health answers /livez and /readyz. Liveness touches no part; readiness looks at each, at most once a second (OPS-4).
+// Health answers /livez and /readyz. /livez runs no probe; /readyz runs all, at most once a second.
 type Health struct {
 	probes []Probe
 
@@ -48,13 +48,13 @@ type Health struct {
 	stopping bool
 }
 
-// Fresh is how long an answer of /readyz is kept, probeTimeout how long a part may take to answer.
+// fresh is how long an answer of /readyz is reused; probeTimeout bounds all probes together.
 const (
 	fresh        = time.Second
 	probeTimeout = time.Second
 )
 
-// NewHealth looks at the probes given.
+// NewHealth makes a Health with these probes.
 func NewHealth(probes ...Probe) *Health { return &Health{probes: probes} }
 
 // Register adds the two routes.
@@ -66,13 +66,14 @@ func (h *Health) Register(e *echo.Echo) {
 	})
 }
 
-// Stopping makes /readyz say no, so that a load balancer sends no more (OPS-3).
+// Stopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
 func (h *Health) Stopping() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopping = true
 }
 
+// ready returns the status and body of /readyz, from the last second's probes if there are any.
 func (h *Health) ready(ctx context.Context) (int, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,12 +83,13 @@ func (h *Health) ready(ctx context.Context) (int, string) {
 	if time.Since(h.at) < fresh {
 		return h.status, h.body
 	}
-	h.status, h.body = h.look(context.WithoutCancel(ctx))
+	h.status, h.body = h.runProbes(context.WithoutCancel(ctx))
 	h.at = time.Now()
 	return h.status, h.body
 }
 
-func (h *Health) look(ctx context.Context) (int, string) {
+// runProbes runs all probes at once.
+func (h *Health) runProbes(ctx context.Context) (int, string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	errs := make([]error, len(h.probes))
@@ -101,9 +103,9 @@ func (h *Health) look(ctx context.Context) (int, string) {
 		switch {
 		case errs[i] == nil:
 		case p.Required:
-			return http.StatusServiceUnavailable, because("unavailable", errs[i])
+			return http.StatusServiceUnavailable, withReason("unavailable", errs[i])
 		default:
-			body = because("degraded", errs[i])
+			body = withReason("degraded", errs[i])
 		}
 	}
 	return status, body

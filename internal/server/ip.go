@@ -7,8 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ClientIP is the address that the IP rules look at: the peer's, or what a trusted proxy says. The zero Addr when
-// there is none, as on a Unix socket.
+// ClientIP returns the client's address for the rules on addresses: the peer's, or the one that a trusted proxy tells. It is the zero Addr
+// if there is none, as on a Unix socket.
 func ClientIP(c echo.Context) netip.Addr {
 	ip, err := netip.ParseAddr(c.RealIP())
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// explained is the one page that this package has: what a problem is, for a person.
+// explained is the HTML page that explains a problem.
 var explained = template.Must(template.New("problem").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
@@ -24,7 +24,7 @@ func page(c echo.Context, status int, title, detail, explanation string) error {
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// problemPage explains a kind of problem: the address that `type` holds leads here.
+// problemPage serves the page that explains a kind of problem, at the address in its member `type`.
 func problemPage(c echo.Context) error {
 	for _, k := range Kinds {
 		if k.Slug == c.Param("slug") {

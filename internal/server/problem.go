@@ -12,18 +12,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Problem is an answer that says what went wrong: application/problem+json (RFC 9457). As an error it can be
-// returned by a handler as it is.
+// Problem is an error response in application/problem+json (RFC 9457). It is an error, so that handlers can return it.
 type Problem struct {
 	Kind   Kind
-	Detail string         // a sentence for the developer; never repeats a value that was sent
+	Detail string         // a sentence for the developer; it never repeats a value from the request
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
 }
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// MarshalJSON puts the members side by side, as RFC 9457 section 3.2 wants extensions.
+// MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2 requires of extensions.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}
 	maps.Copy(members, p.Extra)
@@ -36,7 +35,8 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// errorHandler is echo's last stop: whatever a handler returned becomes a problem, or a page for a browser.
+// errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a page for a browser, and logs unexpected
+// errors.
 func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
@@ -76,15 +76,15 @@ func write(c echo.Context, p *Problem) error {
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// retryUnavailable is the wait told with a 503, in seconds: the parts are looked at again about once a second.
+// retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after one.
 const retryUnavailable = 2
 
-// wantsPage tells a person's browser from a program. The API answers problems whatever it is asked for.
+// wantsPage reports whether to answer with an HTML page: the client accepts HTML, and the address is not of the API.
 func wantsPage(c echo.Context) bool {
 	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 
-// problemOf finds the problem that an error stands for: itself, one of the table, one of echo's own, or a plain 500.
+// problemOf returns the problem of an error: itself, or by the table, or a 500.
 func problemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {

@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// requestID gives each request an ID of our own: one from outside could carry anything into the log.
+// requestID is middleware that gives each request a random ID. It ignores an ID from the client, which could write anything to the log.
 func requestID(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		id := rand.Text()
@@ -20,7 +20,7 @@ func requestID(next echo.HandlerFunc) echo.HandlerFunc {
 
 type requestIDKey struct{}
 
-// LogRequestIDs makes a logger whose lines have the ID of the request in whose context they are written.
+// LogRequestIDs returns a logger that adds the request's ID, from the context, to each line.
 func LogRequestIDs(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(withRequestID); done {
 		return l
@@ -28,7 +28,7 @@ func LogRequestIDs(l *slog.Logger) *slog.Logger {
 	return slog.New(withRequestID{l.Handler()})
 }
 
-// withRequestID is a slog.Handler.
+// withRequestID is a slog.Handler that adds the request's ID.
 type withRequestID struct{ slog.Handler }
 
 // Handle implements slog.Handler.

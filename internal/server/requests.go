@@ -13,14 +13,13 @@ import (
 	"sendcode/quota"
 )
 
-// Requests bounds how many requests a network makes in a minute, /32 for IPv4 and /64 for IPv6, refused ones included in no count.
-// It is decided in this process, so that a flood costs neither Redis nor the log anything.
+// Requests bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted. It
+// decides in this process, so that a flood costs neither Redis nor the log anything.
 //
-// The window slides: of the minute before, as much is counted as still lies within the last 60 s (a sliding window counter, exact
-// where requests come evenly). Memory is bounded: each of two minutes has room for maxNetworks networks, about 5 MB in all. When a
-// minute is full, a network that is not in it is counted with its /24 or /48; when these are too many as well, it is let in
-// without a count. Attackers with that many networks stop no other client, and the rules on sends decide as ever. A client without an
-// address, as on a Unix socket, shares one count with all such clients.
+// It is a sliding window counter: of the previous minute, it counts the share that lies within the last 60 s. Memory is bounded: each of
+// two minutes holds maxNetworks networks, about 5 MB in all. When a minute is full, a new network is counted with its /24 or /48;
+// when there are too many of these too, it is admitted without a count. So attackers with that many networks stop no other client,
+// and the rules on sends still decide. All clients without an address, as on a Unix socket, share one count.
 type Requests struct {
 	limit   atomic.Int64
 	logger  *slog.Logger
@@ -28,26 +27,26 @@ type Requests struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	minute  int64 // number of the minute that counts are of
-	counts  map[networkID]int64
+	minute  int64               // number of the current minute
+	counts  map[networkID]int64 // of the current minute
 	before  map[networkID]int64 // of the minute before
-	told    time.Time           // when the log was last told
-	untold  int                 // refused since
-	largest int                 // networks that a minute has room for
+	told    time.Time           // when refusals were last logged
+	untold  int                 // refusals since then
+	largest int                 // most networks in counts
 }
 
 // networkID is the first bits of an address, without the pointer that netip.Prefix has.
 type networkID struct {
 	high uint64
-	bits uint8 // 255: there is no address
+	bits uint8 // length of the prefix; 255: no address
 }
 
 const (
 	window      = time.Minute
-	maxNetworks = 50_000 // and as many wider ones
+	maxNetworks = 50_000 // and the same number of wider ones
 )
 
-// NewRequests makes a limiter of so many requests in a minute; 0 lets in all. Each refusal calls refused.
+// NewRequests makes a limiter of limit requests in a minute; 0 admits all. It calls refused at each refusal.
 func NewRequests(limit int, logger *slog.Logger, refused func(), now func() time.Time) *Requests {
 	r := &Requests{logger: logger, refused: refused, now: now, counts: map[networkID]int64{}, before: map[networkID]int64{},
 		largest: maxNetworks}
@@ -55,10 +54,10 @@ func NewRequests(limit int, logger *slog.Logger, refused func(), now func() time
 	return r
 }
 
-// SetLimit changes the limit from now on.
+// SetLimit changes the limit; counts stay.
 func (r *Requests) SetLimit(limit int) { r.limit.Store(int64(limit)) }
 
-// Admit counts a request of an address, or says how long its network has to wait.
+// Admit counts a request from an address and returns true, or returns false and how long its network must wait.
 func (r *Requests) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	limit := r.limit.Load()
 	if limit <= 0 {
@@ -67,8 +66,8 @@ func (r *Requests) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	r.turn(now)
-	id, fits := r.find(ip)
+	r.rollMinute(now)
+	id, fits := r.networkFor(ip)
 	if !fits {
 		return 0, true
 	}
@@ -81,22 +80,23 @@ func (r *Requests) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// turn begins a new minute when it has come.
-func (r *Requests) turn(now time.Time) {
+// rollMinute replaces the counts if a new minute has begun.
+func (r *Requests) rollMinute(now time.Time) {
 	minute := now.UnixNano() / int64(window)
 	switch {
 	case minute == r.minute:
 		return
 	case minute == r.minute+1:
 		r.before, r.counts = r.counts, map[networkID]int64{}
-	default: // nothing came for a while, or the clock was set
+	default: // no request in the last minute, or the clock was set
 		r.before, r.counts = map[networkID]int64{}, map[networkID]int64{}
 	}
 	r.minute = minute
 }
 
-// find names what an address is counted in: its own network, or a wider one where there is no room.
-func (r *Requests) find(ip netip.Addr) (id networkID, fits bool) {
+// networkFor returns the network in which an address is counted: its own or, if there is no room, a wider one; fits is false if that has no room
+// either.
+func (r *Requests) networkFor(ip netip.Addr) (id networkID, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.knows(narrow) || len(r.counts) < r.largest {
 		return narrow, true
@@ -124,7 +124,8 @@ func networksOf(ip netip.Addr) (narrow, wide networkID) {
 	return networkID{high, 64}, networkID{high &^ (1<<16 - 1), 48}
 }
 
-// waitFor is how long until one more is let in, at an instant of a minute with so many in it and in the one before; 0: it is now.
+// waitFor returns how long until one more request is admitted; 0: now. since is the time since the current minute began, before and count
+// are the requests of the previous and the current minute.
 func waitFor(before, count, limit int64, since time.Duration) time.Duration {
 	free := func(n, room int64) time.Duration { // how far into a minute n of the one before count as no more than room
 		if n <= room {
@@ -138,7 +139,7 @@ func waitFor(before, count, limit int64, since time.Duration) time.Duration {
 	return window - since + free(count, limit-1)
 }
 
-// refuse counts a refusal, and tells the log of those once a minute.
+// refuse counts a refusal, and logs the number of refusals at most once a minute.
 func (r *Requests) refuse(ip netip.Addr, now time.Time) {
 	r.refused()
 	r.untold++
@@ -150,7 +151,7 @@ func (r *Requests) refuse(ip netip.Addr, now time.Time) {
 	r.told, r.untold = now, 0
 }
 
-// masked is as much of an address as the log of sends keeps.
+// masked returns the /24 or /48 of an address, as the log of sends keeps it; empty for none.
 func masked(ip netip.Addr) string {
 	bits := 48
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
@@ -163,7 +164,7 @@ func masked(ip netip.Addr) string {
 	return p.String()
 }
 
-// TooMany is the answer to a request that came too soon.
+// TooMany returns the 429 problem for a request that Admit refused.
 func TooMany(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
 	return &Problem{

@@ -1,8 +1,7 @@
-// Package server is the house that the handlers live in: an echo instance with the middleware that every answer
-// passes, the client's address, and the one table from error to status. Handlers return errors; here they become
-// problems (RFC 9457) or, for a person's browser, a page.
+// Package server makes the echo instance of all handlers: with the common middleware, the client's address, and the table from errors to
+// statuses. Handlers return errors; they become problems (RFC 9457) or, for a browser, a page.
 //
-// It stands at the edge: package app makes one, packages api, ui and admin register on it.
+// Package app makes one; packages api, page and console register their routes on it.
 package server
 
 import (
@@ -18,7 +17,7 @@ import (
 	"sendcode/internal/compress"
 )
 
-// Limits of one request (API-9).
+// Limits of one request.
 const (
 	MaxBody           = 16 << 10 // bytes
 	readHeaderTimeout = 5 * time.Second
@@ -28,14 +27,14 @@ const (
 	maxHeader         = 16 << 10 // bytes
 )
 
-// Config is what every server of the process shares.
+// Config are the settings of New.
 type Config struct {
 	Logger         *slog.Logger
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; empty: none
-	HTTPS          bool           // browsers come over TLS, whatever a request looks like: cookies are Secure
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
+	HTTPS          bool           // browsers use TLS, even if requests arrive without it from a proxy: cookies are Secure
 }
 
-// New makes an echo without routes but those that explain its own problems.
+// New makes an echo instance with the common middleware and the pages that explain problems, without other routes.
 func New(c Config) *echo.Echo {
 	c.Logger = LogRequestIDs(c.Logger)
 	e := echo.New()
@@ -51,20 +50,19 @@ func New(c Config) *echo.Echo {
 		e.SchemeExtractor = func(*http.Request) string { return "https" }
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
-	e.Pre(requestID, (&strangers{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
-	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recovered(c.Logger),
+	e.Pre(requestID, (&untrustedProxies{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
+	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", problemPage)
 	return e
 }
 
-// EventsPath begins the addresses that mail providers tell events at. They come many at once, so package api bounds them
-// by itself.
+// EventsPath is the path prefix for mail providers' event reports. One report has many events, so package api sets their own body limit.
 const EventsPath = "/v1/events/"
 
 func bringsEvents(c echo.Context) bool { return strings.HasPrefix(c.Request().URL.Path, EventsPath) }
 
-// HTTP wraps the handler in a server with timeouts; the caller listens.
+// HTTP returns an HTTP server with timeouts for the handler. It does not listen.
 func HTTP(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
@@ -72,13 +70,13 @@ func HTTP(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// accessLog writes one line a request: the route's template, never the path, which holds capabilities (OPS-8).
+// accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs.
 func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
 			if err := next(c); err != nil {
-				c.Error(err) // so that the status below is the one that was sent
+				c.Error(err) // writes the response, so that its status is known below
 			}
 			level := slog.LevelInfo
 			if c.Path() == "/livez" || c.Path() == "/readyz" || c.Path() == "/metrics" {
@@ -94,11 +92,11 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 
 const contentSecurityPolicy = "Content-Security-Policy"
 
-// policy is the CSP of every page: nothing inline, nothing from elsewhere (SEC-15).
+// policy is the Content-Security-Policy of all pages: nothing inline, nothing from other origins.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
-// Allow lets the page of this answer load from one more source than pages do, for a directive that all of them have.
+// Allow adds a source to a directive of this response's Content-Security-Policy. The directive must be one that allows 'self'.
 func Allow(c echo.Context, directive, source string) {
 	h := c.Response().Header()
 	h.Set(contentSecurityPolicy, strings.Replace(h.Get(contentSecurityPolicy), directive+" 'self'", directive+" 'self' "+source, 1))
@@ -111,13 +109,13 @@ func securityHeaders() echo.MiddlewareFunc {
 		"Referrer-Policy":            {"no-referrer"},
 		"Cross-Origin-Opener-Policy": {"same-origin"},
 		"Cache-Control":              {"no-store"},
-		// Browsers ignore it over http (RFC 6797, section 8.1), so the service need not know which this is.
+		// Browsers ignore this header over http (RFC 6797, section 8.1), so it is always sent.
 		"Strict-Transport-Security": {"max-age=31536000"},
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			h := c.Response().Header()
-			for name, values := range headers { // shared by all answers: Set replaces them, and Add copies what is full
+			for name, values := range headers { // the slices are shared: Set replaces them, and Add copies them since they have no spare capacity
 				h[name] = values
 			}
 			return next(c)
@@ -125,8 +123,8 @@ func securityHeaders() echo.MiddlewareFunc {
 	}
 }
 
-// recovered turns a panic into a 500 without its words: a panic's value may hold anything (SEC-9).
-func recovered(logger *slog.Logger) echo.MiddlewareFunc {
+// recoverPanics is middleware that turns a panic into a 500 and logs its stack, but not its value, which may hold secrets.
+func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisablePrintStack: true,
 		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
@@ -136,8 +134,7 @@ func recovered(logger *slog.Logger) echo.MiddlewareFunc {
 	})
 }
 
-// trustOf says whose word about the client's address and scheme counts: exactly the proxies named. echo's own default
-// believes anybody about the address, and every private network beside the ones named (SEC-13).
+// trustOf returns the echo options that trust exactly these proxies. By default, echo also trusts all private networks.
 func trustOf(proxies []netip.Prefix) []echo.TrustOption {
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, p := range proxies {

@@ -8,8 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// RequireToken lets requests with this bearer token pass; every other one is a 401. The time of an answer does not depend on how
-// much of the token is right.
+// RequireToken is middleware that admits only requests with this bearer token; others get 401. It compares in constant time.
 func RequireToken(token string) echo.MiddlewareFunc {
 	want := sha256.Sum256([]byte(token))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -15,37 +15,38 @@ import (
 	"sendcode/internal/verification/rig"
 )
 
-// mail is a mail or a text message that arrived.
+// mail is a message, a mail or a text message, on its way to a simulated provider.
 type mail struct {
 	at        time.Time
 	send      string // ID
 	messageID string
 	to, code  string
-	after     int // crashes so far
-	unheard   bool
+	after     int  // number of crashes before it arrived
+	unheard   bool // it arrived, but the sender got no answer
 }
 
-// wire is the mail server as one replica reaches it.
+// wire is the simulated mail server, as one replica reaches it.
 type wire struct{ *Replica }
 
 // Send implements outbox.Sender.
 func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
 	id, _, _ := strings.Cut(m.ID, "@")
-	err := s.hand(ctx, mail{send: id, messageID: m.ID, to: m.To, code: rig.CodeIn(m)})
+	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: rig.CodeIn(m)})
 	return delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}, err
 }
 
-// carrier is the carrier as one replica reaches it.
+// carrier is the simulated carrier, as one replica reaches it.
 type carrier struct{ *Replica }
 
 // Send implements outbox.Carrier.
 func (s carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
-	err := s.hand(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
+	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
 	return sms.Receipt{Carrier: "carrier.example", ID: "", Code: "202"}, err
 }
 
-// hand hands a message over, as the moment has it.
-func (r *Replica) hand(ctx context.Context, m mail) error {
+// deliver delivers a message to the simulated provider, with random faults. Error: a *delivery.Error; with the class Unknown, the message
+// has arrived.
+func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
 	f := r.turn(ctx, "server "+m.send, until(w.trouble().serverStalls))
 	t := w.trouble()
@@ -64,7 +65,7 @@ func (r *Replica) hand(ctx context.Context, m mail) error {
 		return failure(delivery.Temporary, "rcpt", 451, "4.3.0")
 	}
 	m.at, m.unheard = time.Now(), until(t.serverDrops)
-	w.arrive(m)
+	w.recordArrival(m)
 	if m.unheard {
 		return failure(delivery.Unknown, "data", 0, "")
 	}
@@ -72,7 +73,8 @@ func (r *Replica) hand(ctx context.Context, m mail) error {
 	return nil
 }
 
-func (w *world) arrive(m mail) {
+// recordArrival records a message that the provider accepted.
+func (w *world) recordArrival(m mail) {
 	w.count("message arrived")
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +82,7 @@ func (w *world) arrive(m mail) {
 	w.mails = append(w.mails, m)
 }
 
-// receiver is the app's back end that takes webhooks.
+// receiver is the simulated back end of an app, which receives webhooks.
 type receiver struct{ *Replica }
 
 // RoundTrip implements http.RoundTripper.
@@ -98,7 +100,7 @@ func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	if until(w.trouble().hook) {
 		status = http.StatusInternalServerError
 	} else {
-		w.hear(r.Header.Get("Webhook-Id"), string(body))
+		w.recordWebhook(r.Header.Get("Webhook-Id"), string(body))
 	}
 	if f == cutTooFar || until(w.trouble().hookDeaf) {
 		return nil, io.ErrUnexpectedEOF
@@ -106,8 +108,8 @@ func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil
 }
 
-// hear takes an event.
-func (w *world) hear(id, body string) {
+// recordWebhook records a received webhook event, and reports a violation if the same ID came with another content.
+func (w *world) recordWebhook(id, body string) {
 	_, _ = w.posted.Write([]byte(body + "\n"))
 	w.mu.Lock()
 	before, known := w.hooks[id]
@@ -119,7 +121,7 @@ func (w *world) hear(id, body string) {
 	}
 }
 
-// typeOf is what an event is about; the masked address in it may be erased between two attempts.
+// typeOf returns an event's type, send and status. It ignores the masked address, which may be erased between two attempts.
 func typeOf(body string) string {
 	var e struct {
 		Type string

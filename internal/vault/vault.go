@@ -1,5 +1,5 @@
-// Package vault is what the service's secret keys are used for: it hashes recipients, seals and opens their addresses, and derives
-// codes. Everything that needs a key goes through it; packages verification, outbox, jobs and support hold one each.
+// Package vault uses the service's secret keys: it hashes recipients, encrypts and decrypts their addresses, and derives codes. Packages
+// verification, outbox, jobs and support have one each.
 package vault
 
 import (
@@ -20,36 +20,36 @@ const (
 	codeLabel = "code"
 )
 
-// Vault holds the keys. Several spellings of an address may be one mailbox (recipient.Folding). Then they are one recipient to the
-// limiter, the log and the search. They stay several addresses: a mail goes to the one that was typed, only its own holder sends it
-// again, and what is proven is proven of it alone.
+// Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the log
+// and the search use. But a mail goes to the spelling that was typed, only the holder of that spelling may resend it, and a proof is
+// valid only for that spelling.
 type Vault struct {
 	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
-	Ring     *keyring.Ring     // codes, sealed recipients
+	Ring     *keyring.Ring     // keys of codes and of encrypted recipients
 }
 
-// Hash names the mailbox or number, for all that is counted and searched.
+// Hash returns the recipient's hash by which events are counted and searched; the same for all folded spellings.
 func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Folding.Hash(r, k.IndexKey) }
 
-// AddressHash names the very address, in whatever case.
+// AddressHash returns the hash of the address as spelled, ignoring case.
 func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(k.IndexKey) }
 
-// Mailbox names the mailbox that all spellings of an address reach; see recipient.Folding.
+// Mailbox returns the hash of the mailbox, the same for all its spellings; see recipient.Folding.Mailbox.
 func (k Vault) Mailbox(r recipient.Recipient) recipient.Hash {
 	return k.Folding.Mailbox(r, k.IndexKey)
 }
 
-// Hashes are Hash, AddressHash and Mailbox, computed at once.
+// Hashes returns Hash, AddressHash and Mailbox together.
 func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
 
-// Seal encrypts an address for the verification with the ID, and names the key.
+// Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key.
 func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = k.Ring.Seal(sealLabel, []byte(r.Address()), []byte(id))
 	return sealed, k.Ring.Current(), err
 }
 
-// Recipient decrypts the address of a verification. It fails once the address was erased, or its key left the ring.
+// Recipient decrypts the address of a verification. It fails if the address was erased, or if its key is not in the ring.
 func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := k.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
@@ -58,7 +58,7 @@ func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressOf is the AddressHash of a verification's address, whatever was folded when its row was written.
+// AddressOf decrypts a verification's address and returns its AddressHash. Errors: those of Recipient.
 func (k Vault) AddressOf(v store.Verification) (recipient.Hash, error) {
 	r, err := k.Recipient(v)
 	if err != nil {
@@ -67,7 +67,7 @@ func (k Vault) AddressOf(v store.Verification) (recipient.Hash, error) {
 	return k.AddressHash(r), nil
 }
 
-// Code derives the code of a verification.
+// Code derives the code of a verification. It fails if the key is not in the ring.
 func (k Vault) Code(v store.Verification) (string, error) {
 	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {
@@ -76,19 +76,19 @@ func (k Vault) Code(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, Shape(v))
 }
 
-// Shape is that of a verification's derived code.
+// Shape returns the shape of a verification's derived code.
 func Shape(v store.Verification) code.Shape {
 	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// Prefix hides the prefix of a number, which is most of it, from readers of the limiter's keys.
+// Prefix returns a keyed hash of a phone number's prefix, so that the limiter's keys do not reveal most of the number.
 func (k Vault) Prefix(r recipient.Recipient) string {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// Keyed is a hash of some texts that cannot be tried out without the index key: a recipient is easily guessed.
+// Keyed returns a keyed hash of the texts, separate for each label. Without the index key, guesses of the texts cannot be checked.
 func (k Vault) Keyed(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))

@@ -11,12 +11,13 @@ import (
 	"sendcode/quota"
 )
 
-// checkAlarms log what the bounds on failed checks met: a line of each kind at most once a minute, with counts.
+// checkAlarms counts checks that exceeded a bound on failed checks, and logs the counts: a line for networks and one for apps, each at
+// most once a minute.
 type checkAlarms struct {
 	networks, apps tally
 }
 
-// network counts a check that was refused by the bound of a network.
+// network counts a check that the bound of a network refused, for the metrics and the log.
 func (c *checkAlarms) network(s *Service, ch recipient.Channel, app, rule string) {
 	s.Observer.Checked(ch, app, "refused")
 	s.Observer.CheckBound(ch, app, rule)
@@ -24,26 +25,26 @@ func (c *checkAlarms) network(s *Service, ch recipient.Channel, app, rule string
 	c.log(s)
 }
 
-// app counts a check beyond the bound of an app: it is compared all the same.
+// app counts a check beyond the bound of an app, for the metrics and the log. Such a check is not refused.
 func (c *checkAlarms) app(s *Service, ch recipient.Channel, app string) {
 	s.Observer.CheckBound(ch, app, s.Policy.Get().ChecksOrDefault().App.Name)
 	c.apps.add(app + " " + string(ch))
 	c.log(s)
 }
 
-// log writes the lines that are due.
+// log writes the lines that are due, and resets their counts.
 func (c *checkAlarms) log(s *Service) {
-	if counts := c.apps.due(s.Now()); counts != nil {
+	if counts := c.apps.drainDue(s.Now()); counts != nil {
 		rule := s.Policy.Get().ChecksOrDefault().App
 		s.Logger.Error("codes are being guessed: more checks fail than the app's bound allows; browsers are sent codes of 8 characters",
 			"limit", rule.Limit, "window", rule.Window.String(), "checks", counts)
 	}
-	if counts := c.networks.due(s.Now()); counts != nil {
+	if counts := c.networks.drainDue(s.Now()); counts != nil {
 		s.Logger.Warn("checks were refused: too many failed from one network", "checks", counts)
 	}
 }
 
-// tally counts what is logged at most once in a while.
+// tally counts events by name, for a log line at most once every alarmEvery.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -64,8 +65,8 @@ func (t *tally) add(name string) {
 	}
 }
 
-// due empties the tally when something was counted and a minute has passed since it was emptied last; else it is nil.
-func (t *tally) due(now time.Time) map[string]int {
+// drainDue returns the counts and resets them, if there are any and a minute has passed since the last reset; else nil.
+func (t *tally) drainDue(now time.Time) map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.counts) == 0 || now.Sub(t.last) < alarmEvery {
@@ -77,21 +78,22 @@ func (t *tally) due(now time.Time) map[string]int {
 	return counts
 }
 
-// LogAlarms writes the lines on failed checks that are due. It is one of the jobs.
+// LogAlarms logs the counts of checks that exceeded a bound, if a line is due. Package jobs calls it.
 func (s *Service) LogAlarms(context.Context) { s.checks.log(s) }
 
-// breakerAlarm logs that the breaker refuses, at most once a minute: people have to look.
+// breakerAlarm logs an error when the breaker refuses sends, at most once a minute, since an operator must act.
 type breakerAlarm struct{ refused tally }
 
 const alarmEvery = time.Minute
 
-func (b *breakerAlarm) note(s *Service, rule quota.State) {
+// countRefusal counts a refusal by the breaker, and logs if a line is due. It ignores other rules.
+func (b *breakerAlarm) countRefusal(s *Service, rule quota.State) {
 	if rule.Scope != policy.Everything {
 		return
 	}
 	const requests = "requests"
 	b.refused.add(requests)
-	if counts := b.refused.due(s.Now()); counts != nil {
+	if counts := b.refused.drainDue(s.Now()); counts != nil {
 		s.Logger.Error("the breaker refuses codes", "limit", rule.Limit, "window", rule.Window.String(), requests, counts[requests])
 	}
 }

@@ -17,47 +17,49 @@ import (
 	"sendcode/quota"
 )
 
-// Ask is one request for a code, as it came in.
+// Ask is one request for a code, before it is parsed.
 type Ask struct {
 	Caller
 	Channel   string
 	To        string
-	Country   string        // ISO 3166-1 alpha-2: where a phone number in To is dialled, if it is not international; empty: nowhere
+	Country   string        // ISO 3166-1 alpha-2: country of a phone number in To that is in national form; empty: only international
 	Purpose   string        // empty: default
 	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
-	Languages string        // an Accept-Language list; what cannot be read of it is as good as none
-	Reference string        // the app's own word for it, at most 64 characters
+	Languages string        // an Accept-Language list; invalid parts are ignored
+	Reference string        // the app's own name for the request, at most 64 characters
 	Session   string        // secret keys: names the end user's session, at most 128 characters
-	Wait      time.Duration // secret keys: for the outcome, at most MaxWait; 0: answer at once
+	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
-	Key       string        // requests of one caller with the same key are one request, for 24 h; empty: each is its own
+	Key       string        // Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty: none
 }
 
-// asked is an Ask that has been understood.
+// asked is a parsed and checked Ask.
 type asked struct {
 	Ask
 	purpose policy.Purpose
 	to      recipient.Recipient
-	address recipient.Hash // of the very address
+	address recipient.Hash // of the address as it is spelled; subject.Recipient may stand for several spellings
 	subject policy.Subject
-	buckets map[quota.Scope]string // the subject's; not written to
+	buckets map[quota.Scope]string // of the subject; do not change
 	holder  string
 	join    string
 	// joinByBrowser says that a browser opened the verification to join.
 	joinByBrowser bool
-	longer        bool   // a new code has LongCode characters at least
+	longCode      bool   // a new code has at least LongCode characters
 	locale        string // canonical
-	own           State  // of the verification that the request names; empty: it names none
+	own           State  // state of the verification that a resend names; else empty
 	slot          *bulkhead.Slot
 }
 
-// Bounds of what callers may attach.
+// Bounds of a request's free texts, in characters.
 const (
 	maxReference = 64
 	maxSession   = 128
 )
 
-func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
+// parseAsk parses and checks a request. For a resend it reads the verification. A request to a recipient that is not served is
+// recorded as a refusal. Errors: *InvalidError, ErrNotFound, ErrUnavailable.
+func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	a := asked{Ask: ask}
 	if err := checkAttached(ask); err != nil {
 		return a, err
@@ -66,7 +68,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		return a, err
 	}
 	if ask.Resend != "" {
-		if err := s.recall(ctx, &a); err != nil {
+		if err := s.fillFromVerification(ctx, &a); err != nil {
 			return a, err
 		}
 	}
@@ -86,18 +88,18 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		a.locale = s.preferred(a)
 	}
 	if refusal := s.Policy.Get().Refuse(a.to); refusal != nil {
-		s.turnedAway(a, refusal.Reason)
+		s.recordUnserved(a, refusal.Reason)
 		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
 	if ask.Kind == Secret {
-		a.holder = a.named()
+		a.holder = a.holderHash()
 	}
 	return a, nil
 }
 
-// recall fills in what a resend leaves out from the verification that it names. What it does name must agree: a
-// different recipient under a known ID is a mistake of the caller's, not a new request.
-func (s *Service) recall(ctx context.Context, a *asked) error {
+// fillFromVerification fills in what a resend leaves out from the verification that it names. If To, Channel or Purpose are given, they
+// must match it; Reference and Languages may differ. Errors: *InvalidError, ErrNotFound also if it was erased, ErrUnavailable.
+func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	v, _, now, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
 		return err
@@ -154,7 +156,7 @@ func checkAttached(ask Ask) error {
 	return nil
 }
 
-// readLocale reads the language that is named, if one is.
+// readLocale parses Locale, if it is given, to locale. Error: *InvalidError.
 func (a *asked) readLocale() error {
 	if a.Locale == "" {
 		return nil
@@ -166,7 +168,7 @@ func (a *asked) readLocale() error {
 	return nil
 }
 
-// preferred is the language of the client's list that there are templates for, as it is stored.
+// preferred returns the language of the Accept-Language list for which there are templates, as it is stored.
 func (s *Service) preferred(a asked) string {
 	if a.to.Channel() == recipient.SMS {
 		return s.Texts.Prefer(a.App, a.Languages)
@@ -174,7 +176,7 @@ func (s *Service) preferred(a asked) string {
 	return s.Mails.Prefer(a.App, a.Languages)
 }
 
-// purposeFor is the purpose of a name as a caller's requests go by it.
+// purposeFor returns a purpose by name, with the rules that apply to this caller. Error: *InvalidError.
 func (s *Service) purposeFor(c Caller, name string) (policy.Purpose, error) {
 	set := s.Policy.Get()
 	p, err := Purpose(set, name)
@@ -187,7 +189,7 @@ func (s *Service) purposeFor(c Caller, name string) (policy.Purpose, error) {
 	return set.ForBackEnd(p, c.IP), nil
 }
 
-// Purpose is the one of a name. Error: *InvalidError.
+// Purpose returns a purpose by name, "" for the default one. Error: *InvalidError.
 func Purpose(set policy.Set, name string) (policy.Purpose, error) {
 	p, ok := set.Purpose(name)
 	if !ok {
@@ -200,7 +202,7 @@ func subjectOf(c Caller, ch recipient.Channel, h recipient.Hash, in policy.Area,
 	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p}
 }
 
-// parse reads a recipient of a channel that there is.
+// parse parses a recipient. Error: *InvalidError, also for sms if no carrier is configured.
 func (s *Service) parse(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Texts == nil {
 		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
@@ -208,7 +210,7 @@ func (s *Service) parse(channel, to, country string) (recipient.Recipient, error
 	return parseIn(channel, to, country)
 }
 
-// ParseRecipient reads a recipient of any channel. Error: *InvalidError.
+// ParseRecipient parses a recipient of any channel, a phone number only in international form. Error: *InvalidError.
 func ParseRecipient(channel, to string) (recipient.Recipient, error) {
 	return parseIn(channel, to, "")
 }
@@ -233,9 +235,9 @@ func parseIn(channel, to, country string) (recipient.Recipient, error) {
 	return r, err
 }
 
-// named is the holder: the one that may resend without knowing the ID: a secret key's app and the session that it names, and of a mailbox
-// with several spellings the one that was typed. Only a hash is kept.
-func (a asked) named() string {
+// holderHash returns the holder of a back end's verification: a hash of the session and, if the mailbox has several spellings, of the
+// address as typed. A later request with the same holder may resend without the verification's ID.
+func (a asked) holderHash() string {
 	text := "sendcode holder v1\x00" + a.Session
 	if a.address != a.subject.Recipient {
 		text = "sendcode holder spelling v1\x00" + a.address.String() + a.Session
@@ -244,7 +246,7 @@ func (a asked) named() string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// row is what the log writes of the request, whether it is let in or refused.
+// row returns the fields of the log's row that an admitted and a refused request share.
 func (a asked) row() store.Send {
 	row := store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
@@ -256,9 +258,9 @@ func (a asked) row() store.Send {
 	return row
 }
 
-// turnedAway records a request that is refused since codes are not sent to its recipient, so that an administrator finds why the
-// recipient got nothing. The request costs its caller nothing, so it shares rows as what a rule of a wider scope refuses.
-func (s *Service) turnedAway(a asked, reason string) {
+// recordUnserved records and counts a request to a recipient that is not served, so that an administrator finds why no code was sent. Such
+// requests cost the caller nothing, so they share rows like refusals by a rule of a wider scope.
+func (s *Service) recordUnserved(a asked, reason string) {
 	row := a.row()
 	row.Status, row.BlockedBy, row.Count = store.Refused, reason, 1
 	row.Reference = ""
@@ -266,8 +268,8 @@ func (s *Service) turnedAway(a asked, reason string) {
 	s.Observer.Decided(a.to.Channel(), a.App, "refused", reason)
 }
 
-// PlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters: it may
-// then stand in a row, a page or a header.
+// PlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters. Such a text is safe in
+// a row, a page or a header.
 func PlainText(s string, limit int) bool {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > limit {
 		return false

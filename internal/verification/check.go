@@ -12,20 +12,20 @@ import (
 	"sendcode/internal/vault"
 )
 
-// Checked is what a check came to. A wrong, used or expired code is a value, not an error.
+// Checked is the result of a check. A wrong, used or expired code is a result, not an error.
 type Checked struct {
 	View
 	Valid      bool
 	Proof      string // when valid: a signed token that a back end can check offline
-	uncompared bool   // no code was compared
+	uncompared bool   // the code was not compared
 }
 
-// Compared reports whether a code was compared.
+// Compared reports whether the typed code was compared with the right one.
 func (c Checked) Compared() bool { return !c.uncompared }
 
-// Check compares a code with a verification's. The try is counted, durably, before anything is compared, and
-// exactly one of several right answers is approved. What the code cannot contain is an *InvalidError and costs no
-// try. Other errors: ErrNotFound, *TooManyChecksError, ErrUnavailable.
+// Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before
+// the comparison. Of several right checks exactly one approves. Errors: *InvalidError for characters that no code has, which costs
+// no attempt; ErrNotFound, *TooManyChecksError, ErrUnavailable.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checked, error) {
 	v, _, now, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 	case StateOf(v, now) != Pending:
 		return s.checked(v, now, "ended", false), nil
 	}
-	// From here the try counts, whether or not the client waits for the answer.
+	// From here the attempt counts, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	counted, err := s.takeCheck(ctx, c, v.Channel)
@@ -50,12 +50,12 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 	}
 	checked, err := s.compare(ctx, id, entered)
 	if checked.Valid || checked.uncompared {
-		s.noFailure(counted)
+		s.refundCheck(counted)
 	}
 	return checked, err
 }
 
-// ReadCode is code.Alphabet.Read with the error that callers of this package know. Error: *InvalidError.
+// ReadCode is code.Alphabet.Read with an *InvalidError of this package.
 func ReadCode(s code.Shape, typed string) (string, error) {
 	entered, err := s.Alphabet.Read(typed)
 	var bad *code.InvalidError
@@ -65,12 +65,13 @@ func ReadCode(s code.Shape, typed string) (string, error) {
 	return entered, err
 }
 
-// compare counts the try in the log and then, if there was one left, compares.
+// compare counts an attempt in the log, compares the codes if an attempt was left, and approves if they are equal. Errors:
+// *TooManyChecksError, ErrUnavailable; ErrUncertain if the attempt may count.
 func (s *Service) compare(ctx context.Context, id, entered string) (Checked, error) {
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
 	case err != nil:
-		return Checked{uncompared: true}, s.failed(ctx, err)
+		return Checked{uncompared: true}, s.mapStoreError(ctx, err)
 	case !counted && StateOf(v, now) == Pending:
 		return Checked{uncompared: true}, s.lockout(ctx, v)
 	case !counted:
@@ -79,9 +80,9 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 		return ended, nil
 	}
 	right, err := s.rightCode(v)
-	if err != nil { // a key that left the ring: not the person's mistake
+	if err != nil { // the key is no longer in the ring
 		s.Logger.ErrorContext(ctx, "code could not be derived", "error", err)
-		return Checked{}, ErrUncertain // the try is counted
+		return Checked{}, ErrUncertain // the attempt is counted
 	}
 	if !code.Equal(entered, right) {
 		return s.checked(v, now, "wrong", false), nil
@@ -89,8 +90,8 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 	return s.approve(ctx, v, now)
 }
 
-// pretend does for an unknown ID what is done for a known one: a round trip to the log that counts nothing, and a
-// comparison. Its outcome is of no interest, so the answer is the same whatever was typed.
+// pretend makes a check of an unknown ID take as long as one of a known ID: a round trip to the log that counts nothing, and a
+// comparison whose result is ignored.
 func (s *Service) pretend(ctx context.Context, typed string) {
 	entered, _ := code.Digits.Read(typed)
 	_, _, _, _ = s.Store.Attempt(ctx, "")
@@ -103,8 +104,8 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 		return Checked{}, err
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
-	if err != nil { // the code was right, and the try is counted
-		return Checked{uncompared: true}, errors.Join(s.failed(ctx, err), ErrUncertain)
+	if err != nil { // the code was right, and the attempt is counted
+		return Checked{uncompared: true}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
 	}
 	if won {
 		if event.Type != "" {
@@ -117,17 +118,18 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	}
 	again, _, now, err := s.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return Checked{}, errors.Join(s.failed(ctx, err), ErrUncertain)
+		return Checked{}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
 	}
 	return s.checked(again, now, "ended", false), nil
 }
 
-// prove is empty when there is no proof: the approval stands all the same, and a back end that checks by itself needs none.
+// prove signs the proof of an approval. It returns "" if proofs are off, or if signing failed, which it logs: the approval is valid
+// without a proof.
 func (s *Service) prove(v store.Verification, now time.Time) string {
 	if s.Prover == nil {
 		return ""
 	}
-	spelling, err := s.Vault.AddressOf(v) // not the mailbox: a reader of mail for one spelling has shown nothing of another
+	spelling, err := s.Vault.AddressOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
 	if err != nil {
 		s.Logger.Error("an approval could not be proven", "error", err)
 		return ""
@@ -147,7 +149,7 @@ func (s *Service) checked(v store.Verification, now time.Time, outcome string, v
 	return Checked{View: s.view(v, store.Send{}, now), Valid: valid}
 }
 
-// approvalEvent is the event of an approval, for an app that subscribes to it; zero for one that does not.
+// approvalEvent makes the webhook event of an approval; zero if the app does not subscribe to it. Error: ErrUncertain.
 func (s *Service) approvalEvent(v store.Verification) (store.NewEvent, error) {
 	if !s.Policy.Get().Subscribes(v.App, policy.EventApproved) {
 		return store.NewEvent{}, nil
@@ -155,28 +157,28 @@ func (s *Service) approvalEvent(v store.Verification) (store.NewEvent, error) {
 	id, err := s.newID()
 	if err != nil {
 		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
-		return store.NewEvent{}, ErrUncertain // the try is counted
+		return store.NewEvent{}, ErrUncertain // the attempt is counted
 	}
 	_, test := s.testRecipient(v)
 	return store.NewEvent{ID: id, Type: policy.EventApproved, Test: test}, nil
 }
 
-// Named says which verification a back end means that kept no ID: the newest pending one that it holds for the
-// recipient, as it would resend it. One that a browser or another session asked for is never meant.
+// Named identifies a verification for a back end that kept no ID: the newest pending one that it holds for the recipient. It never
+// identifies one that a browser or another session requested.
 type Named struct {
 	Channel string
 	To      string
 	Purpose string // empty: default
-	Session string // as it was given when the code was asked for
+	Session string // the Session of the request for the code
 }
 
-// CheckNamed is Check for a back end that kept no ID. Secret keys only: the caller must have made sure of that.
-// Errors: those of Check; ErrNotFound also when no verification of that name is pending.
+// CheckNamed is Check for a back end that kept no ID. Errors: those of Check; ErrNotFound also if no such verification is pending, or if
+// the caller has no secret key.
 func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed string) (Checked, error) {
 	if c.Kind != Secret {
 		return Checked{}, ErrNotFound
 	}
-	a, err := s.understand(ctx, Ask{Caller: c, Channel: n.Channel, To: n.To, Purpose: n.Purpose, Session: n.Session})
+	a, err := s.parseAsk(ctx, Ask{Caller: c, Channel: n.Channel, To: n.To, Purpose: n.Purpose, Session: n.Session})
 	if err != nil {
 		return Checked{}, err
 	}
@@ -184,7 +186,7 @@ func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed strin
 		App: c.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
-		return Checked{}, s.failed(ctx, err)
+		return Checked{}, s.mapStoreError(ctx, err)
 	}
 	return s.Check(ctx, c, v.ID, typed)
 }
@@ -193,7 +195,7 @@ func (s *Service) testRecipient(v store.Verification) (policy.TestRecipient, boo
 	return s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
 }
 
-// shape is that of the code that is right for v now: a test recipient's is the one that was configured.
+// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one.
 func (s *Service) shape(v store.Verification) code.Shape {
 	if t, ok := s.testRecipient(v); ok {
 		return code.ShapeOf(t.Code)
@@ -201,7 +203,7 @@ func (s *Service) shape(v store.Verification) code.Shape {
 	return vault.Shape(v)
 }
 
-// rightCode is the one that a person has to enter for v.
+// rightCode returns the right code for v: the configured one for a test recipient, else the derived one.
 func (s *Service) rightCode(v store.Verification) (string, error) {
 	if t, ok := s.testRecipient(v); ok {
 		return t.Code, nil

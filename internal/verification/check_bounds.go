@@ -11,18 +11,19 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks are limited three times. For the recipient in the log, which decides with the try itself and forgets nothing
-// (gate.FailureLimit), apart for codes that browsers and that secret keys asked for. For the client's networks by the limiter,
-// before anything is compared. And for the app, which refuses no check: while its bound is passed, an alarm is logged and browsers'
-// new codes are longer. A failure is counted beforehand; a right code takes its own count back.
+// Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for codes that
+// browsers and that secret keys requested. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no
+// check, but while it is exceeded, an alarm is logged and new codes of browsers are longer. A check is counted as failed
+// before the comparison; after a right code that is refunded.
 
-// reservation is where a check was counted as a failure beforehand.
+// reservation are the buckets in which a check was counted as failed before the comparison.
 type reservation struct {
 	id      string
 	buckets map[quota.Scope]string
 }
 
-// takeCheck counts a check as a failure before it is compared. Error: *TooManyChecksError, ErrUnavailable.
+// takeCheck counts a check as failed before the comparison. Beyond the app's bound it admits the check and counts an alarm. Errors:
+// *TooManyChecksError, ErrUnavailable.
 func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel) (reservation, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -32,9 +33,9 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	p := reservation{string(id[:]), policy.CheckBuckets(c.App, c.IP, ch)}
 	rules := slices.DeleteFunc([]quota.Rule{checks.Network, checks.WideNetwork}, func(r quota.Rule) bool { return p.buckets[r.Scope] == "" })
 	d, err := s.countCheck(ctx, p, append(rules, checks.App))
-	over := err == nil && passed(d)
+	over := err == nil && appBoundExceeded(d)
 	if over {
-		delete(p.buckets, quota.App) // so its bucket holds no more events than the bound
+		delete(p.buckets, quota.App) // keeps the app's bucket from growing beyond its bound
 		d, err = s.countCheck(ctx, p, rules)
 	}
 	switch {
@@ -55,23 +56,24 @@ func (s *Service) countCheck(ctx context.Context, p reservation, rules []quota.R
 	return s.Gate.TakeCheck(ctx, quota.Request{ID: p.id, Rules: rules, Buckets: p.buckets})
 }
 
-// passed says that an app's bound is.
-func passed(d quota.Decision) bool {
+// appBoundExceeded reports whether the app's bound refused the check.
+func appBoundExceeded(d quota.Decision) bool {
 	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope.Base() == quota.App && !d.Admitted && r.Used >= r.Limit })
 }
 
-// noFailure takes the count back: nothing was compared, or the code was right.
-func (s *Service) noFailure(p reservation) {
+// refundCheck refunds a reservation: the code was right, or not compared.
+func (s *Service) refundCheck(p reservation) {
 	if len(p.buckets) > 0 {
 		s.Outbox.RefundLater(p.id, p.buckets)
 	}
 }
 
-// lockout is the answer to a try that the log did not count, though v is pending: its recipient is at the bound.
+// lockout returns the error of an attempt that the log refused since the recipient is locked out: *TooManyChecksError, or ErrUnavailable.
+// It remembers and records the lockout.
 func (s *Service) lockout(ctx context.Context, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {
-		return s.failed(ctx, err)
+		return s.mapStoreError(ctx, err)
 	}
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	if out.Wait > 0 {
@@ -81,15 +83,15 @@ func (s *Service) lockout(ctx context.Context, v store.Verification) error {
 			Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: out.Wait, Count: 1,
 		}, quota.Recipient)
 	}
-	return &TooManyChecksError{RetryAfter: max(out.Wait, time.Second)} // it may have ended since
+	return &TooManyChecksError{RetryAfter: max(out.Wait, time.Second)} // the lockout may have ended meanwhile
 }
 
-// Lockouts are the kinds of callers whose codes for a recipient cannot be checked now, for the administrator. Error: ErrUnavailable.
+// Lockouts returns a recipient's current lockouts, at most one for each kind of caller, for administrators. Error: ErrUnavailable.
 func (s *Service) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
 	for _, byBrowser := range []bool{true, false} {
 		out, err := s.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
 		if err != nil {
-			return nil, s.failed(ctx, err)
+			return nil, s.mapStoreError(ctx, err)
 		}
 		if out.Wait > 0 {
 			all = append(all, out)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// What a caller can tell apart; package server maps each to a status.
+// Errors of the use cases. Package server maps each to a status.
 var (
 	// ErrNotFound: unknown verification, or another app's: the same answer for both.
 	ErrNotFound = errors.New("verification: not found")
-	// ErrUnavailable: a part that decides is away; nothing was sent by this request as far as is known.
+	// ErrUnavailable: the limiter or the log failed, and this request sent and counted nothing, unless it is ErrUncertain.
 	ErrUnavailable = errors.New("verification: unavailable")
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
@@ -18,19 +18,18 @@ var (
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )
 
-// ErrUncertain is ErrUnavailable of a request that may count all the same: the log may have taken the send or the try.
+// ErrUncertain is an ErrUnavailable of a request that may count: the log may have written the send or the attempt.
 var ErrUncertain = fmt.Errorf("%w: the log may have taken the request", ErrUnavailable)
 
-// TooManyChecksError says that a recipient or a network is over its limit of failed checks. Nothing was compared or sent, and
-// nothing was counted.
+// TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was compared, sent or counted.
 type TooManyChecksError struct {
 	RetryAfter time.Duration // positive
-	Send       bool          // a send was refused: its code could not be checked
+	Send       bool          // a send was refused, since its code could not be checked
 }
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
 
-// InvalidError says which field of a request is wrong, and why, without repeating its value.
+// InvalidError says which field of a request is wrong and why, without its value.
 type InvalidError struct {
 	Field  string
 	Reason string // machine word

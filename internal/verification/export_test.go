@@ -23,7 +23,7 @@ type (
 )
 
 func (s *Service) Understand(ctx context.Context, ask Ask) (Asked, error) {
-	return s.understand(ctx, ask)
+	return s.parseAsk(ctx, ask)
 }
 
 func (a asked) Subject() policy.Subject { return a.subject }

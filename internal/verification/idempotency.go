@@ -12,28 +12,28 @@ import (
 	"sendcode/internal/store"
 )
 
-// A request with an idempotency key is done once: the key is claimed in the log before any gate is asked, and the
-// claim fixes the ID of the send, which both gates know again. A refusal gives the key up, so that the caller may ask again
-// when the wait is over; so does an outage that certainly wrote nothing. After one that may have written, the next
-// request with the key goes on with the same send and finds out.
+// A request with an idempotency key runs once. The key is claimed in the log before the gates decide, and the claim fixes the ID of the
+// send, by which both gates recognize it. A refusal releases the key, so that the caller may try again after the wait; so does an
+// outage that certainly wrote nothing. After an outage that may have written the send, the next request with the key continues
+// with the same send ID.
 
 const (
-	// claimLease is longer than both gates may take together. Within it, the same request is refused with ErrBusy.
+	// claimLease is longer than both gates may take together. Meanwhile a request with the same key gets ErrBusy.
 	claimLease = 15 * time.Second
-	// KeyLife is how long an idempotency key is remembered.
+	// KeyLife is how long an idempotency key is kept.
 	KeyLife = 24 * time.Hour
 )
 
-// claim is what a request works on.
+// claim is the send ID that a request uses, and its claimed idempotency key if it has one.
 type claim struct {
 	send      uuid.UUID
 	key       [32]byte
 	keyed     bool
-	inherited bool // the send's ID is that of a request before this one, which may have got anywhere
-	done      *store.Claimed
+	inherited bool           // the ID is from an earlier request with the key, which may have counted or written the send
+	done      *store.Claimed // the key's request was admitted before; nil: it was not
 }
 
-// claim takes the request's key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
+// claim makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
 func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
@@ -44,7 +44,7 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	c := claim{send: id, key: s.keyOf(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
 	if err != nil {
-		return c, s.failed(ctx, err)
+		return c, s.mapStoreError(ctx, err)
 	}
 	switch got.State {
 	case store.ClaimBusy:
@@ -59,8 +59,8 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// releaseKey gives the key up where no send came of the request. If that fails, the outbox repeats it; the key is free when its
-// lease ends in any case.
+// releaseKey releases the key of a request that was not admitted. If that fails, the outbox repeats it; after its lease the key is free in
+// any case.
 func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
@@ -70,16 +70,16 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	uncertain := errors.Is(err, ErrUncertain)
 	if err := s.Store.Release(ctx, c.key, c.send, !uncertain); err != nil {
 		s.Logger.WarnContext(ctx, "an idempotency key was not given up", "send", c.send, "error", err)
-		if !uncertain { // else it is remembered already
+		if !uncertain { // else ReconcileLater handles the request
 			s.Outbox.ReleaseLater(c.key, c.send, claimLease)
 		}
 	}
 }
 
-// replay answers with what the first request was answered. The waits are those of now, so that a countdown goes on;
-// a caller that waits for the outcome gets it, as far as it is known.
+// replay repeats the answer of the first request with the key. Its waits are the current ones; with Wait, its outcome too. Error:
+// ErrUnavailable.
 func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
-	d, err := s.look(ctx, a.subject)
+	d, err := s.peek(ctx, a.subject)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -93,7 +93,7 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	return Answer{Admitted: true, Replayed: true, View: seen, Quota: d, Policy: a.purpose.Policy}, nil
 }
 
-// asAdmitted is what was known when the send was let in.
+// asAdmitted returns the verification and the send as they were when the send was admitted.
 func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.Send) {
 	v.ApprovedAt, v.CanceledAt = time.Time{}, time.Time{}
 	if s.Number == 1 {
@@ -103,9 +103,8 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	return v, s
 }
 
-// keyOf hides the key, which a caller may have made of anything, and keeps those of other apps and callers apart. A browser's
-// key that can be guessed is a key of the browser's network alone: sent from another one it is another key, so that no
-// answer hands a verification over.
+// keyOf hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a browser's key can
+// be guessed, its network is hashed too: else a guess from another network would get the answer, and the verification with it.
 func (s *Service) keyOf(a asked) [32]byte {
 	switch {
 	case a.Kind == Secret:
@@ -116,15 +115,16 @@ func (s *Service) keyOf(a asked) [32]byte {
 	return s.Vault.Keyed("idempotency key", a.App, "browser of "+policy.Client(a.IP), a.Key)
 }
 
-// fingerprint is of everything that was asked for; not of where the request came from, which a retry may change; see keyOf.
+// fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
+// address, which may change at a retry; see keyOf.
 func (s *Service) fingerprint(a asked) [32]byte {
 	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference,
 		a.Session, a.Resend)
 }
 
-// strongKey reports whether an Idempotency-Key has the form of 128 random bits or more: 32 hexadecimal digits at least and
-// nothing else, letters among them, and not the same few over and over. It errs to false. Words, counters and times never
-// have this form; a UUID has at most 122 random bits, and letters of base64 cannot be told from words.
+// strongKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, at least 32, with letters and
+// at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has at most 122
+// random bits, and base64 may be words.
 func strongKey(key string) bool {
 	if len(key) < 32 {
 		return false

@@ -13,14 +13,15 @@ import (
 	"sendcode/quota"
 )
 
-// With less life left than min(120 s, life/5), a resend would arrive as good as expired and opens a new verification
-// instead.
+// A resend of a code with less life left than min(120 s, life/5) opens a new verification instead, since the code would expire soon after
+// it arrives.
 const (
 	maxMinLife   = 120 * time.Second
 	minLifeShare = 5
 )
 
-// intent is what the log is asked to decide and to write.
+// intent builds the argument of Store.Begin: the row to write, the verification to join or to open, and the rules to decide. It makes
+// random values and encrypts the recipient.
 func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.fresh(a)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	}, nil
 }
 
-// fresh is the verification that Begin opens when there is none to join.
+// fresh builds the verification that Begin opens if there is none to join.
 func (s *Service) fresh(a asked) (store.Verification, error) {
 	id, err := newVerificationID()
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Service) fresh(a asked) (store.Verification, error) {
 	}, nil
 }
 
-// newVerificationID is 160 random bits: the ID is a capability.
+// newVerificationID returns 160 random bits in base32. The ID is a secret: it allows to view, check and cancel the verification.
 func newVerificationID() (string, error) {
 	raw := make([]byte, 20)
 	if _, err := rand.Read(raw); err != nil {
@@ -66,5 +67,5 @@ func newVerificationID() (string, error) {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)), nil
 }
 
-// MinLife is how much life a code of so long a life must have left for a resend to carry it.
+// MinLife returns how much of its life a code must have left for a resend to send it again.
 func MinLife(life time.Duration) time.Duration { return min(maxMinLife, life/minLifeShare) }

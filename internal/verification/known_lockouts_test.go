@@ -32,11 +32,11 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	} {
 		l, key := newLockouts(), keyOf(1, true)
 		l.remember(key, store.Lockout{Wait: c.wait, Failures: 20}, seenAt)
-		out, ok := l.holds(key, seenAt.Add(c.after))
+		out, ok := l.find(key, seenAt.Add(c.after))
 		if ok != (c.left > 0) || out.Wait != c.left {
 			t.Errorf("%v after %v: %v, %v left", c.wait, c.after, ok, out.Wait)
 		}
-		if _, ok := l.holds(keyOf(1, false), seenAt); ok {
+		if _, ok := l.find(keyOf(1, false), seenAt); ok {
 			t.Error("the other kind of caller is locked out")
 		}
 		if !ok && len(l.known) != 0 {
@@ -59,7 +59,7 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 	l.forget("shop", recipient.Email, keyOf(0, true).recipient)
 	for n, want := range []bool{false, true} {
 		for _, byBrowser := range []bool{true, false} {
-			if _, ok := l.holds(keyOf(n, byBrowser), seenAt); ok != want {
+			if _, ok := l.find(keyOf(n, byBrowser), seenAt); ok != want {
 				t.Errorf("%d, by a browser %v: known %v", n, byBrowser, ok)
 			}
 		}

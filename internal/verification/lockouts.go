@@ -9,11 +9,11 @@ import (
 	"sendcode/quota"
 )
 
-// ChecksRule is what a refused send is blocked by while its code could not be checked: too many wrong codes were entered for
-// its recipient, at codes that the same kind of caller asked for.
+// ChecksRule is the name under which a refusal is recorded if the recipient is locked out: too many wrong codes were entered for it, for
+// codes that the same kind of caller requested.
 const ChecksRule = "checks"
 
-// lockoutKey is whose codes are locked out: those that callers of one kind asked for.
+// lockoutKey identifies a lockout: of a recipient, for codes that one kind of caller requested.
 type lockoutKey struct {
 	app       string
 	channel   recipient.Channel
@@ -21,8 +21,8 @@ type lockoutKey struct {
 	byBrowser bool
 }
 
-// lockouts remembers for a moment what the log refused. A locked out caller that asks again and again is then refused before it
-// holds, for as long as the log takes to answer, a place of the recipient's quota that other callers need.
+// lockouts caches lockouts that the log reported, for a few seconds. So repeated requests during a lockout are refused before the limiter
+// counts them: else each would use the recipient's quota, which other callers need, until the log refuses it.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]knownLockout
@@ -33,7 +33,7 @@ type knownLockout struct {
 	at time.Time
 }
 
-// A lockout is remembered for so short a time that an administrator's reset is felt at once on other replicas too.
+// The time is short, so that an administrator's reset soon takes effect on other replicas.
 const (
 	lockoutRemembered = 5 * time.Second
 	maxLockouts       = 10_000
@@ -56,8 +56,8 @@ func (l *lockouts) remember(key lockoutKey, out store.Lockout, now time.Time) {
 	}
 }
 
-// holds is the lockout that is remembered and has not ended, with its wait from now on.
-func (l *lockouts) holds(key lockoutKey, now time.Time) (store.Lockout, bool) {
+// find returns a cached lockout that has not ended, with the wait from now.
+func (l *lockouts) find(key lockoutKey, now time.Time) (store.Lockout, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.known[key]
@@ -86,17 +86,17 @@ func (a asked) lockoutKey(byBrowser bool) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, byBrowser}
 }
 
-// lockedOut says whether it is known that the code of a send could not be checked. The code is the caller's own kind's; of a
-// verification that is named the log alone says whether it can be joined, where another kind opened it.
+// lockedOut returns the cached lockout by which the send's code could not be checked. If a resend names a verification of another kind of
+// caller, it returns none: the log decides then which code is sent.
 func (s *Service) lockedOut(a asked) (store.Lockout, bool) {
 	mine := a.Kind == Browser
 	if a.join != "" && a.joinByBrowser != mine {
 		return store.Lockout{}, false
 	}
-	return s.lockouts.holds(a.lockoutKey(mine), s.Now())
+	return s.lockouts.find(a.lockoutKey(mine), s.Now())
 }
 
-// refusedByChecks records a send that is refused as its code could not be checked.
+// refusedByChecks records a send that is refused by a lockout, and returns the *TooManyChecksError.
 func (s *Service) refusedByChecks(a asked, out store.Lockout) error {
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, out.Wait, 1
@@ -105,7 +105,7 @@ func (s *Service) refusedByChecks(a asked, out store.Lockout) error {
 	return &TooManyChecksError{RetryAfter: out.Wait, Send: true}
 }
 
-// ForgetLockouts drops what is remembered of a recipient, after a reset.
+// ForgetLockouts drops the cached lockouts of a recipient, after a reset.
 func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
 	s.lockouts.forget(app, ch, h)
 }

@@ -5,12 +5,12 @@ import (
 	"sendcode/quota"
 )
 
-// Public is the part of a decision that a caller may read. The state of a recipient's rules says whether and when others asked for
-// a code for it, so a browser reads it only after a send of its own, which costs quota and reaches the recipient. own is the
-// state of the verification that the caller names, or has just opened; empty: it names none.
+// Public returns the part of a decision that the caller may see. The states of a recipient's rules reveal whether and when others
+// requested a code for it. So a browser sees them only after a send of its own, which costs quota and reaches the recipient. own is
+// the state of the verification that the caller names or has just opened; empty: none.
 //
-// A secret key, and a browser while its verification is pending, read every rule, the browser the one on spellings only while
-// that refuses. Any other browser reads the one rule that refuses it, and nothing where none does.
+// A secret key sees every public rule. So does a browser while its verification is pending, but the rule on spellings only while
+// that refuses. Any other browser sees only the rule that refuses it, if one does.
 func Public(d quota.Decision, c Caller, own State) quota.Decision {
 	d = d.Public()
 	if c.Kind == Secret {
@@ -20,19 +20,18 @@ func Public(d quota.Decision, c Caller, own State) quota.Decision {
 	if own == Pending {
 		return d
 	}
-	rule, refused := refusing(d)
+	rule, refused := publicRefusal(d)
 	d.Rules = nil
 	if refused {
-		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // more would say how far the limit was passed
+		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
 		d.Rules = []quota.State{rule}
 	}
 	return d
 }
 
-// refusing is the rule that a browser reads of a refusal: of the rules that are wider than the recipient the one that blocks
-// longest, and the recipient's only where no wider one blocks. So the answer to an exhausted client is the same for every
-// recipient.
-func refusing(d quota.Decision) (quota.State, bool) {
+// publicRefusal returns the rule that a browser sees of a refusal: the rule of a wider scope that blocks longest or, if none blocks, the
+// recipient's. So a client over its own limits gets the same answer for every recipient.
+func publicRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = nil
 	for _, s := range d.Rules {
@@ -46,7 +45,7 @@ func refusing(d quota.Decision) (quota.State, bool) {
 	return d.Blocking()
 }
 
-// wider reports whether a scope counts the events of many recipients. A scope that is not listed is taken for the recipient's.
+// wider reports whether a scope counts the events of many recipients. Unknown scopes count as the recipient's.
 func wider(s quota.Scope) bool {
 	switch s.Base() {
 	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything:

@@ -14,24 +14,24 @@ import (
 	"sendcode/quota"
 )
 
-// Answer is what a request for a code came to. A refusal is a value: Admitted is false, and View is zero unless the
-// request named a verification.
+// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is false, and View has only the recipient,
+// the channel and the purpose.
 type Answer struct {
 	Admitted bool
-	Replayed bool // an earlier request with the same key was let in; this one did nothing
+	Replayed bool // an earlier request with the same key was admitted; this one did nothing
 	View     View
 	Quota    quota.Decision
 	Policy   quota.Policy
 }
 
-// Send decides a request for a code and, when both gates let it in, has it on its way before it returns. Errors:
-// *InvalidError, *TooManyChecksError while its code could not be checked, ErrNotFound, ErrUnavailable, ErrBusy, ErrOtherRequest.
+// Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *InvalidError,
+// *TooManyChecksError during a lockout, ErrNotFound, ErrUnavailable, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
-	a, err := s.understand(ctx, ask)
+	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.slot, err = s.recipients.Enter(ctx, a.buckets[quota.Recipient]); err != nil { // the line is too long, or the client is gone
+	if a.slot, err = s.recipients.Enter(ctx, a.buckets[quota.Recipient]); err != nil { // too many requests for this recipient, or the client hung up
 		return Answer{}, ErrUnavailable
 	}
 	defer a.slot.Release()
@@ -47,8 +47,8 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	return answer, err
 }
 
-// decide is the order of a send: carrier hold and lockout, limiter, log, outbox. A client that hangs up must not leave a place taken
-// and nothing sent; it is only not waited for.
+// decide runs the steps of a send: carrier hold and lockout, limiter, log, outbox. If the client hangs up, the steps still run, so that
+// no send is counted and not delivered; only the wait for the outcome ends.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
 	if answer, err := s.heldBack(ctx, a); answer != nil {
@@ -59,9 +59,9 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	if err != nil {
 		return Answer{}, err
 	}
-	decision, a.longer = withoutChecks(decision)
+	decision, a.longCode = withoutChecks(decision)
 	if !decision.Admitted {
-		return s.refused(a, s.completed(ctx, a, decision), "refused"), nil
+		return s.refused(a, s.completeRefusal(ctx, a, decision), "refused"), nil
 	}
 	begun, err := s.begin(ctx, a, c, decision)
 	switch {
@@ -73,21 +73,20 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		return Answer{}, s.refusedByChecks(a, begun.Lockout)
 	case !begun.Admitted:
 		return s.refusedByLog(ctx, a, c, decision, begun), nil
-	case begun.Repeated: // another process holds it, or held it: the first one, or one that went on while this one stood still
+	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.admitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
-// heldBack refuses a send whose code could not be checked, or whose carrier takes nothing for the recipient. Both come after the
-// rules: a caller whose own network is refused learns of neither. A carrier's hold alone is then one of the rules. nil: neither
-// holds, and the gates decide.
+// heldBack refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. Refusals
+// by rules come first, so that a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
 func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	lockout, locked := s.lockedOut(a)
 	if _, held, err := s.carrierHold(ctx, a.subject); !locked && !held && err == nil {
 		return nil, nil
 	}
-	d, err := s.look(ctx, a.subject)
+	d, err := s.peek(ctx, a.subject)
 	switch {
 	case err != nil:
 		return &Answer{}, err
@@ -100,7 +99,7 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	return nil, nil
 }
 
-// take asks the first gate.
+// take counts the send in the limiter, the first gate. Errors: ErrUnavailable, or of the gate.
 func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
 	r := s.withChecks(a, quota.Request{
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.Logged(a.purpose),
@@ -109,7 +108,7 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	if giveBack {
 		s.Outbox.RefundLater(r.ID, r.Buckets)
 	}
-	if errors.Is(err, quota.ErrRefunded) { // an inherited send that was given back a moment ago: the next try gets an ID of its own
+	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
 		return d, ErrUnavailable
 	}
 	if c.inherited && err == nil && d.Admitted {
@@ -118,7 +117,8 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	return d, err
 }
 
-// begin asks the second gate, which writes the send.
+// begin decides and writes the send in the log, the second gate. After an error it has the send refunded or, if the log may have written
+// it, reconciled later. Errors: ErrUnavailable, ErrUncertain.
 func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
 	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
@@ -142,7 +142,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	return begun, ErrUnavailable
 }
 
-// admitted answers, with the send on its way or, where the caller waits for it, at its end.
+// admitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
 func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
 	a.slot.ReleaseNow()
 	outcome := "admitted"
@@ -156,19 +156,19 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 	}
 	began := s.Now()
 	work := store.Work{Send: begun.Send, Verification: begun.Verification}
-	if begun.Opened() { // the recipient of one that it joined may be spelt in another way
+	if begun.Opened() { // a joined verification may have another spelling of the recipient
 		work.To, work.Address = a.to, a.address
 	}
 	send := s.Outbox.Deliver(ctx, work, min(a.Wait, MaxWait))
 	if a.Wait > 0 || begun.Repeated || d.Clock == store.LogClock {
-		d = s.waitsNow(ctx, a, d)
+		d = s.refreshStates(ctx, a, d)
 	}
 	return Answer{Admitted: true, View: s.viewOf(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
 }
 
-// waitsNow reads the waits again: time has passed, a refund may have given the place back, or the limiter did not say them. The
-// send is in the log and goes out, so older waits are better than no answer.
-func (s *Service) waitsNow(ctx context.Context, a asked, before quota.Decision) quota.Decision {
+// refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
+// that fails, it returns before: the send is admitted in any case.
+func (s *Service) refreshStates(ctx context.Context, a asked, before quota.Decision) quota.Decision {
 	d, err := s.Gate.PeekAfter(ctx, a.subject, before)
 	if err == nil && before.Clock != store.LogClock {
 		d, err = s.withCarrierHold(ctx, a.subject, d)
@@ -179,15 +179,15 @@ func (s *Service) waitsNow(ctx context.Context, a asked, before quota.Decision) 
 	return d
 }
 
-// completed is a refusal by the limiter, completed from the log where the caller reads the recipient's rules.
-func (s *Service) completed(ctx context.Context, a asked, d quota.Decision) quota.Decision {
+// completeRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.Complete.
+func (s *Service) completeRefusal(ctx context.Context, a asked, d quota.Decision) quota.Decision {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.InLog(worst.Rule) {
 		return d
 	}
 	return s.Gate.Complete(ctx, a.subject, d)
 }
 
-// refusedByLog answers a send that the limiter let in and the log refused.
+// refusedByLog records and answers a send that the limiter admitted and the log refused. It removes the send from the limiter.
 func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, begun store.Begun) Answer {
 	d, giveBack := s.Gate.RevertOverruled(ctx, a.subject, c.send, taken, begun)
 	if giveBack {
@@ -196,23 +196,23 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 	return s.refused(a, d, "refused_by_log")
 }
 
-// refused records a refusal and answers it.
+// refused records a refusal, counts it in the metrics, and returns the answer.
 func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
-	s.breaker.note(s, worst)
+	s.breaker.countRefusal(s, worst)
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, worst.Name, worst.RetryAfter, 1
-	row.Reference = "" // free text, and nothing came of the request that it could be found by
+	row.Reference = "" // free text, and refusals are not searched by it
 	s.Refusals.Add(row, worst.Scope)
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
 	return Answer{Quota: Public(d, a.Caller, a.own), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }
 
-// LongCode is how many characters a browser's new code has at least while an app's bound on failed checks is passed: a hundredth
-// of the guesses are then right.
+// LongCode is the minimum length of a browser's new code while the app's bound on failed checks is exceeded. It makes a guess a hundred
+// times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withChecks has a browser's Take look at the app's failed checks as well, in the same round trip.
+// withChecks adds a rule to a browser's Take that reads the app's failed checks in the same round trip. It refuses nothing.
 func (s *Service) withChecks(a asked, r quota.Request) quota.Request {
 	if a.Kind != Browser {
 		return r
@@ -225,7 +225,7 @@ func (s *Service) withChecks(a asked, r quota.Request) quota.Request {
 	return r
 }
 
-// withoutChecks is the decision on the send alone, and whether its new code is to be longer.
+// withoutChecks removes the rule of withChecks from a decision. longer: its limit is reached, so a new code is longer.
 func withoutChecks(d quota.Decision) (own quota.Decision, longer bool) {
 	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
 	i := slices.IndexFunc(d.Rules, ofChecks)
@@ -238,19 +238,19 @@ func withoutChecks(d quota.Decision) (own quota.Decision, longer bool) {
 	return own, longer
 }
 
-// codeLength is that of a new code.
+// codeLength returns the length of a new code.
 func (a asked) codeLength() int {
-	if a.longer {
+	if a.longCode {
 		return max(LongCode, a.purpose.CodeLength)
 	}
 	return a.purpose.CodeLength
 }
 
-// CarrierRule is what a carrier's own limit is called among the rules of an answer.
+// CarrierRule is the name under which a carrier's hold is shown among the rules of an answer.
 const CarrierRule = "carrier"
 
-// carrierHold is a carrier's hold on the recipient, as a rule: until it ends, asking the carrier again would be of no use. It is in the
-// log alone, so that all replicas know it, and no flush of the limiter ends it.
+// carrierHold reads a carrier's hold on the recipient from the log and returns it as the state of a rule; false if there is none. Until
+// it ends, the carrier would refuse messages to the recipient.
 func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil

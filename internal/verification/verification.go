@@ -1,11 +1,11 @@
-// Package verification holds the use cases: ask for a code, look at it, check it, cancel it. The way of one send:
+// Package verification has the use cases: request a code, view, check and cancel a verification. The steps of one send:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
-//	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the limiter gets the history
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.RevertOverruled: the limiter gets the log's history
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// From the Take on, work does not stop because the client hung up. Package outbox delivers what Begin wrote; package support holds
-// what administrators do.
+// After the Take, work continues even if the client hangs up. Package outbox delivers what Begin wrote; package support has the actions
+// of administrators.
 package verification
 
 import (
@@ -28,7 +28,7 @@ import (
 	"sendcode/quota"
 )
 
-// SendStore is the log as requests for a code need it. Implementations: postgres.DB and sqlite.DB.
+// SendStore are the log's methods that requests for a code need. Implementations: postgres.DB and sqlite.DB.
 type SendStore interface {
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
@@ -36,7 +36,7 @@ type SendStore interface {
 	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 }
 
-// CheckStore is the log as looks, checks and cancels need it. Implementations: postgres.DB and sqlite.DB.
+// CheckStore are the log's methods that views, checks and cancels need. Implementations: postgres.DB and sqlite.DB.
 type CheckStore interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error)
@@ -46,13 +46,13 @@ type CheckStore interface {
 	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
 }
 
-// Store is both.
+// Store is the log for all use cases.
 type Store interface {
 	SendStore
 	CheckStore
 }
 
-// Outbox delivers sends, and gives back what requests took in vain. Implementation: *outbox.Outbox.
+// Outbox delivers sends, and refunds sends that were counted but not written. Implementation: *outbox.Outbox.
 type Outbox interface {
 	// Deliver starts a send and waits for its outcome, at most for wait.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
@@ -63,12 +63,12 @@ type Outbox interface {
 	ReleaseLater(key [32]byte, send uuid.UUID, within time.Duration)
 }
 
-// Languages chooses among those that there are templates for. Implementations: message.Renderer and message.Texts.
+// Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
 type Languages interface {
-	Prefer(app, list string) string // the tag of an Accept-Language list by which the templates of the app choose
+	Prefer(app, list string) string // the tag of an Accept-Language list that best fits the app's templates
 }
 
-// Prover signs that a recipient was verified. Implementation: proof.Signer.
+// Prover signs proofs of approvals. Implementation: proof.Signer.
 type Prover interface {
 	Sign(f proof.Facts, now time.Time) (string, error)
 }
@@ -77,16 +77,16 @@ type Prover interface {
 type Observer interface {
 	// outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
 	Decided(channel recipient.Channel, app, outcome, rule string)
-	Observed(channel recipient.Channel, app, rule string)   // a send that the rule would have refused, did it not only observe
+	Observed(channel recipient.Channel, app, rule string)   // an observing rule would have refused a send
 	Checked(channel recipient.Channel, app, outcome string) // outcome: approved, wrong, ended, locked_out, refused
-	// a check met a bound that is spent: of a network, which refuses it, or of the app, which alarms
+	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app, which only logs an alarm
 	CheckBound(channel recipient.Channel, app, rule string)
 }
 
-// MaxAttempts is how many checks a code survives.
+// MaxAttempts is how many checks a code allows.
 const MaxAttempts = 5
 
-// Parts are what a Service works with.
+// Parts are the dependencies of a Service.
 type Parts struct {
 	Store    Store
 	Gate     *gates.Gate
@@ -102,10 +102,10 @@ type Parts struct {
 	Lease    time.Duration // of a row that Begin writes: the outbox's
 	Now      func() time.Time
 	Logger   *slog.Logger
-	Notify   func() // called when an app's event is in the log; nil: no event is delivered. It must not block
+	Notify   func() // called after an app's event was written to the log; may be nil. It must not block
 }
 
-// Service is the use cases. Safe for concurrent use.
+// Service runs the use cases. Safe for concurrent use.
 type Service struct {
 	Parts
 	recipients *bulkhead.Lines
@@ -114,7 +114,7 @@ type Service struct {
 	checks     checkAlarms
 }
 
-// New puts a service together. Nothing runs in the background.
+// New makes a service. It starts nothing in the background.
 func New(p Parts) *Service {
 	if p.Observer == nil {
 		p.Observer = unobserved{}
@@ -135,12 +135,12 @@ func (unobserved) Observed(recipient.Channel, string, string)        {}
 func (unobserved) Checked(recipient.Channel, string, string)         {}
 func (unobserved) CheckBound(recipient.Channel, string, string)      {}
 
-// Kind says what a caller can be trusted with.
+// Kind says how a caller is authenticated, and so what it may see.
 type Kind int
 
 // The kinds of callers.
 const (
-	Browser Kind = iota // a page or a pk_ key: sees what it can name, and no reasons
+	Browser Kind = iota // the hosted page or a pk_ key: sees only verifications whose ID it knows, and no reasons of failures
 	Secret              // an sk_ key: a back end
 )
 
@@ -148,14 +148,14 @@ const (
 type Caller struct {
 	App  string
 	Kind Kind
-	IP   netip.Addr // the client's, for rules on addresses and networks; of a back end the one that it names, if any
+	IP   netip.Addr // of the end user's client; for a back end the address that it names, if any
 }
 
-// newID is a UUID version 7 of now: IDs sort by time, and a send's 16 bytes are the member in the limiter's bucket.
+// newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the limiter.
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
-// failed is an error of the log as callers see it: ErrNotFound, ErrUnavailable, ErrUncertain, or nil.
-func (s *Service) failed(ctx context.Context, err error) error {
+// mapStoreError converts an error of the log to ErrNotFound, ErrUnavailable or ErrUncertain, and logs the latter two; nil stays nil.
+func (s *Service) mapStoreError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil

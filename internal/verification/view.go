@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// State is where a verification stands. It is derived from its row and the log's clock, never stored.
+// State is the state of a verification. It is computed from its row and the log's clock, and not stored.
 type State string
 
 // The states of a verification.
@@ -24,7 +24,7 @@ const (
 	MaxAttemptsReached State = "max_attempts_reached"
 )
 
-// View is what a caller may know of a verification: never the code, never the full recipient.
+// View is what a caller may see of a verification: never the code or the full recipient.
 type View struct {
 	ID                string
 	State             State
@@ -37,9 +37,9 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time  // on the log's clock
-	Recipient         string     // a hash of the very address, as a proof's sub; for secret keys; empty once it was erased
-	Test              bool       // a test recipient: nothing is sent, its code is known
-	Code              code.Shape // what the code looks like: for the page, which counts
+	Recipient         string     // hash of the address as spelled, as in a proof's sub; for secret keys; empty after it was erased
+	Test              bool       // a test recipient: nothing is sent, and its code is configured
+	Code              code.Shape // length and alphabet of the code, for the page's input
 }
 
 // SendView is the newest send of a verification.
@@ -55,7 +55,7 @@ type SendView struct {
 	ProviderCode string
 }
 
-// StateOf is where a verification stands at an instant of the log's clock.
+// StateOf returns the state of a verification at an instant of the log's clock.
 func StateOf(v store.Verification, now time.Time) State {
 	switch {
 	case !v.ApprovedAt.IsZero():
@@ -74,7 +74,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time) Vie
 	return s.viewOf(v, send, now, recipient.Hash{})
 }
 
-// viewOf is view where the hash of the address is known; zero: it is not, and once the address was erased there is none.
+// viewOf is view with the known hash of the address. If it is zero, viewOf decrypts the address; an erased one has no hash.
 func (s *Service) viewOf(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
 	if address.IsZero() {
@@ -92,37 +92,39 @@ func (s *Service) viewOf(v store.Verification, send store.Send, now time.Time, a
 	}
 }
 
-// lookup reads a verification for a caller. Another app's is as unknown as one that never was.
+// lookup reads a verification for a caller, with its newest send and the log's time. Errors: ErrNotFound, also for another app's
+// verification; ErrUnavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verification, store.Send, time.Time, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case err != nil:
-		return v, send, now, s.failed(ctx, err)
+		return v, send, now, s.mapStoreError(ctx, err)
 	case v.App != c.App:
 		return store.Verification{}, store.Send{}, now, ErrNotFound
 	}
 	return v, send, now, nil
 }
 
-// Get returns a verification and what its recipient's rules say now. Errors: ErrNotFound, ErrUnavailable.
+// Get returns a verification and the current states of its recipient's rules. If its purpose is no longer configured, Quota is empty.
+// Errors: ErrNotFound, ErrUnavailable.
 func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, send, now, err := s.lookup(ctx, c, id)
 	if err != nil {
 		return Answer{}, err
 	}
 	p, err := s.purposeFor(c, v.Purpose)
-	if err != nil { // the configuration changed under it: the row is still true, its policy is gone
+	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: s.view(v, send, now)}, nil
 	}
 	p = p.On(v.Channel)
-	d, err := s.look(ctx, subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p))
+	d, err := s.peek(ctx, subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p))
 	if err != nil {
 		return Answer{}, err
 	}
 	return Answer{View: s.view(v, send, now), Quota: Public(d, c, StateOf(v, now)), Policy: p.Policy}, nil
 }
 
-// areaOf is that of a verification's recipient, where a rule asks for it.
+// areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
 func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.ByArea(r) || r.Scope == policy.Spellings }) {
 		return policy.Area{}
@@ -134,7 +136,7 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
 	return policy.AreaOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
-// Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
+// Quota returns the states of a recipient's rules now, and counts nothing. Errors: *InvalidError, ErrUnavailable.
 func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
 	p, err := s.purposeFor(c, purpose)
 	if err != nil {
@@ -146,25 +148,25 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	p = p.On(r.Channel())
 	hashes := s.Vault.Hashes(r)
-	d, err := s.look(ctx, subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p))
+	d, err := s.peek(ctx, subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p))
 	if err != nil {
 		return Answer{}, err
 	}
 	return Answer{Quota: Public(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
-// RecipientQuota is Quota for an administrator, by the recipient's hash. It includes rules that no caller reads; quota.Decision.Public
-// leaves them out.
+// RecipientQuota is Quota for administrators, by the recipient's hash. It also returns the rules that quota.Decision.Public removes.
+// Errors: *InvalidError, ErrUnavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
 	p, err := Purpose(s.Policy.Get(), purpose)
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	return s.look(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.On(ch)})
+	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.On(ch)})
 }
 
-// Served says why requests for a recipient are turned away before anything is written; nil where they are not. Errors: *InvalidError.
+// Served returns an *InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served; else nil.
 func (s *Service) Served(channel, to string) error {
 	r, err := s.parse(channel, to, "")
 	if err != nil {
@@ -176,8 +178,8 @@ func (s *Service) Served(channel, to string) error {
 	return nil
 }
 
-// look says what every rule of a subject says now, a carrier's hold among them. Error: ErrUnavailable.
-func (s *Service) look(ctx context.Context, of policy.Subject) (quota.Decision, error) {
+// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: ErrUnavailable.
+func (s *Service) peek(ctx context.Context, of policy.Subject) (quota.Decision, error) {
 	d, err := s.Gate.Peek(ctx, of)
 	if err == nil {
 		d, err = s.withCarrierHold(ctx, of, d)
@@ -189,8 +191,7 @@ func (s *Service) look(ctx context.Context, of policy.Subject) (quota.Decision, 
 	return d, nil
 }
 
-// Instead is the channel to offer to a person whom a text message did not reach, whatever kept it: empty where there is none.
-// It tells nothing of why.
+// Instead returns the channel to offer to a person if a text message failed or was not delivered: email. Else it returns "".
 func Instead(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
@@ -198,14 +199,14 @@ func Instead(ch recipient.Channel, s store.Status) recipient.Channel {
 	return ""
 }
 
-// Offer is a channel that codes can be asked for on.
+// Offer is a channel on which codes can be requested.
 type Offer struct {
 	Channel   recipient.Channel
-	Paused    bool     // nothing is sent over it for now
-	Countries []string // of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" among them where it is let in
+	Paused    bool     // nothing is sent on it for now
+	Countries []string // served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international numbers
 }
 
-// Offers are the channels of a purpose as they are now: mail, and text messages where there is a carrier.
+// Offers returns the current channels of a purpose: mail, and text messages if a carrier is configured.
 func (s *Service) Offers(purpose string) []Offer {
 	set := s.Policy.Get()
 	purpose = or(purpose, policy.DefaultPurpose)
