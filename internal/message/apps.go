@@ -2,15 +2,15 @@ package message
 
 import "sync/atomic"
 
-// own are the renderers of apps that have templates of their own, by app. R is what embeds it.
+// own holds the renderers of apps with their own templates, by app. R is the renderer type that embeds it.
 type own[R any] struct {
 	apps atomic.Pointer[map[string]*R]
 }
 
-// SetApps gives apps templates of their own, in place of those that SetApps gave before. Messages under way end as they began.
+// SetApps replaces the renderers of apps with their own templates. Messages that are being rendered are not affected.
 func (o *own[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
 
-// of is the renderer of an app, or the one for all that have none.
+// of returns the renderer of an app, or all if the app has no own templates.
 func (o *own[R]) of(app string, all *R) *R {
 	if apps := o.apps.Load(); apps != nil && (*apps)[app] != nil {
 		return (*apps)[app]

@@ -11,18 +11,17 @@ import (
 	"text/template/parse"
 )
 
-// template is what text/template and html/template have in common.
+// template is the common interface of text/template and html/template.
 type template interface {
 	Name() string
 	Execute(io.Writer, any) error
 }
 
-// set is everything that one purpose needs in one locale. A part is nil when it did not compile.
+// set has the templates of all parts for one purpose and locale. A part is nil if it did not compile.
 type set [partCount]template
 
-// New reads, parses and tries all templates. Each tree has a directory mail; a file of an override replaces the file of the same path
-// in the trees before it. The error lists every fault of every file, with the line where there
-// is one.
+// New reads and parses all templates, and renders samples with them. Each tree has a directory mail; a file of an override replaces the
+// file of the same path in earlier trees. The error lists all faults of all files, with lines if known.
 func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 	files, errs := loadSources(builtin, overrides)
 	r := &Renderer{sets: map[setKey]set{}}
@@ -45,7 +44,7 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 	return r, nil
 }
 
-// rank puts the fallback first, where the matcher looks for it.
+// rank sorts the fallback locale first, as the matcher needs it.
 func rank(locale string) int {
 	if locale == fallbackLocale {
 		return 0
@@ -53,7 +52,7 @@ func rank(locale string) int {
 	return 1
 }
 
-// unique keeps the first of equal messages: a shared file is compiled once for each purpose.
+// unique drops errors with equal messages, since a shared file is compiled for each purpose.
 func unique(errs []error) []error {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {

@@ -7,8 +7,7 @@ import (
 	"text/template/parse"
 )
 
-// unknownFields finds every name that a template takes from its data and that is not there, also in a branch
-// that no sample takes.
+// unknownFields returns an error for each field in a template that its data do not have, also in branches that no sample runs.
 func unknownFields(tree *parse.Tree) []error {
 	var errs []error
 	visit(tree.Root, func(n parse.Node) {
@@ -35,7 +34,7 @@ func isField(name string) bool {
 	return found && !field.Anonymous
 }
 
-// visit calls f for node and everything below it. Reflection finds the children, so that no kind of node is forgotten.
+// visit calls f for a node and all nodes below it. It finds children by reflection, so that no kind of node is missed.
 func visit(node parse.Node, f func(parse.Node)) {
 	f(node)
 	visitFields(reflect.Indirect(reflect.ValueOf(node)), f)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// htmlText is the text of a HTML mail, one line per block, as a mail program or its preview reads it. Without hidden,
-// elements that are not displayed are left out.
+// htmlText returns the text of an HTML mail, one line per block, as a mail program or its preview shows it. hidden: include the text of
+// elements that are not displayed.
 func htmlText(document string, hidden bool) string {
 	node, err := html.Parse(strings.NewReader(document))
 	if err != nil {
@@ -46,7 +46,7 @@ func writeText(out *strings.Builder, node *html.Node, hidden bool) {
 	}
 }
 
-// isSilent: elements whose text is never shown.
+// isSilent reports whether the text of an element is never shown.
 func isSilent(a atom.Atom) bool {
 	return a == atom.Head || a == atom.Style || a == atom.Script || a == atom.Template
 }

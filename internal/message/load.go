@@ -35,11 +35,11 @@ var purposeName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 type setKey struct{ purpose, locale string }
 
-// sources are the files by path, the override's before the built-in ones.
+// sources has the contents of the template files by path, with overrides applied.
 type sources map[string]string
 
-// loadSources reads every template of all trees. It reports files that no purpose, locale or part would ever
-// use: a misspelt name must not silently leave the built-in text in place.
+// loadSources reads the templates of all trees. It returns errors for files that no purpose, locale or part uses: else a misspelt file
+// name would have no effect, and go unnoticed.
 func loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	files, errs := readTree(builtin)
 	for _, override := range overrides {
@@ -109,7 +109,7 @@ func checkPath(name string) error {
 	return nil
 }
 
-// readFile forgives what editors on other systems add: a byte order mark and CR LF.
+// readFile reads a file, and removes a byte order mark and carriage returns.
 func readFile(tree fs.FS, name string) (string, error) {
 	data, err := fs.ReadFile(tree, name)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s sources) keys() []setKey {
 	return keys
 }
 
-// find gives the file of a purpose, or the default's: a purpose may have a subject of its own and nothing else.
+// find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may replace only its subject.
 func (s sources) find(k setKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/language"
 )
 
-// fallbackLocale must exist; it serves everybody whose language does not.
+// fallbackLocale is used for languages without templates. It must exist.
 const fallbackLocale = "en"
 
-// maxLocale bounds what is parsed of a header that anybody can send, in bytes.
+// maxLocale bounds how much of a client's header is parsed, in bytes.
 const maxLocale = 256
 
-// match chooses by the rules of CLDR: zh, zh-CN and zh-SG read zh-Hans. A reader of traditional Chinese gets zh-Hans too
-// while there is no zh-Hant: it is nearer than English.
+// match chooses a locale by the rules of CLDR: zh, zh-CN and zh-SG give zh-Hans. So does traditional Chinese without templates for
+// zh-Hant, since zh-Hans is closer than English.
 func (r *Renderer) match(locale string) string {
 	if len(locale) > maxTag { // a list, of which there are many
 		return r.choose(locale)
@@ -40,13 +40,13 @@ func (r *Renderer) choose(locale string) string {
 	return r.locales[i]
 }
 
-// choices keeps what was chosen for single tags: rows have these, and reading and matching one costs a dozen allocations.
+// choices caches the locale chosen for single tags, as in rows, since parsing and matching one costs a dozen allocations.
 type choices struct {
 	mu   sync.RWMutex
 	kept map[string]string
 }
 
-// maxChoices bounds what is kept.
+// maxChoices bounds the cache.
 const maxChoices = 1024
 
 func (c *choices) get(tag string) (string, bool) {
@@ -76,8 +76,8 @@ func newMatcher(locales []string) language.Matcher {
 // maxTag is the length of a tag that is kept, in bytes: room for all that a language is told by (RFC 5646, section 4.4.1).
 const maxTag = 35
 
-// Canonical is a BCP 47 tag as it is kept, of at most 35 characters. Subtags that are well-formed and in no registry are left out:
-// a newer registry may have them, and no free text is kept by way of them.
+// Canonical returns the canonical form of a BCP 47 tag, of at most 35 characters; false for an invalid one. It drops unregistered subtags,
+// so that no free text is stored.
 func Canonical(text string) (string, bool) {
 	if len(text) > maxTag {
 		return "", false
@@ -90,8 +90,8 @@ func Canonical(text string) (string, bool) {
 	return s, len(s) <= maxTag
 }
 
-// Prefer is the tag of an Accept-Language list by which the templates choose, or the first one; empty where the list cannot be read.
-// Rendered with this tag alone, a message of the app has the language that it has with the list.
+// Prefer returns the tag of an Accept-Language list that decides the language of the app's messages, or the first tag; empty if the list
+// is invalid. With this tag alone, a message gets the same language as with the list.
 func (r *Renderer) Prefer(app, list string) string {
 	r = r.of(app, r)
 	if list == "" || len(list) > maxLocale {
@@ -112,7 +112,7 @@ func (r *Renderer) Prefer(app, list string) string {
 	return short(chosen)
 }
 
-// short is a tag of at most 35 characters: where it is longer, without its variants and extensions.
+// short returns the tag or, if it is longer than 35 characters, the tag without variants and extensions.
 func short(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTag {
 		return s

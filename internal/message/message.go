@@ -51,7 +51,7 @@ type Data struct {
 	Support    string // short reference for support; may be empty; see CheckName
 }
 
-// Request asks for one message.
+// Request describes one message to render.
 type Request struct {
 	App     string // whose templates, where it has some of its own
 	Locale  string // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
@@ -68,7 +68,7 @@ type Message struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// Renderer makes messages from templates that New has tried. It is safe for concurrent use.
+// Renderer renders mails from templates that New has checked. Safe for concurrent use.
 type Renderer struct {
 	own[Renderer]
 	locales []string // English first, the others sorted
@@ -78,24 +78,24 @@ type Renderer struct {
 	chosen  choices
 }
 
-// Locales lists the languages that mails of an app can have as BCP 47 tags, English first.
+// Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
 func (r *Renderer) Locales(app string) []string { return slices.Clone(r.of(app, r).locales) }
 
-// Prepared is a message with what it shares with others of its kind.
+// Prepared is a message with its Form, which similar messages share.
 type Prepared struct {
 	Message
 	Form *Form  // nil: it shares nothing
 	Fill string // its own characters: Form.Texts(Fill) are its texts
 }
 
-// Render makes the message. An error says which part of the request or which template is at fault; it holds neither
-// the code nor any text of the request.
+// Render renders a message. The error names the wrong field of the request or the template, and has neither the code nor any text of the
+// request.
 func (r *Renderer) Render(req Request) (Message, error) {
 	p, err := r.Prepare(req)
 	return p.Message, err
 }
 
-// Prepare is Render, and gives the form of the message.
+// Prepare is Render, and also returns the message's form, if it has one.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	r = r.of(req.App, r)
 	if req.Notify == "" {
@@ -141,7 +141,7 @@ func (r *Renderer) execute(key setKey, v view) (Message, error) {
 	return Message{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: key.locale}, nil
 }
 
-// view is what the templates see.
+// view is the data of the templates.
 type view struct {
 	Data
 	Glance   bool
@@ -166,7 +166,7 @@ func newView(d Data, glance bool, locale string) view {
 	return view{Data: d, Glance: glance, Language: locale, Groups: groups}
 }
 
-// execute renders one part and brings it into its final form.
+// execute renders one part and normalizes its white space.
 func execute(i int, t template, v view) (string, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, v); err != nil {
@@ -181,7 +181,7 @@ func execute(i int, t template, v view) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// tidy drops what conditions leave behind: spaces at the end of a line and more than one empty line.
+// tidy removes spaces at the ends of lines and repeated empty lines, which template conditions leave.
 func tidy(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

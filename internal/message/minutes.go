@@ -2,9 +2,9 @@ package message
 
 import "time"
 
-// Minutes is the remaining validity in minutes, rounded down, at least 1. The little that a send has spent on its way here does not cost
-// a minute.
+// Minutes returns the remaining life of a code in minutes, rounded down, at least 1. It first adds onTheWay, so that a new code shows its
+// full life.
 func Minutes(left time.Duration) int { return max(1, int((left+onTheWay)/time.Minute)) }
 
-// onTheWay is far less than a mail takes, so no message claims a minute too much by it.
+// onTheWay is the time that a send may take until its message is rendered.
 const onTheWay = 2 * time.Second

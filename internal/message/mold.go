@@ -44,15 +44,15 @@ func keyOf(set setKey, d Data, glance bool) moldKey {
 	return k
 }
 
-// fillable says whether the reference can be filled in like the code: it is of characters that no escaping changes, and
-// there are marks enough. Another one is a kind of its own.
+// fillable reports whether the reference can be filled into a form like the code: no escaping changes its characters, and there are enough
+// marks. Another reference gets its own form.
 func fillable(d Data) bool {
 	return len(d.Code)+len(d.Support) <= len(marks) && !strings.ContainsFunc(d.Support, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
 }
 
-// filling is what takes the marks' places.
+// filling returns the characters that replace the marks: the code and the reference.
 func filling(d Data) string {
 	if fillable(d) {
 		return d.Code + d.Support

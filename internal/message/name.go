@@ -21,10 +21,9 @@ const (
 	maxCode = 16
 )
 
-// CheckName refuses a text of the caller that would make a mail of ours carry a stranger's message (SEC-20): more than
-// 64 characters, control or invisible characters, a URL, or a name that mail programs turn into a link, such as
-// "booking.com". The app name and the purpose must pass; config can ask at the start. The error does not
-// repeat the text.
+// CheckName returns an error for a name that could abuse our mails for other messages: more than 64 characters, control or invisible
+// characters, a URL, or a name that mail programs turn into a link, such as "booking.com". It is for app names and purposes. The error
+// does not repeat the text.
 func CheckName(s string) error {
 	switch {
 	case !utf8.ValidString(s):
@@ -39,7 +38,7 @@ func CheckName(s string) error {
 	return nil
 }
 
-// checkCode checks what differs from mail to mail of one kind, and what says which kind it is.
+// checkCode checks the code and the other fields by which a form is chosen and filled.
 func checkCode(req Request) error {
 	if _, err := ParseNotify(string(req.Notify)); err != nil {
 		return fmt.Errorf("message: %w", err)
@@ -78,7 +77,7 @@ func isUnseen(r rune) bool {
 
 var dotted = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
-// holdsLink looks at the text as a mail program might read it: full-width letters and the ideographic dot are plain.
+// holdsLink reports whether a mail program might find a link in the text, also with full-width letters or ideographic dots.
 func holdsLink(s string) bool {
 	plain := strings.ToLower(strings.ReplaceAll(norm.NFKC.String(s), "。", "."))
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
@@ -92,7 +91,7 @@ func holdsLink(s string) bool {
 	return false
 }
 
-// isDomain: the last label is a top-level domain, "shop.com" but not "Node.js"; or the name is an IPv4 address.
+// isDomain reports whether the last label is a top-level domain, as in "shop.com" but not in "Node.js", or the name is an IPv4 address.
 func isDomain(name string) bool {
 	ascii, err := idna.Punycode.ToASCII(strings.Trim(name, "-"))
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	textFile  = "text.txt"
 )
 
-// TextLimits say what a text message may be.
+// TextLimits are limits and options of text messages.
 type TextLimits struct {
 	// Measure counts the segments that a text takes on the air.
 	Measure func(text string) int
@@ -29,14 +29,14 @@ type TextLimits struct {
 	Origin string
 }
 
-// Text is a text message without its number.
+// Text is a text message without its recipient.
 type Text struct {
 	Text     string
 	Language string // the locale that was chosen
 	Segments int
 }
 
-// Texts makes text messages from templates that NewTexts has tried. It is safe for concurrent use.
+// Texts renders text messages from templates that NewTexts has checked. Safe for concurrent use.
 type Texts struct {
 	own[Texts]
 	limits  TextLimits
@@ -151,7 +151,7 @@ func hasOriginLine(text string) bool {
 	return strings.HasPrefix(lines[len(lines)-1], "@")
 }
 
-// Fit tries every template with a title, the longest code and the longest life, and lists those that take more segments than they may.
+// Fit renders all templates with a title, the longest code and the longest life. The error lists those that take too many segments.
 func (t *Texts) Fit(title string, codeLength int) error {
 	var errs []error
 	for key := range t.sets {
@@ -170,14 +170,13 @@ func (t *Texts) Fit(title string, codeLength int) error {
 	return errors.Join(errs...)
 }
 
-// Locales lists the languages that texts of an app can have as BCP 47 tags, English first.
+// Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
 func (t *Texts) Locales(app string) []string { return slices.Clone(t.of(app, t).chooser.locales) }
 
 // Prefer is as with mails; see [Renderer.Prefer].
 func (t *Texts) Prefer(app, list string) string { return t.of(app, t).chooser.Prefer("", list) }
 
-// Render makes the message. An error holds neither the code nor any text of the request. Notify has no meaning here: a
-// text message is read where it arrives.
+// Render renders a text message. The error has neither the code nor any text of the request. It ignores Notify.
 func (t *Texts) Render(req Request) (Text, error) {
 	t = t.of(req.App, t)
 	req.Notify = Glance

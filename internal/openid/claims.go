@@ -9,7 +9,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// Bounds of what a provider says of a person.
+// Bounds of the claims about a person.
 const (
 	maxName   = 200 // bytes
 	maxValues = 1000
@@ -18,7 +18,7 @@ const (
 // email is the claim that needs another beside it: anybody may claim an address.
 const email = "email"
 
-// person reads the claims that name a person. The claim must be one text that can be shown as it is.
+// person reads the name and the groups of a person from the ID token's claims. The name must be one printable text. Error: *Error.
 func (p *Provider) person(id *oidc.IDToken) (Person, error) {
 	var claims map[string]json.RawMessage
 	if id.Claims(&claims) != nil {
@@ -41,10 +41,10 @@ func text(raw json.RawMessage) (s string, ok bool) {
 	return s, !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
-// yes is true, also as some providers write it.
+// yes reports whether a claim is true, or "true" as some providers write it.
 func yes(raw json.RawMessage) bool { return string(raw) == `true` || string(raw) == `"true"` }
 
-// values are one text or a list of texts; what is something else gives nothing.
+// values returns a claim's texts, from one text or a list; other values are ignored.
 func values(raw json.RawMessage) (all []string) {
 	var list []json.RawMessage
 	if raw == nil || json.Unmarshal(raw, &list) != nil {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Bounds of a provider's answers. All of them are small documents.
+// Bounds of a provider's responses, which are small documents.
 const (
 	patience  = 8 * time.Second
 	maxAnswer = 1 << 20
 )
 
-// newClient follows no redirect, which could carry the client's secret elsewhere, and reads no endless answer. It keeps no
-// connection: logins are rare.
+// newClient makes an HTTP client that follows no redirects, since they could leak the client's secret, limits the size of responses, and
+// keeps no idle connections, since logins are rare.
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
@@ -30,7 +30,7 @@ func newClient() *http.Client {
 	}
 }
 
-// bounded cuts answers that are too long with an error.
+// bounded is a transport that makes reading a response fail beyond a maximum size.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,7 +41,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// discover tells what is known of the provider, and asks it where that is nothing or old. What is old is better than nothing.
+// discover returns the provider's metadata, from the cache or, if that is empty or old, from the provider. If the provider fails, it
+// returns the old metadata. Error: *Error, without any metadata.
 func (p *Provider) discover(ctx context.Context) (*found, error) {
 	if f := p.kept(); f != nil && p.now().Sub(f.at) < discoveredFor {
 		return f, nil
@@ -79,12 +80,12 @@ func (p *Provider) kept() *found {
 	return p.known
 }
 
-// believed are the ways of signing that need a key of the provider's own: never "none", never one with a secret that both have.
+// believed are the accepted signature algorithms: only asymmetric ones, so never "none" or one with a shared secret.
 var believed = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// ask is discovery (OpenID Connect Discovery 1.0).
+// ask fetches and checks the provider's metadata (OpenID Connect Discovery 1.0).
 func (p *Provider) ask(ctx context.Context) (*found, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	provider, err := oidc.NewProvider(ctx, p.settings.Issuer)
@@ -123,7 +124,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	}, nil
 }
 
-// Safe says whether an address is one whose traffic cannot be read or changed on the path: https, or on this machine.
+// Safe reports whether traffic to an address is protected: it is https, or on this machine.
 func Safe(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {

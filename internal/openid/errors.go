@@ -8,7 +8,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Kind is what an Error means to the person who wants to log in.
+// Kind classifies an Error for the message to the person.
 type Kind string
 
 // The kinds.
@@ -19,7 +19,7 @@ const (
 	Nameless    Kind = "nameless"    // the provider vouches for the person, and not for the claim that names them
 )
 
-// Error is why a login failed. Neither word is the provider's.
+// Error says why a login failed. It has no text of the provider.
 type Error struct {
 	Kind Kind
 	Why  string // machine word, for the log; may be empty
@@ -29,14 +29,14 @@ func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.W
 
 func untrusted(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
-// refusals are those errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that are worth telling apart.
+// refusals maps errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 to kinds.
 var refusals = map[string]string{
 	"access_denied": "access_denied", "login_required": "login_required", "invalid_request": "invalid_request",
 	"invalid_scope":       "invalid_scope",
 	"unauthorized_client": "unauthorized_client", "server_error": "server_error", "temporarily_unavailable": "temporarily_unavailable",
 }
 
-// exchangeError: the provider that answers in its own form has refused the code or the client; all else is an outage.
+// exchangeError converts an error of the code exchange: a regular error response refuses the code or the client; others are outages.
 func exchangeError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response.StatusCode >= 500 {

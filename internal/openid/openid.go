@@ -1,11 +1,10 @@
-// Package openid asks a provider of OpenID Connect who a person is, by the authorization code flow with PKCE.
+// Package openid logs people in through an OpenID Connect provider, with the authorization code flow and PKCE.
 //
-// It stands beside the console's passwords: admin sends a browser to the address that Begin gives, keeps the Attempt bound
-// to that browser, and has Finish judge what the browser comes back with. What a person may do is not decided here: a Person is
-// a name and some words that the provider stands for, and admin knows what they are worth.
+// The console uses it beside passwords: it sends a browser to the URL of Begin, stores the Attempt for that browser, and passes the
+// provider's answer to Finish. A Person is only a name and groups; the console decides what they may do.
 //
-// The provider is believed nothing that is not signed by its present keys, for this client and this attempt. Its words are never
-// shown to anybody or logged: an Error has one of a few words of our own.
+// It accepts only claims that the provider's current keys have signed, for this client and this attempt. Texts of the provider are never
+// shown or logged: an Error has fixed words.
 package openid
 
 import (
@@ -22,7 +21,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Settings say which provider is asked, and as whom.
+// Settings are the provider's and the client's settings.
 type Settings struct {
 	Issuer       string // https://…, as the provider writes it
 	ClientID     string
@@ -33,7 +32,7 @@ type Settings struct {
 	RoleClaim    string   // a claim whose values may give roles; empty: none is read
 }
 
-// Provider is one provider. Safe for concurrent use.
+// Provider is a client of one provider. Safe for concurrent use.
 type Provider struct {
 	settings Settings
 	client   *http.Client
@@ -44,7 +43,7 @@ type Provider struct {
 	known *found
 }
 
-// found is what discovery told.
+// found is the provider's metadata from discovery.
 type found struct {
 	at       time.Time
 	config   oauth2.Config
@@ -53,15 +52,15 @@ type found struct {
 	tellsIss bool // an answer without the issuer is not this provider's (RFC 9207)
 }
 
-// discoveredFor is how long the provider's addresses are believed. Its keys are fetched anew whenever one is not known.
+// discoveredFor is how long the metadata are cached. Keys are fetched again whenever a token names an unknown one.
 const discoveredFor = time.Hour
 
-// New makes a Provider. Nothing is asked until the first login, so a provider that is away keeps nothing from starting.
+// New makes a Provider. It connects only at the first login, so the process starts even if the provider is unavailable.
 func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
 
-// Attempt is what one browser's login is held against. It must be kept from everybody but that browser, and used once.
+// Attempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use it once.
 type Attempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -74,7 +73,7 @@ type Person struct {
 	Values []string // those of RoleClaim
 }
 
-// Begin makes an attempt, and the address to send the browser to. The error is an *Error.
+// Begin starts an attempt and returns the URL to which to send the browser. Error: *Error.
 func (p *Provider) Begin(ctx context.Context) (string, Attempt, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -84,8 +83,8 @@ func (p *Provider) Begin(ctx context.Context) (string, Attempt, error) {
 	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
-// Finish judges what the browser of an attempt came back with, and exchanges the code for the provider's word. The error is an
-// *Error: the login fails then.
+// Finish checks the answer with which the browser came back, exchanges its code for an ID token, and verifies that. Error: *Error; the
+// login has failed.
 func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Person, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -114,8 +113,8 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 	return p.person(id)
 }
 
-// code takes the authorization code out of an answer that belongs to the attempt. That is looked at first, also for an error:
-// a caller who can't answer the attempt has no say in how it ends.
+// code returns the authorization code of an answer. It first checks that the answer belongs to the attempt, also for an error answer, so
+// that others cannot end the attempt.
 func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error) {
 	if a.State == "" || !once(answer, "state") || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrusted("state")
@@ -133,10 +132,10 @@ func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error
 	return answer.Get("code"), nil
 }
 
-// once: a parameter that is there twice means something else to each who reads it.
+// once reports whether a parameter is given exactly once. Duplicates are ambiguous.
 func once(answer url.Values, name string) bool { return len(answer[name]) == 1 }
 
-// check is what the library leaves to its callers (OpenID Connect Core 1.0, section 3.1.3.7).
+// check makes the checks of an ID token that the library leaves to its callers (OpenID Connect Core 1.0, section 3.1.3.7).
 func (p *Provider) check(id *oidc.IDToken, a Attempt, accessToken string) error {
 	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
 		return untrusted("nonce")

@@ -8,7 +8,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Nowhere is the Country of numbers that belong to no country: satellite and international networks.
+// Nowhere is the Country of phone numbers that belong to no country, such as satellite and international networks.
 const Nowhere = "001"
 
 // KnownCountry says whether phone numbers can have the Country: a region of ISO 3166-1 alpha-2 with a numbering plan, or
@@ -17,7 +17,7 @@ func KnownCountry(country string) bool {
 	return country == Nowhere || phonenumbers.GetCountryCodeForRegion(country) != 0
 }
 
-// DialCode is how numbers of a country begin, "+49"; "" where that is not known.
+// DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown country.
 func DialCode(country string) string {
 	code := phonenumbers.GetCountryCodeForRegion(country)
 	if code == 0 {
@@ -26,13 +26,13 @@ func DialCode(country string) string {
 	return "+" + strconv.Itoa(code)
 }
 
-// Countries lists all that KnownCountry knows but Nowhere, sorted.
+// Countries returns all countries that KnownCountry accepts, except Nowhere, sorted.
 func Countries() []string {
 	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
 }
 
-// ExampleNumber is what a mobile number looks like in a country, written as people there do, "01512 3456789", or with its
-// country code where that could not be read back; "" where no mobile number is known.
+// ExampleNumber returns an example of a mobile number of a country in national form, such as "01512 3456789"; in international form if
+// ParseIn could not read the national one; "" if no example is known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {

@@ -13,8 +13,8 @@ type domain struct {
 	display string // Unicode where that is safe to show, else ascii
 }
 
-// parseDomain maps a typed domain as browsers do (UTS 46, non-transitional): case, width and the ideographic dot
-// become plain, so "例子。中国" and "ＥＸＡＭＰＬＥ.com" are what they look like.
+// parseDomain normalizes a typed domain as browsers do (UTS 46, non-transitional): it lowers case and maps full-width characters and
+// ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". Error: *InvalidError.
 func parseDomain(typed string) (domain, error) {
 	if plainDomain(typed) {
 		if err := checkLabels(strings.Split(typed, "."), typed); err != nil {
@@ -47,8 +47,8 @@ func parseDomain(typed string) (domain, error) {
 // maxLabel is the length of a label of a domain name, in octets (RFC 1035 section 2.3.4).
 const maxLabel = 63
 
-// plainDomain holds for what UTS 46 leaves as it is: labels of lower-case ASCII letters, digits and hyphens, none of them an A-label.
-// Nearly all domains are typed so, and the mapping takes longer than all else that is done with an address.
+// plainDomain reports whether UTS 46 would not change the domain: its labels are lower-case ASCII letters, digits and hyphens, and no
+// A-labels. It saves the mapping for most domains, which is the slowest step of parsing an address.
 func plainDomain(typed string) bool {
 	size, plain := 0, len(typed) < maxAddress
 	for i := 0; i < len(typed) && plain; i++ {
@@ -68,8 +68,8 @@ func plainDomain(typed string) bool {
 // plainDots turns the other three dots of UTS 46 section 2.3 into the first.
 var plainDots = strings.NewReplacer("。", ".", "．", ".", "｡", ".")
 
-// hasMisplacedDot knows dots that part nothing. A trailing one is the DNS root in a zone file, but no
-// part of a mail domain (RFC 5321 section 2.3.5).
+// hasMisplacedDot reports whether a dot is at the start or the end, or next to another dot. A trailing dot is valid in DNS, but not in a
+// mail domain (RFC 5321 section 2.3.5).
 func hasMisplacedDot(typed string) bool {
 	plain := plainDots.Replace(typed)
 	return strings.HasPrefix(plain, ".") || strings.HasSuffix(plain, ".") || strings.Contains(plain, "..")
@@ -96,8 +96,8 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isBarred refuses symbols and emoji, which UTS 46 lets through but IDNA 2008 does not (RFC 5892 section 2). The
-// punctuation is its CONTEXTO list.
+// isBarred reports whether r is a symbol or emoji, which UTS 46 allows but IDNA 2008 does not (RFC 5892 section 2). The punctuation is
+// the CONTEXTO list of IDNA 2008.
 func isBarred(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':

@@ -47,7 +47,7 @@ func parseEmail(raw string) (parts, error) {
 	}, nil
 }
 
-// checkText holds for both channels, before anything is taken apart.
+// checkText rejects characters that are invalid on both channels.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -75,7 +75,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// foreignSyntax names what RFC 5322 would allow in a header but a single bare address does not have.
+// foreignSyntax returns the reason if the text has syntax that RFC 5322 allows in a header, but that one bare address does not have; else
+// "".
 func foreignSyntax(s string) string {
 	switch {
 	case strings.ContainsAny(s, "<>"):
@@ -137,8 +138,8 @@ func isAtom(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth finds the forms that an East Asian input method leaves behind. RFC 6531 allows them in a local part,
-// but they name another mailbox than the one that was meant.
+// isFullWidth reports whether r is a full-width form, as East Asian input methods produce. RFC 6531 allows these in a local part, but
+// they would name another mailbox than the person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -147,16 +148,15 @@ func isFullWidth(r rune) bool {
 	return false
 }
 
-// isWord: a letter, mark or decimal digit of any script. RFC 6531 allows any character beyond ASCII; symbols and
-// emoji are left out as in PRECIS (RFC 8264 section 4.2), which mail systems follow for the names they give.
+// isWord reports whether r is a letter, mark or decimal digit of any script. RFC 6531 allows all characters beyond ASCII; symbols and
+// emoji are excluded as in PRECIS (RFC 8264 section 4.2), by which mail systems choose names.
 func isWord(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// foldLocal merges spellings that mail systems treat as one mailbox: case, and composed or decomposed accents.
-// It lowers instead of folding case fully (as RFC 8265 section 3.3 does): full folding also makes "ß" of "ss", "s" of
-// "ſ", and those may be two people, where one must not be taken for the other. Decomposing first keeps "İ" apart
-// from "i". The final sigma is the same letter as any other sigma.
+// foldLocal returns one form of spellings that mail systems treat as one mailbox: it ignores case and the composition of accents. Like
+// RFC 8265 section 3.3 it lowers instead of folding case fully, since full folding equates "ß" with "ss" and "ſ" with "s", which may be
+// different people. It decomposes first, which keeps "İ" and "i" different, and treats the final sigma as a sigma.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {

@@ -11,22 +11,21 @@ type Fold struct {
 	Dots     bool // "an.a" is "ana"
 }
 
-// Folding is, by domain in lower-case A-labels, which spellings are one mailbox (MAIL-8). It only merges what is counted
-// and searched: mail goes to the address as typed, and who proved one spelling has not proven another. The zero value
-// folds nothing.
+// Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges spellings only for counting and
+// searching: mail goes to the address as typed, and a proof of one spelling does not prove another. The zero value folds nothing.
 type Folding map[string]Fold
 
-// Hash is the hash of the recipient's mailbox: that of its simplest spelling, so what was counted for that one stays
-// counted, whatever is folded.
+// Hash returns the hash of the recipient's folded spelling. The simplest spelling has the same hash with and without folding, so its
+// counts stay when the folding changes.
 func (f Folding) Hash(r Recipient, key []byte) Hash {
 	return parts{channel: r.Channel(), folded: f.counted(r)}.hash(key)
 }
 
 func (f Folding) counted(r Recipient) string { return f.fold(r.parts().folded, r.Domain()) }
 
-// Mailbox is the hash of the mailbox that a mail address leads to as far as anybody can tell from outside: beside what Hash
-// folds, tags are left out at every domain, and Google's two domains and their dots are one. It may take two mailboxes for
-// one, so it is for wide bounds alone. A phone number is as in Hash.
+// Mailbox returns a hash that spellings of the same mailbox share, as far as can be guessed: in addition to Hash, it drops tags at all
+// domains, and treats Google's two domains, and dots there, as equal. It may give two mailboxes one hash, so use it only for wide
+// bounds. For a phone number it is Hash.
 func (f Folding) Mailbox(r Recipient, key []byte) Hash {
 	return parts{channel: r.Channel(), folded: f.mailbox(r)}.hash(key)
 }
@@ -43,14 +42,14 @@ func (f Folding) mailbox(r Recipient) string {
 	return folded
 }
 
-// Hashes name a recipient in the three ways in which it is counted.
+// Hashes are the three hashes by which a recipient is counted.
 type Hashes struct {
 	Address Hash // of the very address, in whatever case
 	Counted Hash // Folding.Hash
 	Mailbox Hash // Folding.Mailbox
 }
 
-// Hashes are all that a request needs. Most recipients have one spelling and one hash, which is computed once.
+// Hashes returns all three hashes. For most recipients they are equal, and are computed only once.
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	p := r.parts()
 	h := Hashes{Address: p.hash(key)}
@@ -64,7 +63,7 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	return h
 }
 
-// google are the domains of Google's mail for everybody. At both, a local part is the same account, with dots or without.
+// google are the domains of Gmail. On both, a local part is the same account, with or without dots.
 var google = []string{"gmail.com", "googlemail.com"}
 
 func (f Folding) fold(address, domain string) string {

@@ -7,15 +7,14 @@ import (
 	"errors"
 )
 
-// Hash names a recipient without telling who it is: 128 bits of a keyed hash, for the quota and the log.
+// Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the log.
 type Hash [16]byte
 
-// hashLabel keeps this use of the key apart from any other and lets the folding change one day.
+// hashLabel separates this use of the key from others. Its version allows the folding to change.
 const hashLabel = "sendcode recipient 1"
 
-// Hash is HMAC-SHA-256, cut to 128 bits, over channel and folded address (MAIL-8): the domain as A-labels, the
-// local part in lower case and NFC, so "a@X.de" and "A@x.DE" count as one. The key must not be empty:
-// without one anybody could find addresses by trying, so Hash panics.
+// Hash returns HMAC-SHA-256, cut to 128 bits, of the channel and the folded address: the domain as A-labels, the local part in lower
+// case and NFC, so "a@X.de" and "A@x.DE" have the same hash. It panics if the key is empty, since addresses could then be guessed.
 func (r Recipient) Hash(key []byte) Hash {
 	return r.parts().hash(key)
 }
@@ -29,10 +28,10 @@ func (p parts) hash(key []byte) Hash {
 	return Hash(mac.Sum(nil)[:len(Hash{})])
 }
 
-// String is the hash as 32 lower-case hexadecimal digits.
+// String returns the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Known is String, and empty for the zero hash.
+// Known returns String, or "" for the zero hash.
 func (h Hash) Known() string {
 	if h.IsZero() {
 		return ""
@@ -40,13 +39,13 @@ func (h Hash) Known() string {
 	return h.String()
 }
 
-// IsZero says that it is the zero hash.
+// IsZero reports whether it is the zero hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // MarshalText gives the same as String, so that JSON shows it as a string.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// ParseHash reads what String wrote, and nothing else.
+// ParseHash parses the form of String, and nothing else.
 func ParseHash(s string) (Hash, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(Hash{}) || Hash(b).String() != s {

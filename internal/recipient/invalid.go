@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// InvalidError says why an input is no recipient. It never repeats the input.
+// InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
 	Reason string // stable machine code, one of Reasons
 	Detail string // plain sentence for the caller
@@ -69,8 +69,7 @@ var details = map[string]string{
 	reasonNumberType:         "Premium-rate and shared-cost numbers are not accepted.",
 }
 
-// Reasons lists every machine code that an InvalidError can have, sorted, so that a page can check that it has
-// words for each.
+// Reasons returns all possible values of InvalidError.Reason, sorted, so that pages can check that they have a text for each.
 func Reasons() []string { return slices.Sorted(maps.Keys(details)) }
 
 func invalid(reason string) error {

@@ -10,7 +10,7 @@ import (
 
 const bullets = "•••"
 
-// firstCharacter is the first letter with the marks that sit on it.
+// firstCharacter returns the first letter with its combining marks.
 func firstCharacter(local string) string {
 	s := norm.NFC.String(local)
 	_, end := utf8.DecodeRuneInString(s)
@@ -24,16 +24,15 @@ func firstCharacter(local string) string {
 	return s[:end]
 }
 
-// maskNumber shows at most three digits at each end and hides at least four, so that a short number is not
-// shown whole.
+// maskNumber masks a phone number: it shows at most three digits at each end, and hides at least four.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2
 	return "+" + countryCode + " " + national[:shown-tail] + bullets + national[len(national)-tail:]
 }
 
-// displayDomain shows Unicode only when no label can be taken for another one (UTS 39 section 5 asks for one script
-// per label; right-to-left scripts would also reorder the mask). Everything else stays "xn--…".
+// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one, else the ASCII form "xn--…". Each label
+// must have one script (UTS 39 section 5), and none that is written from right to left, which would reorder the mask.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !safeLabel(label) {
@@ -73,7 +72,7 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isClearCyrillic wants one letter that no Latin letter looks like: "почта" has one, "аррӏе" has none.
+// isClearCyrillic reports whether a Cyrillic label has a letter that looks like no Latin one: "почта" has, "аррӏе" has not.
 func isClearCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {

@@ -8,8 +8,8 @@ const (
 	lettersOfNumber  = "0123456789"
 )
 
-// Near are the recipients one slip away (Damerau, 1964): a letter too few or too many, another letter, or two neighbours
-// that changed places. Some 2,000 of an address, 200 of a number; each once, in no particular order, and r is not among them.
+// Near returns the valid recipients one typing error away (Damerau, 1964): a letter missing, added, replaced, or swapped with its
+// neighbour. These are about 2,000 for an address and 200 for a number, without duplicates and without r, in no particular order.
 func (r Recipient) Near() []Recipient {
 	letters, fixed := lettersOfAddress, ""
 	if r.Channel() == SMS {
@@ -29,7 +29,7 @@ func (r Recipient) Near() []Recipient {
 	return all
 }
 
-// slips are texts of bytes: where a letter has several, what comes out is none and falls out.
+// slips returns all texts one typing error away from s. It works on bytes; results that are no valid UTF-8 fail to parse later.
 func slips(s, letters string) (all []string) {
 	for i := range len(s) {
 		all = append(all, s[:i]+s[i+1:])

@@ -11,7 +11,7 @@ import (
 // maxDigits of an international number, country code included (ITU-T E.164 section 6).
 const maxDigits = 15
 
-// minDigits: with fewer it is not known yet what they begin.
+// minDigits is the least number of digits of any phone number.
 const minDigits = 3
 
 // separators stand between the digits of a number as people write and copy it, also with an East Asian keyboard.
@@ -49,8 +49,8 @@ func parsePhone(raw, country string) (parts, error) {
 	}, nil
 }
 
-// numberOf finds the number that digits mean, as they are dialled in a country: with its trunk prefix, its international
-// prefix or 00, or the country code without either.
+// numberOf parses digits as they are dialled in a country: with its trunk prefix, with its international prefix or 00, or with only the
+// country code.
 func numberOf(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
 		return nil, invalid(reasonTooShort)
@@ -68,7 +68,7 @@ func numberOf(digits string, international bool, country string) (*phonenumbers.
 	return number, err
 }
 
-// assigned accepts numbers that the numbering plan assigns; for others the error says what a person may have got wrong.
+// assigned returns the number if the numbering plan assigns it, else an *InvalidError that says what is probably wrong.
 func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, invalid(reasonTooShort)
@@ -86,8 +86,8 @@ func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneN
 	return nil, invalid(reasonInvalidNumber)
 }
 
-// dialled leaves the digits, and says whether a plus stood before them. The library behind it would also take letters
-// ("+1 800 FLOWERS"), an extension or a tel: URL; none of these is a number to send to.
+// dialled returns the digits of a typed number, and whether it began with a plus. It rejects letters ("+1 800 FLOWERS"), extensions and
+// tel: URLs, which the phone number library would accept.
 func dialled(s string) (digits string, international bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
@@ -106,7 +106,7 @@ func dialled(s string) (digits string, international bool, err error) {
 	return out.String(), plus, nil
 }
 
-// digit reads the digits that phones offer on their number pads: ASCII, full-width, Arabic and Persian.
+// digit converts a digit of a phone's number pad, ASCII, full-width, Arabic or Persian, to ASCII.
 func digit(r rune) (rune, bool) {
 	for _, zero := range []rune{'0', '０', '٠', '۰'} {
 		if zero <= r && r <= zero+9 {

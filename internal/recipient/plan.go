@@ -8,20 +8,20 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Plan is what a field needs to know of a country's phone numbers while they are typed. It decides nothing: Parse does.
+// Plan describes a country's phone numbers for an input that formats them while they are typed. Only Parse decides what is valid.
 type Plan struct {
 	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
 	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
 	Example string // as ExampleNumber
 }
 
-// Shared is what the countries of one code have in common.
+// Shared is the part of a Plan that all countries with one country code share.
 type Shared struct {
 	Main      string     // the country that most of the numbers belong to
 	Groupings []Grouping // the first one that fits holds
 }
 
-// Grouping is how numbers are written that begin in a certain way. In a template each # is a digit.
+// Grouping is a format for numbers with certain leading digits. In a template each # is a digit.
 type Grouping struct {
 	Begins   string // a regular expression that JavaScript knows too, matched at the beginning of a number without trunk prefix
 	National string // with the trunk prefix; empty: it is not written so
@@ -29,7 +29,7 @@ type Grouping struct {
 	Abroad   string // after the country code
 }
 
-// Plans are those of all Countries, and what they share by code.
+// Plans returns the plans of all Countries by country, and their shared parts by country code.
 func Plans() (countries map[string]Plan, codes map[string]Shared) {
 	countries, codes = map[string]Plan{}, map[string]Shared{}
 	for _, country := range Countries() {
@@ -75,7 +75,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
 	return all
 }
 
-// leadTo is which numbers a format is of.
+// leadTo returns the pattern of leading digits to which a format applies.
 func leadTo(f *phonenumbers.NumberFormat) string {
 	return f.GetPattern() + " " + strings.Join(f.GetLeadingDigitsPattern(), " ")
 }
@@ -87,8 +87,7 @@ var (
 	written        = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
-// templateOf is the longest number that fits a pattern, in its format, with # for each digit; empty where there is none that
-// could be typed.
+// templateOf returns the longest number that matches a pattern, in its format and with # for each digit; empty if none can be typed.
 func templateOf(pattern, format string) string {
 	fits, err := regexp.Compile("^(?:" + characterClass.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {

@@ -1,9 +1,7 @@
-// Package recipient says who gets a code: an e-mail address or a phone number, parsed once at the edge.
+// Package recipient parses mail addresses and phone numbers.
 //
-// It stands first in the way of a send. The api parses what the caller typed; from there on the program
-// passes a Recipient, which is valid, cannot smuggle anything into a mail header or an SMTP command, and shows
-// itself only masked. quota and the log know it by its Hash; the address itself is read in two places, where
-// it is encrypted for the retry and where the message is handed to a carrier.
+// A request's recipient is parsed once, at its start. A Recipient is valid, cannot inject anything into a mail header or an SMTP command,
+// and prints only masked. The quota and the log use its Hash; the address itself is read only to encrypt it and to send a message.
 //
 // The package imports no other package of this module.
 package recipient
@@ -14,7 +12,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Channel is the way a code travels.
+// Channel is the way on which a code is sent.
 type Channel string
 
 // The channels. Their values are part of the HTTP surface and of every hash.
@@ -23,7 +21,7 @@ const (
 	SMS   Channel = "sms"
 )
 
-// Channels are all of them.
+// Channels returns all channels.
 func Channels() []Channel { return []Channel{Email, SMS} }
 
 // ParseChannel accepts exactly "email" and "sms". The error is an *InvalidError that does not repeat the input.
@@ -35,11 +33,11 @@ func ParseChannel(s string) (Channel, error) {
 	return "", invalid(reasonUnknownChannel)
 }
 
-// Recipient is a valid address on a channel. It is immutable, and prints itself masked.
-// The zero value is no recipient: every method answers with an empty string.
+// Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is no recipient; its methods return empty
+// strings.
 type Recipient struct {
-	// A pointer to a pointer: fmt skips the methods of a Recipient in an unexported field and prints its insides, and for a verb that
-	// does not fit ("%s") it follows a pointer to a struct.
+	// A pointer to a pointer: if a Recipient is in an unexported field, fmt does not call its methods but prints its fields, and for a
+	// verb that does not fit ("%s") it follows a pointer to a struct.
 	p **parts
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
@@ -91,22 +89,22 @@ func (r Recipient) parts() parts {
 	return **r.p
 }
 
-// IsZero says that there is no recipient.
+// IsZero reports whether it is no recipient.
 func (r Recipient) IsZero() bool { return r.p == nil }
 
-// Equal says that both are the same address on the same channel.
+// Equal reports whether both are the same address on the same channel.
 func (r Recipient) Equal(other Recipient) bool {
 	return r.Channel() == other.Channel() && r.Address() == other.Address()
 }
 
-// Channel is the way to this recipient.
+// Channel returns the recipient's channel.
 func (r Recipient) Channel() Channel { return r.parts().channel }
 
-// Address is where to send, in the clear: for e-mail the local part as typed and the domain as lower-case
-// A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC 6531); for SMS the number in E.164 form.
+// Address returns the unmasked address. For e-mail it has the local part as typed and the domain as lower-case A-labels (RFC 5890), so
+// that only the local part can need SMTPUTF8 (RFC 6531); for SMS it is the number in E.164 form.
 func (r Recipient) Address() string { return r.parts().address }
 
-// Domain is that of an e-mail address, in lower-case A-labels; "" for a phone number.
+// Domain returns the domain of an e-mail address, in lower-case A-labels; "" for a phone number.
 func (r Recipient) Domain() string {
 	if r.Channel() != Email {
 		return ""
@@ -115,7 +113,7 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain is the domain that Masked shows, as typed spells it; an error where it is the domain of no e-mail address.
+// MaskedDomain returns the form in which Masked shows a typed domain. Error: it is not a valid domain of an e-mail address.
 func MaskedDomain(typed string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(typed), "@"))
 	if err != nil {
@@ -124,22 +122,19 @@ func MaskedDomain(typed string) (string, error) {
 	return DomainOf(r.Masked()), nil
 }
 
-// DomainOf is the domain that a masked form shows; "" where it shows none.
+// DomainOf returns the domain in a masked form; "" if it has none.
 func DomainOf(masked string) string {
 	_, domain, _ := strings.Cut(masked, "@")
 	return domain
 }
 
-// Masked is the form for people and logs: "a•••@example.com", "+86 138•••021". It does not show how long
-// the hidden part is.
+// Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not reveal the length of the hidden part.
 func (r Recipient) Masked() string { return r.parts().masked }
 
-// Country is the region of a phone number as ISO 3166-1 alpha-2, "DE"; "001" for a number that belongs to no
-// country (satellite and international networks), "" for e-mail.
+// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; Nowhere, "001", if it belongs to no country; "" for e-mail.
 func (r Recipient) Country() string { return r.parts().country }
 
-// Prefix is a phone number without its last four digits: those beside it. Numbers that were bought together to have codes
-// sent to them share it (SMS-6). "" for e-mail.
+// Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use blocks of numbers with one prefix.
 func (r Recipient) Prefix() string {
 	number := r.Address()
 	if r.Channel() != SMS || len(number) <= prefixCut {
@@ -150,8 +145,8 @@ func (r Recipient) Prefix() string {
 
 const prefixCut = 4
 
-// Range is how a phone number begins: the calling code and as many digits more as Masked shows, "+86138". Of all that is known
-// of a number it tells no more than Masked does. "" for e-mail.
+// Range returns the leading digits of a phone number that Masked shows, with the country code, such as "+86138"; "" for e-mail. It reveals
+// no more than Masked.
 func (r Recipient) Range() string {
 	if r.Channel() != SMS {
 		return ""
@@ -160,18 +155,18 @@ func (r Recipient) Range() string {
 	return strings.Replace(shown, " ", "", 1)
 }
 
-// VoIP says that the numbering plan gives this phone number to internet telephony.
+// VoIP reports whether the numbering plan assigns this phone number to internet telephony.
 func (r Recipient) VoIP() bool {
 	return r.Channel() == SMS && r.parts().kind == phonenumbers.VOIP
 }
 
-// Landline says that the numbering plan gives this phone number to lines in houses, which mostly get no text messages. In some
-// countries, the United States among them, the plan does not tell these from mobile ones; there it is false.
+// Landline reports whether the numbering plan assigns this phone number to fixed lines, most of which get no text messages. In some
+// countries, such as the United States, the plan does not distinguish them from mobile numbers; then it returns false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.parts().kind == phonenumbers.FIXED_LINE
 }
 
-// Written is Address as people write it: a phone number with spaces between its groups, "+49 1512 3456789".
+// Written returns Address as people write it: a phone number with spaces between its groups, such as "+49 1512 3456789".
 func (r Recipient) Written() string {
 	if r.Channel() != SMS {
 		return r.Address()

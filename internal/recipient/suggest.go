@@ -17,7 +17,7 @@ var wellKnown = []string{
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// lookAlikes are real mail domains one slip away from a more common one: neither a typo nor a suggestion.
+// lookAlikes are real mail domains one typing error away from a more common one. They are neither corrected nor suggested.
 var lookAlikes = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
 // Domains from this length on may differ by two edits: "outlook.com" has room for two slips, "gmail.com" is
@@ -27,9 +27,8 @@ const longDomain = 10
 // Names this short lie one slip from another name ("live", "line"), so only their ending is looked at.
 const shortName = 4
 
-// Suggest finds a likely typo of a well-known mail domain: "gmial.com" gives "gmail.com". It takes a domain or
-// an address and returns the same kind, with the part before the @ untouched. It never doubts a domain that is
-// itself well known, and it only suggests: the caller asks, and does not correct.
+// Suggest returns a correction if a mail domain looks like a typo of a well-known one: "gmail.com" for "gmial.com"; else false. It takes a
+// domain or an address and returns the same kind. The caller should ask the person, and not correct silently.
 func Suggest(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])
@@ -65,7 +64,7 @@ func plausible(typed, known string, d int) bool {
 	return d == 1
 }
 
-// distance is the number of inserted, removed, replaced and swapped neighbouring characters between two words
+// distance returns the edit distance of two words: the number of inserted, removed, replaced and swapped neighbouring characters
 // (optimal string alignment, the restricted form of Damerau and Levenshtein).
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
