@@ -24,9 +24,9 @@ type until struct {
 
 // Like is about as long as what the script writes.
 func (u until) Like() string {
-	like := "00:00 00"
+	like := "00:00 0000"
 	if u.Round == "second" {
-		like = "00:00:00 00"
+		like = "00:00:00 0000"
 	}
 	return fill(u.Pattern, "c", like)
 }
