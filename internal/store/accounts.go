@@ -55,7 +55,8 @@ type AccountStore interface {
 	SecondFactors
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
+// ErrBadRequest.
 func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
 	if !Storable(s.Account, s.Via, s.Granted) {
 		return act, Bad("a text of a session can't be stored")
@@ -63,7 +64,7 @@ func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
 	return act.Checked()
 }
 
-// AccountChange names what changes of an account; what is nil stays as it is, also when others change it at the same time.
+// AccountChange sets the fields that are not nil. The others stay as they are, also if they are changed at the same time.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again
@@ -80,10 +81,12 @@ var (
 	roles       = []string{"reader", "operator", "owner"}
 )
 
-// IsAccountName says whether an account may have the name: a small letter, and up to 31 more of a-z, 0-9, dot, dash and underscore.
+// IsAccountName reports whether name can be an account's name: a lower-case letter, then up to 31 of a-z, 0-9, dot, dash and
+// underscore.
 func IsAccountName(name string) bool { return accountName.MatchString(name) }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the account and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
+// ErrBadRequest.
 func (a Account) Checked(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !Storable(a.Password, a.Identity) {
 		return act, Bad("an account has a name of small letters and digits, and a role")
@@ -91,7 +94,7 @@ func (a Account) Checked(act AuditEntry) (AuditEntry, error) {
 	return act.Checked()
 }
 
-// Changed is the account with the change.
+// Changed returns the account after the change.
 func (a Account) Changed(c AccountChange) Account {
 	if c.Role != nil {
 		a.Role = *c.Role
@@ -108,7 +111,8 @@ func (a Account) Changed(c AccountChange) Account {
 	return a
 }
 
-// Checked also refuses what no account could become.
+// Checked validates the account's name, the change and act, the audit entry that is written with it. It returns act as it is
+// stored. The error is ErrNotFound if no account can have the name, else it wraps ErrBadRequest.
 func (c AccountChange) Checked(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, ErrNotFound
@@ -147,7 +151,8 @@ type SecondFactors interface {
 // maxSealed bounds a sealed secret, in bytes.
 const maxSealed = 512
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the second factor and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
+// ErrBadRequest.
 func (f SecondFactor) Checked(act AuditEntry) (AuditEntry, error) {
 	if f.Account == "" || !Storable(f.Account) || len(f.Sealed) == 0 || len(f.Sealed) > maxSealed {
 		return act, Bad("a second factor has an account and a sealed secret")

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// AuditEntry is what an administrator did, or tried to: who, when, what, on whom, why, and what came of it (AUDIT-1). Acts are
-// only ever added. One whose effect is in the log is written in the same transaction as the effect; one whose effect lies
-// elsewhere is written before it, as Begun, and a second row tells how it ended.
+// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with which outcome (AUDIT-1). Entries
+// are never changed, except that an erasure removes the recipient. If the action changes the store, the entry is written in the
+// same transaction. Otherwise it is written with outcome Begun before the action, and a second entry completes it afterwards.
 type AuditEntry struct {
 	ID        uuid.UUID         `column:"id,add"`      // version 7
 	At        time.Time         `column:"at,add"`      // on the log's clock; the log sets it
@@ -67,7 +67,7 @@ type AuditTrail interface {
 // MaxReason is how long an administrator's reason may be, in characters.
 const MaxReason = 500
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the entry and returns it; errors wrap ErrBadRequest.
 func (a AuditEntry) Checked() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
@@ -82,7 +82,7 @@ func (a AuditEntry) Checked() (AuditEntry, error) {
 	return a, nil
 }
 
-// OnSomebody says whether the act has a row in act_people.
+// OnSomebody reports whether the entry names a recipient. Only such entries have a row in the table act_people.
 func (a AuditEntry) OnSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
 // EndOfAuditEntry makes the row that tells how a begun act ended. Error: the system has no randomness.
@@ -92,7 +92,7 @@ func EndOfAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEn
 	return a, err
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the filter and rounds its mark to microseconds; errors wrap ErrBadRequest.
 func (f AuditFilter) Checked() (AuditFilter, error) {
 	f.Before = f.Before.micro()
 	return f, checkPage(f.Limit)
@@ -101,7 +101,7 @@ func (f AuditFilter) Checked() (AuditFilter, error) {
 // The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they
 // write down.
 
-// Late is an act on a verification that had ended.
+// Late returns the entry as failed, because the verification had already ended.
 func (a AuditEntry) Late() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a

@@ -32,7 +32,7 @@ type NewEvent struct {
 	Test bool      // of a test recipient
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest unless the event is empty or has an ID and a type.
 func (t NewEvent) Check() error {
 	return badIf((t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type), "who is told of something is told what, under an ID")
 }
@@ -85,7 +85,7 @@ type AppEventEnd struct {
 	Answer string
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the end of an attempt and returns it as it is stored; errors wrap ErrBadRequest.
 func (e AppEventEnd) Checked() (AppEventEnd, error) {
 	e.Answer = mended(e.Answer)
 	if e.State != EventPending && e.State != EventDelivered && e.State != EventGivenUp || e.After < 0 {
@@ -102,12 +102,12 @@ type AppEventFilter struct {
 	Limit  int       // 1 to 200
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest if the filter is not valid.
 func (f AppEventFilter) Check() error {
 	return checkPage(f.Limit)
 }
 
-// CheckShares says what is wrong with the shares of a call of AppEventsDue.
+// CheckShares validates the arguments of AppEventsDue; its error wraps ErrBadRequest.
 func CheckShares(lease time.Duration, shares []Share) error {
 	for _, s := range shares {
 		if err := CheckLease(lease, s.Limit); err != nil {

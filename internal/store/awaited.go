@@ -42,18 +42,18 @@ const (
 	Doublings  = 10 // then the pause is the last one
 )
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check validates the arguments of AwaitReceipt; its error wraps ErrBadRequest.
 func (a PendingReceipt) Check(ask time.Duration) error {
 	return badIf(a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID),
 		"what is awaited names its carrier, its message and its send")
 }
 
-// CheckDuePolls says what is wrong with the limit of a call of DuePolls.
+// CheckDuePolls validates the limit of a call of DuePolls; its error wraps ErrBadRequest.
 func CheckDuePolls(limit int) error {
 	return badIf(limit < 1 || limit > MaxPage, "from 1 to %d messages are asked for", MaxPage)
 }
 
-// OldestFirst orders them.
+// OldestFirst sorts the list in place by the time when the carrier took the message, oldest first, and returns it.
 func OldestFirst(list []PendingReceipt) []PendingReceipt {
 	slices.SortFunc(list, func(a, b PendingReceipt) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
@@ -65,7 +65,7 @@ func OldestFirst(list []PendingReceipt) []PendingReceipt {
 // back from there: a repeated or late word changes nothing, but that a message which was told to be lost did arrive after
 // all. Whatever it is, the send keeps its place in the quota; and it proves nothing of who holds the phone.
 
-// CheckReceipt says what is wrong with the status of a call of Receive.
+// CheckReceipt returns an error that wraps ErrBadRequest unless the status of a call of Receive is Delivered or Undelivered.
 func CheckReceipt(status Status) error {
 	return badIf(status != Delivered && status != Undelivered, "a receipt says delivered or undelivered")
 }

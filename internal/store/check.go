@@ -21,12 +21,12 @@ const (
 	MaxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
 )
 
-// Bad is an error that wraps ErrBadRequest.
+// Bad formats an error that wraps ErrBadRequest.
 func Bad(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// badIf is Bad where something is wrong.
+// badIf returns nil, or an error that wraps ErrBadRequest if the request is wrong.
 func badIf(wrong bool, format string, args ...any) error {
 	if !wrong {
 		return nil
@@ -34,12 +34,12 @@ func badIf(wrong bool, format string, args ...any) error {
 	return Bad(format, args...)
 }
 
-// checkPage says what is wrong with the length of a page.
+// checkPage returns an error that wraps ErrBadRequest unless a page of this length, 1 to MaxPage rows, can be read.
 func checkPage(limit int) error {
 	return badIf(limit < 1 || limit > MaxPage, "a page has 1 to %d rows, not %d", MaxPage, limit)
 }
 
-// Micro is t as the log keeps it: whole microseconds, UTC, no monotonic part.
+// Micro returns t as the log stores it: whole microseconds, in UTC, without the monotonic clock. The zero time stays zero.
 func Micro(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -47,15 +47,16 @@ func Micro(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// Storable says that every database takes these texts: Postgres refuses NUL, what is not UTF-8, and in an index what is
-// long; and one bad text must not fail a round trip that others share.
+// ValidTexts reports whether every database can store all of these texts: at most MaxText bytes (an index must hold them), UTF-8,
+// no NUL. Postgres would reject others, together with all rows in the same statement.
 func Storable(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxText || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
 }
 
-// Checked is the intent as every implementation works on it, or what is wrong with it.
+// Checked copies the fields that an intent's send and verification share from the send to the verification, rounds its instants to
+// microseconds and validates it. Errors wrap ErrBadRequest.
 func Checked(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
@@ -97,8 +98,8 @@ func Checked(in Intent) (Intent, error) {
 // Separator joins purposes where a list has to travel as one text.
 const Separator = "\x1f"
 
-// Checked is the outcome as it is written, or what is wrong with it. Texts from a mail server are mended, not refused:
-// an outcome that can't be recorded would leave the send in flight.
+// Checked returns the outcome as it is stored; errors wrap ErrBadRequest. Texts from a mail server that no database could store are
+// repaired, not rejected: without a stored outcome the send would stay in flight.
 func (o Outcome) Checked() (Outcome, error) {
 	o.Reason, o.Provider, o.ProviderCode = mended(o.Reason), mended(o.Provider), mended(o.ProviderCode)
 	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Suppress.For).Truncate(time.Microsecond)
@@ -113,7 +114,7 @@ func (o Outcome) Checked() (Outcome, error) {
 	return o, o.Event.Check()
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked returns the postponement as it is stored, with its texts repaired; its error wraps ErrBadRequest.
 func (p Postponement) Checked() (Postponement, error) {
 	p.Reason, p.Provider, p.ProviderCode = mended(p.Reason), mended(p.Provider), mended(p.ProviderCode)
 	if p.After < 0 {
@@ -122,7 +123,7 @@ func (p Postponement) Checked() (Postponement, error) {
 	return p, nil
 }
 
-// mended is the text as every database takes it.
+// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxText bytes, so that every database can store it.
 func mended(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > MaxText {
@@ -131,12 +132,12 @@ func mended(s string) string {
 	return s
 }
 
-// CheckLease says what is wrong with the arguments of a call that leases rows.
+// CheckLease validates the arguments of a call that leases rows; its error wraps ErrBadRequest.
 func CheckLease(lease time.Duration, limit int) error {
 	return badIf(lease < time.Microsecond || limit < 1 || limit > maxTaken, "a lease is positive and a limit is 1 to %d", maxTaken)
 }
 
-// Checked is the filter as every implementation works on it, or what is wrong with it.
+// Checked validates the filter and rounds its instants to microseconds; errors wrap ErrBadRequest.
 func (f Filter) Checked() (Filter, error) {
 	if !slices.Contains([]CodeState{"", CodeEntered, CodeWaiting, CodeExpired, CodeLocked, CodeCanceled}, f.Outcome) {
 		return f, Bad("there is no outcome %q", f.Outcome)
@@ -148,8 +149,8 @@ func (f Filter) Checked() (Filter, error) {
 	return f, checkPage(f.Limit)
 }
 
-// Merged checks refusals, completes them, and adds up those with one ID, in the order of their IDs: then one statement
-// writes each row once, and two replicas lock them in the same order.
+// Merged validates refusals, merges those with the same ID into one row (counts are added), and sorts the rows by ID. So one
+// statement writes each row once, and two replicas lock rows in the same order. Errors wrap ErrBadRequest.
 func Merged(refusals []Send) ([]Send, error) {
 	byID := map[uuid.UUID]Send{}
 	for _, r := range refusals {
@@ -174,8 +175,8 @@ func Merged(refusals []Send) ([]Send, error) {
 	return rows, nil
 }
 
-// refusal is the row of a refusal, but for LoggedAt: nothing of a send is on it. Texts are mended, not refused: every
-// request is accounted for (AUDIT-1).
+// refusalRow returns the row of a refusal, without LoggedAt and without the fields that only a send has. Texts that no database
+// could store are repaired, not rejected, since every refused request is recorded (AUDIT-1).
 func refusal(r Send) Send {
 	row := Send{
 		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
@@ -190,7 +191,7 @@ func refusal(r Send) Send {
 	return row
 }
 
-// Matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
+// Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows without a query.
 func (f Filter) Matchable() bool {
 	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain, f.Network) &&
 		(f.Support == "" || IsSupportReference(f.Support))
@@ -199,12 +200,12 @@ func (f Filter) Matchable() bool {
 // Comma joins the names of rules, which have none.
 const Comma = ","
 
-// CheckIDs says what is wrong with the IDs of a call of SendsByID or CodesOf.
+// CheckIDs returns an error that wraps ErrBadRequest if a call of SendsByID or CodesOf has too many IDs.
 func CheckIDs[ID any](ids []ID) error {
 	return badIf(len(ids) > maxTaken, "up to %d rows are read by their IDs", maxTaken)
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.
 func (h HolderQuery) Check() error {
 	return badIf(h.Holder == "" || !Storable(h.App, string(h.Channel), h.Purpose, h.Holder),
 		"a holding names its holder, app, channel and purpose")

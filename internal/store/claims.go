@@ -48,7 +48,8 @@ type ClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Claimed is the answer, where the send of the claim is in the log or not.
+// Claimed returns the answer to c, whose key has this row. s is the send with the row's SendID, or zero if there is none; held says
+// that the claim is now the caller's.
 func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.Time) Claimed {
 	out := Claimed{State: ClaimBusy, Now: now}
 	switch {
@@ -62,7 +63,7 @@ func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.T
 	return out
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest if the claim is not valid.
 func (c Claim) Check() error {
 	return badIf(c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease,
 		"a claim names its send, and lives at least as long as its lease")

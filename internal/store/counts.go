@@ -19,13 +19,14 @@ type Bucket struct {
 	Purposes  []string // those that share the policy, at least one
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest if the bucket is not valid.
 func (b Bucket) Check() error {
 	return badIf(len(b.Purposes) == 0 || !Storable(b.App, string(b.Channel)) || !Storable(b.Purposes...),
 		"a bucket names its app, channel and purposes")
 }
 
-// LockKey names a recipient's buckets. Two recipients with one key only wait for each other.
+// LockKey hashes a send's app, channel and recipient to the key of the lock on them. Two recipients may share a key; then they only
+// wait for each other.
 func LockKey(s Send) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
@@ -41,12 +42,12 @@ const (
 	ReasonPaused   = "paused"
 )
 
-// Failure says that a send which failed for this reason counts as one that was rejected.
+// Failure reports whether a send that failed for this reason counts in the rule on rejected sends.
 func Failure(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
 }
 
-// Ended is a rejected send as a limiter counts it: from its end, on the log's clock.
+// Ended returns a rejected send as a limiter counts it: at the time when it ended, on the log's clock.
 func Ended(s Send) CountedSend {
 	return CountedSend{
 		App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: LogClock,
@@ -67,7 +68,8 @@ type CounterReset interface {
 	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
 }
 
-// CheckReset says what is wrong with the arguments of a call of ResetCounters.
+// CheckReset validates the arguments of ResetCounters. It returns act as it is stored, and a copy of the buckets in the order in
+// which they are locked. Errors wrap ErrBadRequest.
 func CheckReset(buckets []Bucket, act AuditEntry) ([]Bucket, AuditEntry, error) {
 	if len(buckets) == 0 {
 		return nil, act, Bad("nothing to forgive")
@@ -83,5 +85,5 @@ func CheckReset(buckets []Bucket, act AuditEntry) ([]Bucket, AuditEntry, error) 
 	return buckets, act, err
 }
 
-// Row is what a bucket's lock is named after.
+// Row returns a send with the bucket's app, channel and recipient, for LockKey.
 func (b Bucket) Row() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }

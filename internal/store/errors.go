@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Unavailable says that the log failed, unless err is an answer of the log's own, which passes as it is.
+// Unavailable wraps err in ErrUnavailable. nil and the store's own errors are returned as they are.
 func Unavailable(err error) error {
 	if err == nil || Own(err) {
 		return err
@@ -13,12 +13,13 @@ func Unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// Uncertain says that the log failed and the write may have been committed.
+// Uncertain wraps err in ErrUnavailable and ErrUncertain: the log failed, and the write may have been committed.
 func Uncertain(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, err)
 }
 
-// Own says that an error is one of the store's own kinds, so that it is passed on as it is.
+// Own reports whether err is one of the store's own errors (ErrUnavailable, ErrNotFound, ErrBadRequest), which callers pass on
+// unchanged.
 func Own(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrBadRequest)
 }

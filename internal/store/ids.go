@@ -39,7 +39,7 @@ type IDs struct {
 // back would go on with a wrong hour after the clock was set right.
 const maxAhead = 1000 << 12
 
-// New is an ID of an instant.
+// New makes an ID whose time is at, or slightly later if needed to sort after the ID made before. It fails only without randomness.
 func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -56,13 +56,14 @@ func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	return id, nil
 }
 
-// LowestID is the first ID that a send of the instant can have, as sendcode_lowest_id in SQL.
+// LowestID returns the smallest ID that a send of this millisecond can have; sendcode_lowest_id does the same in SQL.
 func LowestID(at time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id
 }
 
-// Drifted is the error of an ID that is too far from the log's clock, in either direction.
+// Drifted returns an error that wraps ErrDrift and ErrUnavailable if the time in the ID is more than MaxDrift before or after now;
+// else nil.
 func Drifted(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
@@ -72,7 +73,7 @@ func Drifted(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// timely is the ID under which a refusal is kept: one that drifted begins with now instead, and is accounted for all the same.
+// timely returns the ID of a refusal's row: id, with its time replaced by now if that drifted. So every refusal is recorded.
 func timely(id uuid.UUID, now time.Time) uuid.UUID {
 	if Drifted(id, now) != nil {
 		lowest := LowestID(now)

@@ -23,7 +23,7 @@ const (
 // ProviderEventKinds are the kinds of provider events, the strongest last.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut, ProviderComplained}
 
-// rank orders kinds: what is known of a send is the worst that was told.
+// rank orders kinds from weakest to strongest. A send shows the strongest kind that a provider reported.
 func (k ProviderEventKind) rank() int { return slices.Index(ProviderEventKinds, k) }
 
 // ProviderEvent is one of them. A send has one of each kind: what is told again changes nothing.
@@ -36,7 +36,7 @@ type ProviderEvent struct {
 	Detail   string            `column:"detail,add"`   // machine word or codes
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the event and its suppression, and returns both as they are stored; errors wrap ErrBadRequest.
 func (e ProviderEvent) Checked(bar SuppressAs) (ProviderEvent, SuppressAs, error) {
 	e.At, e.Provider, e.Detail, bar.For = Micro(e.At), mended(e.Provider), mended(e.Detail), max(0, bar.For).Truncate(time.Microsecond)
 	switch {
@@ -48,7 +48,7 @@ func (e ProviderEvent) Checked(bar SuppressAs) (ProviderEvent, SuppressAs, error
 	return e, bar, nil
 }
 
-// IngestProviderEvent is the event as it is written at now.
+// ReceivedAt returns the event with HeardAt set to now, and with At, if it is missing or later, set to now too.
 func (e ProviderEvent) IngestProviderEvent(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now
@@ -56,7 +56,7 @@ func (e ProviderEvent) IngestProviderEvent(now time.Time) ProviderEvent {
 	return e
 }
 
-// Suppression is the suppression that comes of an event of a send.
+// Suppression returns the suppression that the event causes for the recipient of row, its send.
 func (e ProviderEvent) Suppression(bar SuppressAs, row Send) Suppression {
 	return Suppression{
 		ID: SuppressionID(row.ID, bar.Cause), App: row.App, Channel: row.Channel, Address: bar.Address, Recipient: row.Recipient, To: row.To,

@@ -27,7 +27,7 @@ const (
 	Refused Status = "refused" // never was a send: a rule refused the request
 )
 
-// InFlight says that the send still waits for its outcome.
+// InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
 // LogClock names the log's own clock, as the Clock of a row that no limiter took.
@@ -105,12 +105,12 @@ type Send struct {
 	Observed    []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
 }
 
-// ByLogged orders rows as pages do, oldest first.
+// ByLogged compares rows by LoggedAt and then ID, oldest first.
 func ByLogged(a, b Send) int {
 	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
 }
 
-// Selects says whether s is one of the rows that f selects, but for its length.
+// Selects reports whether s matches the filter, apart from Outcome, Network and the page's length.
 func (f Filter) Selects(s Send) bool {
 	switch {
 	case f.Recipient != nil && s.Recipient != *f.Recipient,

@@ -9,7 +9,7 @@ import (
 	"sendcode/quota"
 )
 
-// RefusedAt completes a refusal that is logged now, under a timely ID.
+// RefusedAt sets the instants of a refusal that is logged at now, and replaces its ID if the time in it drifted.
 func (s *Send) RefusedAt(now time.Time) {
 	s.ID, s.LoggedAt, s.FinishedAt = timely(s.ID, now), now, now
 	if s.Clock == LogClock {
@@ -51,7 +51,7 @@ type Begun struct {
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }
 
-// Opened reports whether the request's own verification was opened: it joined none, and is no repetition.
+// Opened reports whether Begin opened a new verification: it joined none, and is not a repetition.
 func (b Begun) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
 
 // HolderQuery names the verifications that a holder may resend, as Begin finds them when no ID is named.
@@ -161,7 +161,7 @@ type Mark struct {
 	ID uuid.UUID
 }
 
-// micro is the mark as the log keeps it; nil for none.
+// micro returns the mark rounded to microseconds; nil stays nil.
 func (m *Mark) micro() *Mark {
 	if m == nil {
 		return nil
@@ -191,7 +191,7 @@ type Lockout struct {
 	Failures  int           // tries that failed, as the bound that locks out longer counts them
 }
 
-// For names the kind of the verification that a lockout is about.
+// For returns the lockout with the kind of caller that opened v.
 func (l Lockout) For(v Verification) Lockout {
 	l.ByBrowser = v.ByBrowser
 	return l

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// MonthsAhead is how many whole months after the present one there is room for.
+// MonthsAhead returns for how many whole months after the present one there are partitions.
 func MonthsAhead(until, now time.Time) int {
 	until, now = until.UTC(), now.UTC()
 	return 12*(until.Year()-now.Year()) + int(until.Month()-now.Month()) - 1
@@ -44,7 +44,7 @@ type Expired struct {
 	More      bool   // there may be more to let go of now
 }
 
-// CheckAge says what is wrong with the arguments of a call of Expire or CountHours.
+// CheckAge validates the arguments of Expire or CountHours; its error wraps ErrBadRequest.
 func CheckAge(age time.Duration, limit int) error {
 	return badIf(age <= 0 || limit < 1, "an age and a limit are positive")
 }
@@ -63,7 +63,7 @@ type StorageStatus struct {
 // MaxDue is as far as what is due is counted.
 const MaxDue = 10_000
 
-// Until is when the room for new rows ends; zero: never.
+// Until returns when the last partition ends; the zero time means never.
 func (e StorageStatus) Until() time.Time {
 	if len(e.Partitions) == 0 {
 		return time.Time{}
@@ -71,7 +71,8 @@ func (e StorageStatus) Until() time.Time {
 	return e.Partitions[len(e.Partitions)-1].Ends
 }
 
-// DueBefore is the instant before which rows of an age are let go; for no age the beginning of time.
+// DueBefore returns the instant before which rows are due for deletion if they are kept for age. Without an age it is the zero
+// time: none are due.
 func DueBefore(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()
@@ -88,7 +89,7 @@ const ReasonErased = "erased"
 // Nobody stands for a person who was forgotten: the zero hash.
 var Nobody recipient.Hash
 
-// CheckErased says what is wrong with the arguments of a call of Erase.
+// CheckErased validates the arguments of Erase and returns act as it is stored; errors wrap ErrBadRequest.
 func CheckErased(h recipient.Hash, keep time.Duration, act AuditEntry) (AuditEntry, error) {
 	if h.IsZero() || keep <= 0 {
 		return act, Bad("no recipient to erase, or for no time")

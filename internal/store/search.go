@@ -15,7 +15,7 @@ type HeavyQuery struct {
 	Limit    int           // how many recipients are told, from 1 to 200
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest if the query is not valid.
 func (q HeavyQuery) Check() error {
 	return badIf(len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage,
 		"a crowd has purposes, a number of sends, and a limit")
@@ -41,12 +41,12 @@ type HeavyRow struct {
 // MaxLatest bounds the recipients that are looked for at once.
 const MaxLatest = 5000
 
-// CheckLatest says what is wrong with the arguments of a call of Latest.
+// CheckLatest validates the arguments of Latest; its error wraps ErrBadRequest.
 func CheckLatest(hs []recipient.Hash, within time.Duration) error {
 	return badIf(len(hs) > MaxLatest || within <= 0, "the latest of up to %d recipients are read, within a positive time", MaxLatest)
 }
 
-// Latest leaves the newest row of each recipient, newest first.
+// Latest returns the newest row of each recipient, newest first.
 func Latest(rows []Send) (list []Send) {
 	slices.SortFunc(rows, func(a, b Send) int { return ByLogged(b, a) })
 	for _, row := range rows {

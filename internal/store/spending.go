@@ -29,7 +29,8 @@ type CarrierHold struct {
 	Whole time.Duration
 }
 
-// CheckedCharges are the charges of a call of Spend in the order in which their accounts are locked, or an error that wraps ErrBadRequest.
+// CheckedCharges validates the charges of a call of Spend and returns a copy in the order in which accounts are locked. Errors wrap
+// ErrBadRequest.
 func CheckedCharges(charges []Charge) ([]Charge, error) {
 	charges = slices.Clone(charges)
 	for _, c := range charges {
@@ -47,7 +48,7 @@ func CheckedCharges(charges []Charge) ([]Charge, error) {
 	return charges, nil
 }
 
-// Period is the first day of the period that t lies in.
+// Period returns the first day of t's day or month, in UTC, as "2006-01-02".
 func Period(per quota.Period, t time.Time) string {
 	t = t.UTC()
 	if per == quota.Month {
@@ -56,17 +57,17 @@ func Period(per quota.Period, t time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// CheckCarrierHold says what is wrong with the arguments of a call of HoldBack.
+// CheckCarrierHold validates the duration of a call of HoldBack; its error wraps ErrBadRequest.
 func CheckCarrierHold(lasts time.Duration) error {
 	return badIf(lasts < time.Second || lasts > maxEmbargo, "an embargo lasts from a second to 31 days")
 }
 
 const maxEmbargo = 31 * 24 * time.Hour
 
-// CarrierHoldRow is an embargo's row.
+// CarrierHoldRow is the row of a carrier's hold on a number.
 type CarrierHoldRow struct{ Since, Until time.Time }
 
-// At is what is left of the embargo at an instant.
+// At returns how long the hold still lasts at now.
 func (e CarrierHoldRow) At(now time.Time) CarrierHold {
 	if !now.Before(e.Until) {
 		return CarrierHold{}

@@ -43,7 +43,7 @@ type Tally struct {
 	Requests  int // a refusal's row may stand for several
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the query and rounds its instants; errors wrap ErrBadRequest.
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !Storable(q.App, q.Purpose, string(q.Channel)) {
@@ -60,7 +60,8 @@ type Shift struct {
 
 const day = 24 * time.Hour
 
-// Shifts are those of the zone's that matter to the stretches of the time, in order; the first holds before the time, too.
+// Shifts returns the zone's offsets from UTC, in order of time, as far as they matter to the query's stretches. The first also
+// applies before the query's time range.
 func (q StatsQuery) Shifts() (all []Shift) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []Shift{{}}
@@ -75,13 +76,13 @@ func (q StatsQuery) Shifts() (all []Shift) {
 	}
 }
 
-// Stretch is the beginning of the stretch of time that an instant is in.
+// Stretch returns the beginning of the stretch of time that contains at.
 func (q StatsQuery) Stretch(at time.Time) time.Time { return q.Begins(q.stretch(at)) }
 
-// Next is the beginning of the stretch after that of an instant.
+// Next returns the beginning of the stretch after the one that contains at.
 func (q StatsQuery) Next(at time.Time) time.Time { return q.Begins(q.stretch(at) + 1) }
 
-// stretch is the number of the stretch that an instant is in.
+// stretch returns the number of the stretch that contains at, counted from 1970.
 func (q StatsQuery) stretch(at time.Time) int64 {
 	var offset time.Duration
 	for i, s := range q.Shifts() {
@@ -92,7 +93,7 @@ func (q StatsQuery) stretch(at time.Time) int64 {
 	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
 }
 
-// Begins is the beginning of the n-th stretch since 1970.
+// Begins returns the beginning of stretch n, counted from 1970.
 func (q StatsQuery) Begins(n int64) (at time.Time) {
 	all := q.Shifts()
 	for i, s := range all {
@@ -107,7 +108,7 @@ func (q StatsQuery) Begins(n int64) (at time.Time) {
 	return at
 }
 
-// InOrder is the order of tallies.
+// InOrder compares tallies by time, status, reason and rule.
 func InOrder(a, b Tally) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason),
 		strings.Compare(a.BlockedBy, b.BlockedBy))
@@ -127,7 +128,7 @@ type Interval struct {
 	Measures
 }
 
-// Measure takes in the stretches and the whole's times; the rest of the whole is the stretches' sum.
+// Measure adds up the opened and approved verifications of the stretches in by, and sets the intervals and the given times.
 func (s *Stats) Measure(by map[time.Time]Measures, median, p95 time.Duration) {
 	for _, m := range by {
 		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
@@ -136,7 +137,7 @@ func (s *Stats) Measure(by map[time.Time]Measures, median, p95 time.Duration) {
 	s.Intervals = Intervals(by)
 }
 
-// Intervals are those that have something to tell, in order.
+// Intervals returns the stretches with a measure that is not zero, in order of time.
 func Intervals(all map[time.Time]Measures) (list []Interval) {
 	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
 		if all[at] != (Measures{}) {
@@ -146,7 +147,7 @@ func Intervals(all map[time.Time]Measures) (list []Interval) {
 	return list
 }
 
-// Rank is the place of a part of n in order, counted from 0: the nearest rank.
+// Rank returns the index, from 0, of the percentile `part` (0 to 1) among n sorted values, by the nearest rank.
 func Rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
 
 // DomainTally is how the mails to the addresses of one domain fared.

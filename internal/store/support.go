@@ -29,6 +29,7 @@ const (
 // supportFrom is where the seconds count from; they last until 2088.
 var supportFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
+// referenceOf returns the time and tail of a send's ID. False: the ID can't be a send's.
 func referenceOf(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportMask}
@@ -36,7 +37,7 @@ func referenceOf(id uuid.UUID) (SupportRange, bool) {
 	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportSize-supportTail)
 }
 
-// SupportReference is what a person is shown of a send for support; empty where the ID is not one of a send's.
+// SupportReference returns the reference of a send that people can read out; "" if the ID is not a send's.
 func SupportReference(id uuid.UUID) string {
 	r, ok := referenceOf(id)
 	if !ok {
@@ -50,7 +51,7 @@ func SupportReference(id uuid.UUID) string {
 	return supportPrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
 
-// ReadReference takes a reference as people write it down: small letters, other dashes or none, O for 0, I and L for 1.
+// ReadReference parses a reference as people write it: small letters, other dashes or none, O for 0, I and L for 1.
 func ReadReference(text string) (r SupportRange, ok bool) {
 	text = strings.ToUpper(strings.Map(func(r rune) rune {
 		switch r {
@@ -74,13 +75,13 @@ func ReadReference(text string) (r SupportRange, ok bool) {
 	return SupportRange{second: int64(bits>>supportTail) + supportFrom, Tail: uint16(bits & supportMask)}, true
 }
 
-// IsSupportReference says whether a text reads as one.
+// IsSupportReference reports whether ReadReference can parse the text.
 func IsSupportReference(text string) bool {
 	_, ok := ReadReference(text)
 	return ok
 }
 
-// Between are the IDs that sends of the reference's second have: from the first on, before the second.
+// Between returns the range of IDs that sends of the reference's second have; to is not in it.
 func (r SupportRange) Between() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)
@@ -90,7 +91,7 @@ func (r SupportRange) Between() (from, to uuid.UUID) {
 // MaxReferenced bounds the rows of one second that are looked through.
 const MaxReferenced = 20_000
 
-// For leaves the rows that have the reference.
+// For returns those rows whose IDs have the reference.
 func (r SupportRange) For(rows []Send) []Send {
 	return slices.DeleteFunc(rows, func(s Send) bool { return !r.of(s.ID) })
 }
@@ -100,7 +101,7 @@ func (r SupportRange) of(id uuid.UUID) bool {
 	return ok && mine == r
 }
 
-// sharesReference says whether a send has the reference that is written so.
+// sharesReference reports whether the send has the reference that was typed.
 func sharesReference(id uuid.UUID, written string) bool {
 	want, ok := ReadReference(written)
 	return ok && want.of(id)

@@ -46,10 +46,11 @@ type Suppression struct {
 
 func (c Cause) known() bool { return c == HardBounce || c == Complaint || c == OptOut || c == Manual }
 
-// Active says that the suppression holds at now.
+// Active reports whether the suppression applies at now: it is not lifted and has not run out.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
-// SuppressionID is the ID of what comes of one send for one cause: told twice, it is one row, also after it was lifted.
+// SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no second row, even if the first
+// was lifted.
 func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
 
 // SuppressAs has Finish suppress the send's recipient, in the statement that writes the outcome; its detail is the outcome's
@@ -76,7 +77,7 @@ type LiftRequest struct {
 	By, Why string
 }
 
-// SuppressionsOf are the IDs of all that may have stopped a send, or have come of it.
+// SuppressionsOf returns the IDs of all suppressions that may have stopped the send or that it may have caused.
 func SuppressionsOf(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
 	if s.Suppression != uuid.Nil {
@@ -85,7 +86,8 @@ func SuppressionsOf(s Send) []uuid.UUID {
 	return ids
 }
 
-// Checked is the suppression as it is written at now, or what is wrong with it.
+// Checked validates the suppression and act, the audit entry that is written with it (nil: none), and returns both as they are
+// stored. Errors wrap ErrBadRequest.
 func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = mended(s.Detail), mended(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -103,13 +105,14 @@ func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression,
 	return s, act, err
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the filter and rounds its mark; errors wrap ErrBadRequest.
 func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
 	f.Before = f.Before.micro()
 	return f, checkPage(f.Limit)
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
+// Errors wrap ErrBadRequest.
 func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.Channel == "" || l.Address == (recipient.Hash{}) || !Storable(l.App, string(l.Channel)) {
@@ -119,7 +122,7 @@ func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) 
 	return l, act, err
 }
 
-// checkedAct is a copy of an act that may be missing.
+// checkedAct validates an audit entry and returns a copy; nil stays nil.
 func checkedAct(act *AuditEntry) (*AuditEntry, error) {
 	if act == nil {
 		return nil, nil
@@ -128,7 +131,7 @@ func checkedAct(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// LiftedAs says in an act what was lifted.
+// LiftedAs returns the audit entry with the number of lifted suppressions and, if it names no recipient, with theirs.
 func LiftedAs(act AuditEntry, list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !act.OnSomebody() {
@@ -137,8 +140,8 @@ func LiftedAs(act AuditEntry, list []Suppression) AuditEntry {
 	return act
 }
 
-// Mark is where the page after this row begins.
+// Mark returns the suppression's place in the list; the next page begins after it.
 func (s Suppression) Mark() Mark { return Mark{At: s.Since, ID: s.ID} }
 
-// ByTime orders places in a list, the oldest first.
+// ByTime compares places in a list by time and then ID, oldest first.
 func ByTime(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:])) }

@@ -48,7 +48,7 @@ type PrefixPause struct {
 	LiftedWhy string    `column:"lifted_why"`
 }
 
-// Active says that the pause holds at now.
+// Active reports whether the pause applies at now: it is not lifted and has not run out.
 func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && now.Before(p.Until) }
 
 // PrefixPauseFilter selects pauses. Zero fields select all.
@@ -80,13 +80,13 @@ type PrefixLifting struct {
 	By, Why string
 }
 
-// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+// Check returns an error that wraps ErrBadRequest if the watch is not valid.
 func (w PrefixWatch) Check() error {
 	return badIf(w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause,
 		"a watch counts sends over some time, below half of them, and pauses for a second to a day")
 }
 
-// Exempts says that a prefix is never paused.
+// Exempts reports whether the prefix is never paused.
 func (w PrefixWatch) Exempts(prefix string) bool {
 	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
 }
@@ -110,7 +110,8 @@ type PrefixRecords interface {
 	Pause(p PrefixPause) error
 }
 
-// PausePrefixes is Watch over a book at the log's now.
+// PausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved elsewhere too. It reads and
+// writes through b, in b's transaction, and returns the pauses that began at now.
 func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []PrefixPause, err error) {
 	to := now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
@@ -138,8 +139,8 @@ func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []Pr
 	return started, nil
 }
 
-// usual is what is approved elsewhere, counted before the time in question: in the country or in all, whichever is more, so
-// that who attacks a whole country does not make it usual there.
+// usual returns the percentage of codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
+// there were too few sends. It looks at the week before, so that an attack on a whole country does not lower it.
 func (w PrefixWatch) usual(b PrefixRecords, c Conversion, before time.Time) (int, error) {
 	most := NoUsual
 	for _, country := range []string{c.Country, ""} {
@@ -154,6 +155,8 @@ func (w PrefixWatch) usual(b PrefixRecords, c Conversion, before time.Time) (int
 	return most, nil
 }
 
+// started pauses a prefix and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
+// lifted, up to maxPause.
 func (w PrefixWatch) started(b PrefixRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
 	earlier, err := b.Paused(c.App, c.Prefix, now.Add(-usualSpan))
 	if err != nil {
@@ -174,19 +177,20 @@ func (w PrefixWatch) started(b PrefixRecords, c Conversion, usual int, now time.
 // prefixPauses is the namespace of their IDs.
 var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the filter and rounds its mark; errors wrap ErrBadRequest.
 func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
 	f.Before = f.Before.micro()
 	return f, checkPage(f.Limit)
 }
 
-// Lifted says in an act what was lifted.
+// Lifted returns the audit entry with the app and the prefix of the pause that was lifted.
 func (p PrefixPause) Lifted(act AuditEntry) AuditEntry {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
 	return act
 }
 
-// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
+// Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
+// Errors wrap ErrBadRequest.
 func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.ID == uuid.Nil {
@@ -196,10 +200,10 @@ func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, err
 	return l, act, err
 }
 
-// CheckAcquireLease says what is wrong with the arguments of a call of AcquireLease.
+// CheckAcquireLease validates the arguments of AcquireLease; its error wraps ErrBadRequest.
 func CheckAcquireLease(name string, lasts time.Duration) error {
 	return badIf(name == "" || !Storable(name) || lasts < time.Millisecond, "a turn has a name and lasts for a while")
 }
 
-// Untried says that a prefix's pause may have stopped the send.
+// Untried reports whether the pause of a prefix may have stopped the send.
 func (s Send) Untried() bool { return s.Prefix != "" && s.Status == Failed && s.Reason == ReasonPaused }

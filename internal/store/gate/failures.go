@@ -34,7 +34,7 @@ type TriedCode struct {
 	ByBrowser  bool
 }
 
-// failures are the tries that were wrong and were not forgiven: the right one may be among those forgiven, or not.
+// failures counts the wrong tries that were not forgiven. One try of an approved verification was right and is not counted.
 func (t TriedCode) failures() int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {
@@ -43,7 +43,8 @@ func (t TriedCode) failures() int {
 	return max(0, n)
 }
 
-// LockoutOf is the wait until both bounds let a code be tried.
+// LockoutOf returns how long no code can be tried until both bounds on failed checks (per day, and in a row) allow it again, and
+// the failures that the longer bound counts.
 func LockoutOf(list []TriedCode, now time.Time) store.Lockout {
 	day := store.Lockout{Wait: bound(list, now, FailureWindow, FailureLimit), Failures: failuresOf(list, now, FailureWindow)}
 	row := inARow(list)
@@ -53,7 +54,8 @@ func LockoutOf(list []TriedCode, now time.Time) store.Lockout {
 	return day
 }
 
-// inARow are the verifications without a right code whose life did not end before the last right one.
+// inARow returns the verifications that belong to the present row of failures: not approved, and not expired when the newest right
+// code was entered.
 func inARow(list []TriedCode) (row []TriedCode) {
 	var last time.Time
 	for _, t := range list {
@@ -69,7 +71,8 @@ func inARow(list []TriedCode) (row []TriedCode) {
 	return row
 }
 
-// bound is the wait until fewer than limit failures count.
+// bound returns the wait until fewer than limit failures count; 0 means now. A verification's failures count until its expiry plus
+// window.
 func bound(list []TriedCode, now time.Time, window time.Duration, limit int) time.Duration {
 	list, count := slices.Clone(list), failuresOf(list, now, window)
 	slices.SortFunc(list, func(a, b TriedCode) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
@@ -85,7 +88,7 @@ func bound(list []TriedCode, now time.Time, window time.Duration, limit int) tim
 	return wait
 }
 
-// OfKind are those that callers of one kind opened.
+// OfKind returns the verifications that were opened by a browser, or those opened with a secret key.
 func OfKind(list []TriedCode, byBrowser bool) (some []TriedCode) {
 	for _, t := range list {
 		if t.ByBrowser == byBrowser {
@@ -95,7 +98,7 @@ func OfKind(list []TriedCode, byBrowser bool) (some []TriedCode) {
 	return some
 }
 
-// failuresOf counts the failures within the window.
+// failuresOf adds up the failures of the verifications that still count at now.
 func failuresOf(list []TriedCode, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
 		if t.counts(now, window) {

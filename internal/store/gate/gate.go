@@ -31,7 +31,8 @@ type Decision struct {
 	Joined bool // the verification was there before
 }
 
-// Decide decides an intent at an instant of the log's clock.
+// Decide admits or refuses an intent at now, on the log's clock, from what was read of its recipient. It changes nothing; the
+// caller writes the rows of an admitted intent.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := history(in, now, has.Past), rejected(in, now, has.Rejections)
 	if !admits(in, now, events) || !bears(in, failed) {
@@ -45,7 +46,7 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	return Decision{admitted(in, v, has.Suppression, now, events, failed), joined}
 }
 
-// join is the newest verification that the intent may resend, or a new one.
+// join returns the newest candidate that the intent may resend (joined), or else a new verification.
 func join(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification, joined bool) {
 	for _, v := range candidates {
 		if joinable(v, in, now) && (!joined || newer(v, best)) {
@@ -58,10 +59,10 @@ func join(in store.Intent, now time.Time, candidates []store.Verification) (best
 	return opened(in, now), false
 }
 
-// ReachOf is how far back a row of the bucket can lie that counts.
+// ReachOf returns how old, by the log's clock, a row can be that still counts for the intent.
 func ReachOf(in store.Intent) time.Duration { return quota.Longest(in.Rules) + MaxStale }
 
-// Most is the largest limit of the intent's rules.
+// Most returns the largest limit of the intent's rules; 0 without rules.
 func Most(in store.Intent) (n int) {
 	for _, r := range in.Rules {
 		n = max(n, r.Limit)
@@ -86,8 +87,9 @@ type CountedSend struct {
 	LoggedAt time.Time
 }
 
-// age is how long ago the row was: on the clock of the intent where the row has it, but at most lead more than by the
-// log's; else by the log's. It is negative where the clock went back, and then the row counts.
+// age returns how long ago the row was taken. If row and intent were taken on the same limiter's clock, it is the age on that
+// clock, but at most MaxClockSkew more than on the log's. Otherwise it is the age on the log's clock. It is negative if the clock
+// went back; such a row counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	logged := now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock {
@@ -96,8 +98,8 @@ func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	return logged
 }
 
-// history is the bucket as the gate sees it at now: what the longest window holds, oldest first, each event its age
-// before the instant of the intent.
+// history returns the rows that the intent's longest window holds at now, oldest first. Each event lies its age before the time at
+// which the intent is decided.
 func history(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
 	if len(in.Rules) == 0 {
 		return nil
@@ -113,6 +115,7 @@ func history(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
 	return ordered(events)
 }
 
+// ordered sorts events in place, by time and then ID, and returns them.
 func ordered(events []quota.Event) []quota.Event {
 	slices.SortFunc(events, ordering)
 	return events
@@ -120,8 +123,8 @@ func ordered(events []quota.Event) []quota.Event {
 
 func ordering(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) }
 
-// instant is when the intent is decided: at its Take, but at most lead after the log's clock. Only periods of the
-// calendar ask for it, all else is ages.
+// instant returns the time at which the intent is decided: TakenAt, but at most MaxClockSkew after the log's now. Only rules by
+// calendar period need it; the others compare ages.
 func instant(in store.Intent, now time.Time) time.Time {
 	if at := taken(in, now); at.Before(now.Add(MaxClockSkew)) {
 		return at
@@ -129,7 +132,7 @@ func instant(in store.Intent, now time.Time) time.Time {
 	return now.Add(MaxClockSkew)
 }
 
-// taken is the instant of the Take, or the log's where no limiter took it.
+// taken returns the intent's TakenAt, or now (the log's) if no limiter took it.
 func taken(in store.Intent, now time.Time) time.Time {
 	if in.Send.Clock == store.LogClock {
 		return now
@@ -137,7 +140,7 @@ func taken(in store.Intent, now time.Time) time.Time {
 	return in.Send.TakenAt
 }
 
-// admits says whether every rule has a place left.
+// admits reports whether every rule has room for one more event.
 func admits(in store.Intent, now time.Time, events []quota.Event) bool {
 	cutoffs := quota.Cutoffs(in.Rules, instant(in, now))
 	for i, rule := range in.Rules {
@@ -154,7 +157,8 @@ func admits(in store.Intent, now time.Time, events []quota.Event) bool {
 	return true
 }
 
-// joinable says whether the intent may resend v.
+// joinable reports whether the intent may resend the code of v: same app, channel, recipient and purpose, the ID or holder that the
+// intent names, still pending, and at least MinLife left.
 func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
@@ -166,22 +170,22 @@ func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	return Pending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
 }
 
-// Pending says whether v can still be checked.
+// Pending reports whether a code can still be checked against v: it is open and has tries left.
 func Pending(v store.Verification, now time.Time) bool {
 	return open(v, now) && v.Attempts < v.MaxAttempts
 }
 
-// open says whether v can still be approved.
+// open reports whether v is neither approved, canceled nor expired.
 func open(v store.Verification, now time.Time) bool {
 	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
 }
 
-// newer orders verifications of one holder: the newest is joined.
+// newer reports whether a was created after b; the ID decides between equal times.
 func newer(a, b store.Verification) bool {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) > 0
 }
 
-// opened is the verification that an intent opens.
+// opened returns the new verification of an intent that resends none.
 func opened(in store.Intent, now time.Time) store.Verification {
 	v := in.Verification
 	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
@@ -190,7 +194,7 @@ func opened(in store.Intent, now time.Time) store.Verification {
 	return v
 }
 
-// written is the row of an admitted intent: what the caller says of the send, a field that is new among it, and what Begin decides.
+// written returns the row of an admitted send: the fields that the caller gave, and those that Begin decides.
 func written(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression, s.Count = v.ID, number, suppression, 1
@@ -199,8 +203,8 @@ func written(in store.Intent, v store.Verification, number int, suppression uuid
 	return asWritten(s, in.Lease)
 }
 
-// asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: the caller that gets it speaks for
-// the first attempt, and if that one no longer holds, its writes change nothing.
+// asWritten resets the fields that change after Begin, so that a repeated Begin gets the row as the first one wrote it. The caller
+// then acts as the first attempt; if another attempt holds the row, its writes change nothing.
 func asWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -209,7 +213,8 @@ func asWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// Repeated answers a Begin whose row is there already.
+// Repeated returns the answer to a Begin whose Send.ID has a row already. The error wraps ErrBadRequest if that row is a refusal or
+// another recipient's.
 func Repeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
 	if s.Status == store.Refused || s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.Begun{}, store.Bad("the ID belongs to another row")
@@ -218,12 +223,12 @@ func Repeated(in store.Intent, s store.Send, v store.Verification) (store.Begun,
 	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: store.LogClock}, nil
 }
 
-// lockedOut is the answer to an intent whose code could not be tried.
+// lockedOut returns the refusal of an intent whose code could not be tried because of too many failed checks.
 func lockedOut(in store.Intent, now time.Time, out store.Lockout) store.Begun {
 	return store.Begun{Lockout: out, At: instant(in, now), Now: instant(in, now), Clock: in.Send.Clock}
 }
 
-// admitted is the answer to an intent that the gate lets in.
+// admitted returns the answer to an intent that the gate admits.
 func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time, events, rejections []quota.Event) store.Begun {
 	return store.Begun{
 		Admitted: true, Verification: v, Send: written(in, v, v.Sends, suppression, now),
@@ -231,7 +236,7 @@ func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now 
 	}
 }
 
-// refused is the answer to an intent that the gate does not let in.
+// refused returns the answer to an intent that the rules refuse.
 func refused(in store.Intent, now time.Time, events, rejections []quota.Event) store.Begun {
 	at := instant(in, now)
 	return store.Begun{History: events, Rejected: rejections, At: at, Now: at, Clock: in.Send.Clock}

@@ -9,7 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// Before places the rows as a gate does that decides at an instant of a clock.
+// Before returns the rows as events, oldest first, as a gate sees them that decides at the instant `at` of the named clock: each
+// lies its age before at. Rows older than within are left out.
 func Before(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Rules: []quota.Rule{{Window: within.Truncate(time.Microsecond)}}, Send: store.Send{Clock: clock, TakenAt: at}}
 	events := history(in, now, rows)

@@ -39,6 +39,7 @@ const (
 // beginTimeout bounds a Begin with all that it tries; it is less than callers wait, so that they hear what came of it.
 const beginTimeout = 4 * time.Second
 
+// prepareBegin prepares the statements of Begin, Finish and Postpone on a writer's connection, each with one generic plan.
 func (p *DB) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 	// Planned once: the arrays' lengths make each batch look different, and planning costs as much as deciding. The plan
 	// can be no other anyway: each row is looked up by the one index that finds it.
@@ -77,13 +78,14 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	return p.begins.do(ctx, newCall(in, store.LockKey(in.Send)))
 }
 
-// decide answers a batch: every call gets its answer, whatever happens.
+// decide makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
 func (p *DB) decide(batch []*call) {
 	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout)
 	defer cancel()
 	p.decideWithin(ctx, batch)
 }
 
+// decideWithin makes the round trip of a batch. If one intent or lock made the whole batch fail, it repeats each call alone.
 func (p *DB) decideWithin(ctx context.Context, batch []*call) {
 	answers, err := p.attempt(ctx, batch)
 	if len(batch) > 1 && poisoned(err) {
@@ -105,16 +107,16 @@ func (p *DB) decideWithin(ctx context.Context, batch []*call) {
 	}
 }
 
-// poisoned says that the data of one intent (classes 22, 23 and 54), or the lock on one recipient, made the statement
-// fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
+// poisoned reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was not free or a timeout made the
+// statement fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func poisoned(err error) bool {
 	c := code(err)
 	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
-// attempt makes both trips, and makes them again where they failed with their connection or lost a race. That is safe even when the
-// first transaction may have been committed: a row that is there already is found by its ID and answered, and one that the server
-// is still working on holds the recipients' locks.
+// attempt makes both trips, and repeats them once after a lost connection, a read-only server or a lost race. This is safe even if
+// the first transaction was committed: its rows are found by their IDs, and a transaction that still runs holds the recipients'
+// locks. The error wraps ErrUncertain if rows may have been written.
 func (p *DB) attempt(ctx context.Context, batch []*call) ([]answer, error) {
 	answers, sure, err := p.roundTrip(ctx, batch)
 	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(code(err), "40") {
@@ -130,7 +132,7 @@ func (p *DB) attempt(ctx context.Context, batch []*call) ([]answer, error) {
 	return nil, outcome(sure && again, errors.Join(err, second))
 }
 
-// outcome is the error of a write, of which we are or are not sure that it was not committed.
+// outcome wraps the error of a write in ErrUnavailable, and also in ErrUncertain unless the write surely was not committed (sure).
 func outcome(sure bool, err error) error {
 	if err == nil || sure {
 		return store.Unavailable(postgresCause(err))
@@ -138,7 +140,7 @@ func outcome(sure bool, err error) error {
 	return store.Uncertain(postgresCause(err))
 }
 
-// recall answers a call whose row is there already.
+// recall answers a Begin whose row exists already, with that row as it was first written.
 func (p *DB) recall(ctx context.Context, in store.Intent) (store.Begun, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {

@@ -55,7 +55,8 @@ func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, coun
 	return v, counted, now, nil
 }
 
-// countTry is one round trip. Each statement of it has a snapshot of its own, whatever the server's default says.
+// countTry counts one try of a code in one round trip. Each statement sees what was committed before it began, also if the server's
+// default isolation is another.
 func (p *DB) countTry(ctx context.Context, conn *pgxpool.Conn, id string, v *store.Verification) (counted bool, now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")

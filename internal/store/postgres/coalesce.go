@@ -73,8 +73,8 @@ func (x *waiting[In, Answer]) finish(answer Answer, err error) {
 	close(x.done)
 }
 
-// do waits for the call's answer. When ctx ends before its round trip, the call is withdrawn and certainly wrote
-// nothing. When ctx ends later, the write goes on, and what came of it is not known here.
+// do queues the call and waits for its answer. If ctx ends before its round trip begins, the call is withdrawn and surely wrote
+// nothing. If ctx ends later, the write goes on and the error wraps ErrUncertain.
 func (c *batcher[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, store.Unavailable(postgresCause(err))
@@ -98,6 +98,8 @@ func (c *batcher[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (n
 	}
 }
 
+// enqueue adds the call to the queue and starts a writer if fewer than the limit run. It fails if the batcher is closed or the
+// queue is full.
 func (c *batcher[In, Answer]) enqueue(x *waiting[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,6 +117,7 @@ func (c *batcher[In, Answer]) enqueue(x *waiting[In, Answer]) error {
 	return nil
 }
 
+// withdraw removes a call from the queue. False: its round trip has begun already.
 func (c *batcher[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +129,7 @@ func (c *batcher[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
 	return true
 }
 
-// write makes round trips until nothing is left that it could take.
+// write makes one round trip after the other until take returns no call.
 func (c *batcher[In, Answer]) write() {
 	for {
 		batch := c.take()
@@ -138,8 +141,8 @@ func (c *batcher[In, Answer]) write() {
 	}
 }
 
-// take takes the oldest calls whose keys are free. It ends the writer where there are none: those that are left have
-// keys in the other writer's hands, who looks again when it is done.
+// take removes the oldest calls whose keys are free from the queue and marks those keys busy. If there are none, the calling writer
+// ends: calls that are left share a key with another writer's batch, and that writer takes them afterwards.
 func (c *batcher[In, Answer]) take() []*waiting[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,6 +164,7 @@ func (c *batcher[In, Answer]) take() []*waiting[In, Answer] {
 	return batch
 }
 
+// release frees the keys of a batch that got its answers.
 func (c *batcher[In, Answer]) release(batch []*waiting[In, Answer]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +173,7 @@ func (c *batcher[In, Answer]) release(batch []*waiting[In, Answer]) {
 	}
 }
 
-// close refuses new calls and waits until those that are there have their answers.
+// close refuses new calls and waits until all queued calls have their answers.
 func (c *batcher[In, Answer]) close() {
 	c.mu.Lock()
 	c.closed = true

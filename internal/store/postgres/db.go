@@ -65,7 +65,8 @@ func (c pgConn) Run(statement string, args []any, each func(sqldb.Scan) error) (
 	return drain(rows, each)
 }
 
-// drain reads all rows and closes them.
+// drain reads and closes the rows. It calls each, if not nil, for every row and stops at its first error. It returns the number of
+// rows that the statement changed or returned.
 func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {
@@ -98,6 +99,7 @@ func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	})
 }
 
+// begin starts a transaction and reads the log's clock, in one round trip.
 func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -135,6 +137,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	})
 }
 
+// answered reads the results of one step of a batch and sets how many rows it changed.
 func answered(s *sqldb.Step, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
@@ -144,7 +147,7 @@ func answered(s *sqldb.Step, results pgx.BatchResults) error {
 	return err
 }
 
-// notCommitted is the error of a COMMIT that the server answered otherwise.
+// notCommitted returns an error if the server answered a COMMIT without an error but with something else, such as ROLLBACK.
 func notCommitted(err error, tag pgconn.CommandTag) error {
 	if err == nil && tag.String() != "COMMIT" {
 		return errors.New("store: a transaction was not committed")
@@ -152,7 +155,7 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 	return nil
 }
 
-// Clock reads the log's.
+// Clock returns the time on the log's clock.
 func (p *DB) Clock(ctx context.Context) (time.Time, error) {
 	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
 }
@@ -162,6 +165,7 @@ const deliveredSQL = `
 INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
   ON CONFLICT DO NOTHING`
 
+// readRows runs a query with numbered parameters and returns all of its rows.
 func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.Numbered(args))
 }

@@ -22,13 +22,14 @@ func (p *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, erro
 // postgresFilter is a filter in SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
 
-// common says that no other condition of the filter finds few rows.
+// common reports whether no other condition of the filter can be expected to match few rows.
 func (f postgresFilter) common() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered)
 }
 
-// postgresQuery is the filter in Postgres, whose log is too long to be looked through for what is rare.
+// postgresQuery builds the statement and its arguments. In a large table a value with few rows must be found by an index, not by a
+// scan along time; so each kind of filter gets the query whose index fits it.
 func (f postgresFilter) postgresQuery() (string, []any) {
 	switch {
 	case f.Provider != "" && f.common():
@@ -50,10 +51,10 @@ const (
 	kindNames   = "kind.app, kind.channel, kind.purpose"
 )
 
-// kindQuery is the same as query, for Postgres. The few kinds that there are come first, each from one look at the index
-// past the one before (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then the first rows of each
-// kind that fits. So a kind that is rare, or is not there, is not looked for in the whole log. Bounds in place of an
-// equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
+// kindQuery builds the statement for a filter by app, channel or purpose. It first lists the few combinations of them that exist,
+// each by one look at the index (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows
+// of each that matches. So a rare or missing combination is not searched for in the whole log. The bounds and the order begin with
+// these columns, which only one index has, so the planner can choose no other.
 func (f postgresFilter) kindQuery() (string, []any) {
 	c := f.Conditions()
 	f.bounds(&c, kindColumns, kindNames)
@@ -71,8 +72,8 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Page(), fits.Args
 }
 
-// bounds are one condition for each end, by which an index that begins with the columns is entered; with two of them it is entered by
-// either. values is what the columns are, in SQL.
+// bounds adds one lower and one upper bound on columns, so that an index that begins with them is read only between the two. values
+// is the SQL of what the columns must equal, and args are its parameters.
 func (f postgresFilter) bounds(c *sqldb.Conditions, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)
@@ -96,7 +97,8 @@ func (f postgresFilter) bounds(c *sqldb.Conditions, columns, values string, args
 	f.Between(c, words, true) // as well, for what the bounds leave out
 }
 
-// rare is the column with an index of its own in which few rows may have the filter's value, and the filter without it; "": none.
+// rare returns the column that has its own index and in which few rows have the filter's value, and the filter without that
+// condition. It returns "" if there is no such column.
 func (f postgresFilter) rare() (column, value string, rest postgresFilter) {
 	if f.Recipient != nil || f.Reference+f.Support != "" || f.Status.InFlight() || f.Astray() {
 		return "", "", f
@@ -116,8 +118,8 @@ func (f postgresFilter) rare() (column, value string, rest postgresFilter) {
 	return "", "", f
 }
 
-// rareQuery is the same as query, for Postgres, by the index of one column. It is entered by bounds and read in an order that begins
-// with the column, as in kindQuery: a planner that takes the value for a common one would look for it in all rows of the time.
+// rareQuery builds the statement that reads rows by the index of one column. Its bounds and its order begin with that column, as in
+// kindQuery. Otherwise the planner, if it takes the value for a frequent one, would scan all rows of the time range.
 func (f postgresFilter) rareQuery(column, value string) (string, []any) {
 	c := f.Conditions()
 	if column == "blocked_by" {
@@ -130,13 +132,14 @@ func (f postgresFilter) rareQuery(column, value string) (string, []any) {
 	return "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page("s."+column), c.Args
 }
 
-// kindsOnly adds the conditions on what a row is of, in words of use to no index.
+// kindsOnly adds the conditions on app, channel, purpose and provider in a form that no index can be used for.
 func (f postgresFilter) kindsOnly(c *sqldb.Conditions) {
 	c.Kind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddSome(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteQuery is the same as query, for Postgres: minute by minute of those in which sends were logged that have a value in a field.
+// minuteQuery builds the statement for a filter by provider or receipt. The table minutes lists the minutes in which sends with
+// this value were logged; the statement reads the sends of those minutes, one minute after the other.
 func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	var minutes sqldb.Conditions
 	minutes.Add("m.field = ? AND m.value = ?", field, value)

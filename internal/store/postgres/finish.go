@@ -107,11 +107,12 @@ func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	return p.postponements.do(ctx, newWaiting[store.Postponement, bool](q, sendKey(q.Held)))
 }
 
-// sendKey keeps two changes of one send out of one statement, which would apply one of them.
+// sendKey hashes a send's ID to the key that keeps two changes of one send out of one statement; only one of them would be applied.
 func sendKey(h store.Held) int64 {
 	return int64(binary.BigEndian.Uint64(h.ID[:8]) ^ binary.BigEndian.Uint64(h.ID[8:]))
 }
 
+// finish writes a batch of outcomes. finishFullySQL runs if one of them is not Sent or has an event, else finishSQL.
 func (p *DB) finish(batch []*ending) {
 	id := func(o store.Outcome) uuid.UUID { return o.ID }
 	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != store.Sent || x.in.Event.Type != "" }) {
@@ -125,7 +126,8 @@ func (p *DB) postpone(batch []*putBack) {
 	changeTogether(p, stmtPostpone, batch, postponements, func(q store.Postponement) uuid.UUID { return q.ID })
 }
 
-// changeTogether changes a batch of sends: every call gets its answer, whatever happens.
+// changeTogether runs a statement on a batch of calls and tells each whether its row changed. If one row made the batch fail, it
+// repeats each call alone. Every call gets an answer or an error.
 func changeTogether[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
@@ -142,7 +144,7 @@ func changeTogether[In any](p *DB, statement string, batch []*waiting[In, bool],
 	}
 }
 
-// changed runs a prepared statement that tells which sends it changed.
+// changed runs a prepared statement and returns the IDs of the rows that it changed.
 func (p *DB) changed(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
@@ -159,9 +161,10 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 	return changed, changing(err)
 }
 
-// outcomes are the parameters of finishSQL.
+// outcomes returns the parameters of finishSQL.
 func outcomes(batch []*ending) []any { return someOutcomes(batch, 9) }
 
+// someOutcomes returns the parameters that finishSQL and finishFullySQL share, with room for `most` parameters.
 func someOutcomes(batch []*ending, most int) []any {
 	p := sqldb.NewArrays(batch, most)
 	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.ID[:]...) })
@@ -175,7 +178,7 @@ func someOutcomes(batch []*ending, most int) []any {
 	return p.Args(oneID(first), oneID(last))
 }
 
-// outcomesFully are the parameters of finishFullySQL.
+// outcomesFully returns the parameters of finishFullySQL.
 func outcomesFully(batch []*ending) []any {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Refund) })
@@ -192,7 +195,7 @@ func outcomesFully(batch []*ending) []any {
 	return append(someOutcomes(batch, 17), p.Args()...)
 }
 
-// postponements are the parameters of postponeSQL.
+// postponements returns the parameters of postponeSQL.
 func postponements(batch []*putBack) []any {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.UUID, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ID[:]...) })
@@ -205,7 +208,7 @@ func postponements(batch []*putBack) []any {
 	return p.Args(oneID(first), oneID(last))
 }
 
-// span is from the first of the IDs of a batch, which are at least one, to the last.
+// span returns the smallest and the largest ID of a batch, which must not be empty.
 func span[X any](batch []X, id func(X) uuid.UUID) (first, last uuid.UUID) {
 	first, last = id(batch[0]), id(batch[0])
 	for _, x := range batch[1:] {
@@ -241,7 +244,7 @@ func (p *DB) endEvents(batch []*eventEnd) {
 	changeTogether(p, stmtEndEvents, batch, eventEnds, func(e store.AppEventEnd) uuid.UUID { return e.ID })
 }
 
-// eventEnds are the parameters of endEventsSQL.
+// eventEnds returns the parameters of endEventsSQL.
 func eventEnds(batch []*eventEnd) []any {
 	p := sqldb.NewArrays(batch, 5)
 	p.Add(sqldb.UUID, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.ID[:]...) })

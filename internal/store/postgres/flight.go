@@ -79,8 +79,8 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	return sqldb.Each(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
 }
 
-// overdue knows up to when nothing is due any more. Flights that ended leave dead entries in the index for as long as some transaction
-// still might see them; a look that began with the oldest would read them all, each time.
+// overdue remembers, for each channel, up to which time no flight is due. Ended flights leave dead index entries until no
+// transaction can see them; a query from the oldest entry on would read them all each time.
 type overdue struct {
 	mu    sync.Mutex
 	marks map[recipient.Channel]overdueMark
@@ -99,7 +99,8 @@ const (
 	wholeLook = 10 * time.Minute
 )
 
-// from is the instant after which a look at now has to begin; a clock that went back has it begin with the oldest.
+// from returns the due time after which TakeOver must search at now. It is zero (search from the oldest) if the last search left
+// rows over, if the clock went back, or every wholeLook.
 func (o *overdue) from(ch recipient.Channel, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +111,7 @@ func (o *overdue) from(ch recipient.Channel, now time.Time) time.Time {
 	return m.now.Add(-lateCommit)
 }
 
-// looked notes a look at now, and whether it left nothing.
+// looked records that TakeOver searched at now, and whether it took all rows that were due (empty).
 func (o *overdue) looked(ch recipient.Channel, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,7 +146,7 @@ SELECT leased.id, leased.attempt, s.app, s.channel, s.purpose, s.recipient
 FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`, limit, lease.Microseconds())
 }
 
-// changeRows runs a statement that changes rows and tells of them.
+// changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
 func changeRows[T any](ctx context.Context, p *DB, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
 		_, err := pgConn{ctx, conn}.Run(p.sql(statement), args, sqldb.Into(&list, fields))

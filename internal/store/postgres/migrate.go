@@ -61,7 +61,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// insistent repeats a migration that gave up on a table after its lock_timeout.
+// insistent repeats migrate, up to lockRetries times, while it fails because a table's lock was not free within lock_timeout.
 func insistent(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
 		if err = migrate(); code(err) != lockNotAvailable || ctx.Err() != nil {
@@ -71,9 +71,8 @@ func insistent(ctx context.Context, migrate func() error) (err error) {
 	return err
 }
 
-// lockSchema takes a lock on the right to migrate, on a connection of its own. It asks again and again instead of
-// waiting in the database, where the wait would hold a snapshot, which an index that is being built concurrently waits
-// for in turn (OPS-1).
+// lockSchema takes the advisory lock that lets one process migrate, on its own connection, and returns a function that releases it.
+// It polls: a wait inside the database would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots (OPS-1).
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -102,7 +101,7 @@ func unlockSchema(ctx context.Context, conn *sql.Conn) error {
 	return errors.Join(err, conn.Close())
 }
 
-// checkSchema says whether the schema has all that this program needs.
+// checkSchema returns an error if the schema's version is older than this program needs.
 func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	provider, err := sqldb.NewProvider(goose.DialectPostgres, new(sql.DB), migrations.Postgres, "postgres")
 	if err != nil {

@@ -21,7 +21,7 @@ func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) 
 	return until, err
 }
 
-// partitions are those that there are, the oldest first.
+// partitions returns the existing partitions, oldest first.
 func (p *DB) partitions(ctx context.Context) ([]store.Partition, error) {
 	return readRows(ctx, p, func(x *store.Partition) []any {
 		return []any{&x.Name, sqldb.TimeField{To: &x.Begins}, sqldb.TimeField{To: &x.Ends}, &x.Rows, &x.Bytes}
@@ -30,7 +30,8 @@ SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.i
 FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`)
 }
 
-// dropPartition drops the oldest one that is wholly before an instant; "" if there is none, or if it is in use just now.
+// dropPartition drops the oldest partition that lies wholly before an instant. It returns its name, or "" if there is none or it is
+// in use.
 func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, err error) {
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
 		var dropped sql.NullString
@@ -47,7 +48,7 @@ func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, 
 // lockNotAvailable: it was waited for long enough.
 const lockNotAvailable = "55P03"
 
-// Expire implements Expirer. The oldest partition goes whole, if nothing in it has to stay.
+// Expire implements Expirer. If no row of the oldest partition has to stay, the whole partition is dropped.
 func (p *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return gone, err

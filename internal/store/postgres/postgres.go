@@ -108,7 +108,8 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	return p, nil
 }
 
-// newPool makes a pool of connections: for the writers if prepare is given, else for everything else.
+// newPool opens a pool of connections. With prepare, it is the writers' pool, and prepare runs on each new connection. Errors do
+// not contain the URL.
 func newPool(ctx context.Context, url, role string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -153,6 +154,7 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
+// ownSessions checks with one connection of the pool that no pooler divides sessions.
 func (p *DB) ownSessions(ctx context.Context) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
@@ -162,7 +164,7 @@ func (p *DB) ownSessions(ctx context.Context) error {
 	return ownSessions(ctx, conn.Conn())
 }
 
-// durable: a row that was answered is on the disk, also where the server's default says that it need not be.
+// durable turns synchronous_commit on if the server's default is off, so that a committed row is on the disk.
 func durable(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
 	return err
@@ -204,7 +206,7 @@ func (p *DB) Close() error {
 	return nil
 }
 
-// read runs what only reads, a second time where the first connection turned out to be dead.
+// read runs f, which must only read, on a pooled connection. If the connection was lost, it empties the pool and runs f once more.
 func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	err := p.with(ctx, f)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
@@ -214,12 +216,13 @@ func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return store.Unavailable(postgresCause(err))
 }
 
-// change runs what writes, once: what is not repeated is not done twice.
+// change runs f, which may write, on a pooled connection, and never repeats it.
 func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return changing(p.with(ctx, f))
 }
 
-// changing is the error of a statement that writes.
+// changing wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
+// committed.
 func changing(err error) error {
 	if err == nil || store.Own(err) || pgconn.SafeToRetry(err) || aborted(err) {
 		return store.Unavailable(postgresCause(err))
@@ -227,7 +230,8 @@ func changing(err error) error {
 	return store.Uncertain(postgresCause(err))
 }
 
-// with lends a connection. An error of getting one is of the log's own kind: nothing was sent.
+// with runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A
+// connection to a server that has become read-only is closed.
 func (p *DB) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
@@ -241,13 +245,13 @@ func (p *DB) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return err
 }
 
-// aborted says that the server itself ended the statement, and with it the transaction, with an error.
+// aborted reports whether the server itself ended the statement with an ERROR, which rolls the transaction back.
 func aborted(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// connectionLost says that another connection may do better.
+// connectionLost reports whether err may be due to the connection, so that another one may succeed.
 func connectionLost(err error) bool {
 	return !store.Own(err) && !aborted(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
@@ -262,7 +266,7 @@ func code(err error) string {
 	return ""
 }
 
-// sql completes a statement with the log's clock.
+// sql replaces {{now}} in a statement by the SQL of the log's clock.
 func (p *DB) sql(statement string) string {
 	return strings.ReplaceAll(statement, "{{now}}", p.now)
 }

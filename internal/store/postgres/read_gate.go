@@ -32,7 +32,8 @@ CROSS JOIN LATERAL (
     ORDER BY v.id FOR NO KEY UPDATE OF v
 ) v`
 
-// resentSQL selects the verifications whose codes a recipient was sent lately. of is the prefix of the parameter or column recipient.
+// resentSQL returns the subquery for the verifications whose codes were lately sent to a recipient. of is the prefix of the
+// parameter or column recipient.
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
         WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.Interval(gate.MaxStale) + `) AND s.number > 0`
@@ -116,7 +117,7 @@ type view struct {
 	repeated []bool
 }
 
-// add takes a row in.
+// add stores one row of gateSQL in the view. It fails if the row is of no call or of an unknown kind.
 func (v *view) add(r gateRow) error {
 	if r.kind == clockRow {
 		v.now = store.Micro(r.at.Time)
@@ -147,7 +148,7 @@ func (v *view) add(r gateRow) error {
 	return nil
 }
 
-// readView reads the rows of gateSQL.
+// readView reads the rows of gateSQL for n calls. It fails if the log's clock is not among them.
 func readView(rows pgx.Rows, n int) (v view, err error) {
 	v = view{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
@@ -158,7 +159,7 @@ func readView(rows pgx.Rows, n int) (v view, err error) {
 	return v, err
 }
 
-// readCandidates reads the rows of candidatesSQL.
+// readCandidates reads the rows of candidatesSQL: for each of n calls the verifications that it may join.
 func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
 	list := make([][]store.Verification, n)
 	var i int64
@@ -174,7 +175,7 @@ func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
 	return list, err
 }
 
-// mayJoin says whether a call of the batch may join a verification.
+// mayJoin reports whether a call of the batch names a verification or a holder, so that it may join a verification.
 func mayJoin(batch []*call) bool {
 	for _, x := range batch {
 		if x.in.Join != "" || x.in.Verification.Holder != "" {
@@ -184,7 +185,7 @@ func mayJoin(batch []*call) bool {
 	return false
 }
 
-// joining are the parameters of candidatesSQL.
+// joining returns the parameters of candidatesSQL.
 func joining(batch []*call, b bounds) []any {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Join...) })
@@ -196,7 +197,7 @@ func joining(batch []*call, b bounds) []any {
 	return p.Args(oneID(b.first), oneID(b.last))
 }
 
-// deciding are the parameters of gateSQL.
+// deciding returns the parameters of gateSQL.
 func deciding(batch []*call, b bounds) []any {
 	p := sqldb.NewArrays(batch, 15)
 	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.ID[:]...) })
@@ -224,7 +225,7 @@ func deciding(batch []*call, b bounds) []any {
 	return p.Args(oneID(b.first), oneID(b.last), oneID(b.earliest), oneID(b.latest))
 }
 
-// mostRows is how many rows of a recipient are read.
+// mostRows returns how many rows of the recipient's history are read; 0 if the intent has no rules.
 func mostRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
@@ -232,7 +233,7 @@ func mostRows(in store.Intent) int {
 	return gate.Most(in) + spare
 }
 
-// oneID is a parameter that pgx writes without asking the ID for its text.
+// oneID wraps an ID so that pgx writes it as bytes, without its text form.
 func oneID(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // bounds leave out the partitions that a batch does not need.
@@ -245,8 +246,8 @@ type bounds struct {
 // clockBack is as far as the log's clock may be set back with what was logged before still counting.
 const clockBack = 31 * 24 * time.Hour
 
-// boundsOf are those where the log's clock is found near the instant given: not much before it, and up to a day after. Rows of the
-// log's future count, where its clock went back: by a month, here.
+// boundsOf returns the ranges of IDs that a batch needs if the log's clock is at most an hour before and a day after near. The
+// range of rows that may count reaches a month past that, since rows of the log's future count if its clock was set back.
 func boundsOf(batch []*call, near time.Time) bounds {
 	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
 	reach := gate.MaxStale
@@ -258,5 +259,5 @@ func boundsOf(batch []*call, near time.Time) bounds {
 	return b
 }
 
-// hold says whether the log's clock is where the bounds take it to be.
+// hold reports whether now is within the time for which the bounds were made.
 func (b bounds) hold(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }

@@ -4,5 +4,5 @@ package postgres
 
 import "net"
 
-// readable can't be asked here. A dead connection is then noticed by its use.
+// readable is always false: this system can't be asked. A lost connection is then noticed when it is used.
 func readable(net.Conn) bool { return false }

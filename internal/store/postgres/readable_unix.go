@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// readable says that something waits to be read: on an idle connection, the server's last word or its end.
-// It asks the kernel alone and takes nothing from the stream.
+// readable reports whether bytes, or the end of the stream, wait on an idle connection. It asks the kernel and reads nothing.
 func readable(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

@@ -26,7 +26,7 @@ var rights = map[string]string{
 	"writable":        "INSERT, TRUNCATE",
 }
 
-// works are the functions that the role may have work for it as the owner (migrations/postgres/00001_schema.sql).
+// works are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
 var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
 // ownTablesSQL tells the present schema, and the tables that this program's migrations made in it, as far as can be told: the owner's.
@@ -39,7 +39,7 @@ SELECT current_schema(), ARRAY(
 
 const otherRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// isRole says whether a connection logs in as the role that the service works as.
+// isRole reports whether the connection logs in as role.
 func isRole(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
 	if role == "" {
 		return false, nil
@@ -48,8 +48,8 @@ func isRole(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
 	return is, err
 }
 
-// grant gives the role what it needs of the present schema, and takes from everybody what only it may have. In one
-// transaction: the service never meets half of it.
+// grant gives the role its rights to the tables of the present schema and revokes all rights of PUBLIC, in one transaction. Without
+// a role it does nothing.
 func grant(ctx context.Context, db *sql.DB, role string) error {
 	if role == "" {
 		return nil
@@ -88,8 +88,8 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// makeRole makes the role where there is none, and the owner a member of it, so that a service with the owner's URL can
-// work as it.
+// makeRole creates the role if it is missing, and tries to make the URL's user a member, so that a service with that user's URL can
+// switch to the role.
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
@@ -110,14 +110,14 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	return nil
 }
 
-// asRole has every connection begin as the role.
+// asRole makes every connection of the pool start as the role, unless it is "".
 func asRole(config *pgxpool.Config, role string) {
 	if role != "" {
 		config.ConnConfig.RuntimeParams["role"] = role
 	}
 }
 
-// Guarded says whether the role that p works as can do no more than add acts; else why it can.
+// Guarded returns "" if the service can add audit entries but not change or delete them. Otherwise it returns the reason.
 func (p *DB) Guarded(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool

@@ -72,7 +72,7 @@ WITH row AS MATERIALIZED (
 )
 INSERT INTO hours (hour) VALUES (@hour)`
 
-// CountHours implements Statistics. Each hour is a transaction of its own: an erasure waits for one at most.
+// CountHours implements Statistics. Each hour has its own transaction, so that an erasure waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err
@@ -87,7 +87,8 @@ func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n in
 	return n, nil
 }
 
-// countOne counts an hour, unless none is due or another replica is at it.
+// countOne counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
+// counting.
 func countOne(q sqldb.Tx, age time.Duration) (bool, error) {
 	mine, err := sqldb.All(q, sqldb.Only[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": countLock})
 	if err != nil || !mine[0] {

@@ -18,7 +18,8 @@ import (
 // atStart are the settings that have to be in the first message, or that PgBouncer knows.
 var atStart = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// setAfterwards takes the others out of the configuration, and returns what makes them on a new connection.
+// setAfterwards removes the settings that are not in atStart from the configuration, and returns a function that makes them by a
+// statement on a new connection.
 func setAfterwards(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
@@ -45,8 +46,8 @@ var (
 	errNarrow = errors.New("store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
-// ownSessions returns an error unless the connection, and a second one beside it, keep a session of the server for
-// themselves: prepared statements and settings are the session's.
+// ownSessions returns an error if a pooler before Postgres gives connections to transactions and not to sessions, since prepared
+// statements and settings belong to a session. If the server itself did not answer, it opens a second connection to find out.
 func ownSessions(ctx context.Context, conn *pgx.Conn) error {
 	server, err := backend(ctx, conn)
 	if err != nil || server == conn.PgConn().PID() {
@@ -70,6 +71,7 @@ func ownSessions(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// narrow returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in ErrUnavailable.
 func narrow(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNarrow
@@ -77,8 +79,9 @@ func narrow(ctx context.Context, err error) error {
 	return store.Unavailable(postgresCause(err))
 }
 
-// divides reports whether a pooler hands the connections' statements to changing server processes. It asks both for their process while
-// the second holds its own in a transaction, several times, since a pooler may give the same answer for a while.
+// divides reports whether a pooler runs the statements of a connection in changing server processes. It asks both connections
+// several times for their process, while the second one has a transaction open, since a pooler may give the same answer for a
+// while.
 func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {
@@ -106,13 +109,13 @@ func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32)
 	return false, nil
 }
 
-// backend is the number of the server's process that answers. Nothing is prepared for it.
+// backend returns the process ID of the server process that answers. It prepares no statement.
 func backend(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	return pid, err
 }
 
-// checkSessions is ownSessions on a connection of its own.
+// checkSessions is ownSessions on a new connection, which it closes.
 func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	setAfterwards(config) // not needed for the question

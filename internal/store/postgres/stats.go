@@ -23,6 +23,7 @@ const (
 	bucketSQL  = `floor(ln(greatest(extract(epoch FROM took) * 1000000, 1)::float8) / ln(1.04))::int`
 )
 
+// middle returns the duration in the middle of a bucket.
 func middle(bucket int) time.Duration {
 	return time.Duration(math.Pow(bucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
@@ -41,6 +42,7 @@ type countedStretch struct {
 // buckets says how many times there are of each length.
 type buckets map[int]int
 
+// at returns the counts of a stretch, which it creates if they are missing.
 func (sum *counted) at(stretch time.Time) *countedStretch {
 	if sum.stretches == nil {
 		sum.stretches = map[time.Time]*countedStretch{}
@@ -51,7 +53,8 @@ func (sum *counted) at(stretch time.Time) *countedStretch {
 	return sum.stretches[stretch]
 }
 
-// spans parts the time of q in those hours that are counted, which are on end, and what must be read from rows: before and after.
+// spans divides the time range of q: hours is its part that is counted ahead, rows are the parts before and after, which must be
+// read from rows. hours is zero if nothing of it is counted ahead, or if the counted hours have a gap.
 func (p *DB) spans(ctx context.Context, q store.StatsQuery) (hours store.StatsQuery, rows []store.StatsQuery, err error) {
 	var first, last *time.Time
 	var n int
@@ -108,14 +111,14 @@ func (p *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 	return stats, err
 }
 
-// stretchSQL is the number of the stretch of time that an instant is in.
+// stretchSQL returns the SQL for the number of the stretch of time that a column's value lies in.
 func stretchSQL(column string, q store.StatsQuery) string {
 	return sqldb.StretchSQL(column, q, func(offset time.Duration) string {
 		return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second, q.Each/time.Second)
 	}, func(at time.Time) string { return fmt.Sprintf("to_timestamp(%d)", at.Unix()) })
 }
 
-// countedRows reads a part of the time whose hours are not counted.
+// countedRows counts one part of the time range from its rows.
 func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, err error) {
 	c, stretch := sqldb.StatsConditions(q, words), stretchSQL("s.logged_at", q)
 	sum.tallies, err = readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.Tallies(stretch), c.Args...)
@@ -135,7 +138,7 @@ func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, 
 FROM (`+c.TookIn(stretch, `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.Args)
 }
 
-// countedHours reads what was counted before.
+// countedHours adds up the hours of the time range that are counted ahead.
 func (p *DB) countedHours(ctx context.Context, q store.StatsQuery) (sum counted, err error) {
 	c := hourConditions(q)
 	type hourTally struct {
@@ -158,14 +161,14 @@ FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Arg
 		` GROUP BY 1, 2`, c.Args)
 }
 
-// hourConditions are those of tables that are by hours.
+// hourConditions returns the conditions of q for a table with one row per hour.
 func hourConditions(q store.StatsQuery) (c sqldb.Conditions) {
 	c.Add("s.hour >= ? AND s.hour < ?", q.From, q.To)
 	c.Kind(sqldb.OfSends, q.App, q.Channel, q.Purpose)
 	return c
 }
 
-// times reads, by stretch and bucket, how many there are.
+// times runs a query that counts delivery times by stretch and bucket, and stores the counts in sum.
 func (p *DB) times(ctx context.Context, sum *counted, q store.StatsQuery, query string, args []any) error {
 	type timed struct {
 		at        time.Time
@@ -197,7 +200,7 @@ func (s *countedStretch) measures() store.Measures {
 	return store.Measures{Opened: s.opened, Approved: s.approved, Median: s.times.part(0.5), P95: s.times.part(0.95)}
 }
 
-// stats is the sum as one answer: a stretch that lies in two parts has its tallies once.
+// stats returns the sum as an answer. The tallies of a stretch that lies in two parts are added up.
 func (sum counted) stats() store.Stats {
 	byKind := map[store.Tally]store.Tally{}
 	for _, t := range sum.tallies {
@@ -215,7 +218,7 @@ func (sum counted) stats() store.Stats {
 		Measures: whole.measures()}
 }
 
-// part is the time within which a part of what was sent had been sent.
+// part returns the time within which this part (0.5, 0.95) of the messages was delivered; 0 if there are none.
 func (b buckets) part(of float64) time.Duration {
 	var all int
 	for _, n := range b {

@@ -25,24 +25,25 @@ type answer struct {
 	err      error // of this call alone
 }
 
-// keys are sorted, so that two replicas that lock the same recipients do not wait for each other in a circle.
+// keys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
+// deadlock.
 func keys(batch []*call) []int64 {
 	list := sqldb.Each(batch, func(x *call) int64 { return x.key })
 	slices.Sort(list)
 	return list
 }
 
-// locking are the parameters of the statement that locks.
+// locking returns the parameters of the statement that takes the locks.
 func locking(batch []*call) []any {
 	p := sqldb.NewArrays(keys(batch), 1)
 	p.Add(sqldb.Bigint, sqldb.AppendBigint)
 	return p.Args()
 }
 
-// elsewhere is how often the log's clock may be found in another place than it was thought to be.
+// elsewhere is how often a Begin reads again because the log's clock is outside the assumed bounds.
 const elsewhere = 3
 
-// roundTrip makes both trips. With an error, sure says that nothing was committed.
+// roundTrip makes both trips of a Begin. sure means, with an error, that nothing was committed.
 func (p *DB) roundTrip(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
@@ -56,6 +57,8 @@ func (p *DB) roundTrip(ctx context.Context, batch []*call) (answers []answer, su
 	return answers, sure, err
 }
 
+// converse makes both trips on one connection. It rolls back and reads again, up to three times, if the log's clock is not within
+// the bounds that the read assumed. sure means, with an error, that nothing was committed.
 func (p *DB) converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
 	for range elsewhere {
 		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
@@ -79,7 +82,7 @@ func (p *DB) converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (a
 	return nil, true, errors.New("store: the log's clock does not stand still")
 }
 
-// decide decides every call by what was read.
+// decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that drifted.
 func (v view) decide(batch []*call) []answer {
 	answers := make([]answer, len(batch))
 	for i, x := range batch {
@@ -94,7 +97,7 @@ func (v view) decide(batch []*call) []answer {
 	return answers
 }
 
-// readTrip opens a transaction, locks the recipients and reads what decides.
+// readTrip opens a transaction, locks the recipients and reads what the gate decides by.
 func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v view, err error) {
 	var trip pgx.Batch
 	trip.Queue(stmtOpen)
@@ -126,7 +129,7 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 	return v, err
 }
 
-// writeTrip writes what was decided, and commits.
+// writeTrip writes the rows of the admitted sends and commits. sure means, with an error, that nothing was committed.
 func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers []answer) (sure bool, err error) {
 	var trip pgx.Batch
 	n := queueRows(&trip, answers)
@@ -151,7 +154,7 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 	return false, nil
 }
 
-// queueRows queues the statements that write the rows of all that were admitted, and says how many they are.
+// queueRows queues the statements that write the rows of all admitted sends, and returns how many statements these are.
 func queueRows(trip *pgx.Batch, answers []answer) int {
 	var sends []*store.Send
 	var admitted []*answer
@@ -181,7 +184,7 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 	return trip.Len()
 }
 
-// joins are the parameters of joinSQL.
+// joins returns the parameters of joinSQL.
 func joins(joined []*store.Verification) []any {
 	p := sqldb.NewArrays(joined, 2)
 	p.Add(sqldb.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
@@ -189,7 +192,7 @@ func joins(joined []*store.Verification) []any {
 	return p.Args()
 }
 
-// flights are the parameters of flightsSQL.
+// flights returns the parameters of flightsSQL.
 func flights(admitted []*answer) []any {
 	p := sqldb.NewArrays(admitted, 4)
 	p.Add(sqldb.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
@@ -199,7 +202,7 @@ func flights(admitted []*answer) []any {
 	return p.Args()
 }
 
-// spoke says that the server itself told of the failure, or that nothing was sent to it.
+// spoke reports whether the server itself returned the error, or nothing was sent to it.
 func spoke(err error) bool {
 	_, ok := errors.AsType[*pgconn.PgError](err)
 	return ok || pgconn.SafeToRetry(err)

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// postgresCause makes Postgres's reason why it can't write one of the store's.
+// postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is why it can't write.
 func postgresCause(err error) error {
 	switch code(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -35,7 +35,7 @@ const (
 	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO writable VALUES (repeat('x', 7000))`
 )
 
-// Ping implements Health, in the same way.
+// Ping implements Health. It writes a few pages, or one row if the table is locked.
 func (p *DB) Ping(ctx context.Context) error {
 	if err := p.hasRoom(ctx); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *DB) Ping(ctx context.Context) error {
 	return nil // another replica looks at this moment
 }
 
-// hasRoom says whether the server takes writes at all, and has a partition for now.
+// hasRoom returns an error if the server is read-only, or has no partition for the present time.
 func (p *DB) hasRoom(ctx context.Context) error {
 	var readOnly, room bool
 	err := p.read(ctx, func(conn *pgxpool.Conn) error {

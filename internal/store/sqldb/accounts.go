@@ -21,7 +21,7 @@ WHERE name = @name RETURNING role`
 
 var accountSQL = `SELECT ` + accountTable.list() + ` FROM accounts a`
 
-// identityOr knows the violation of accounts_identity, as either database names it.
+// identityOr returns ErrIdentityTaken if err is a violation of the index accounts_identity in either database, else err.
 func identityOr(err error) error {
 	if err != nil && (strings.Contains(err.Error(), "accounts_identity") || strings.Contains(err.Error(), "accounts.identity")) {
 		return store.ErrIdentityTaken

@@ -30,7 +30,8 @@ SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at F
 // appEventSQL completes events with what is known of their sends and verifications.
 var appEventSQL = `SELECT ` + appEventTable.list() + ` FROM app_events e {{of event}}`
 
-// takeEventsSQL starts the next attempt of what is due in each share.
+// takeEventsSQL returns the statement that starts the next attempt of events that are due, as many of each app as its share allows.
+// It adds the shares to args.
 func takeEventsSQL(shares []store.Share, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -49,8 +50,8 @@ const anyDueSQL = `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`
 
-// idle says that nothing is due in any share, at an instant of the log's clock. Most looks end here, for the cost of one read.
-// An error is left to the transaction that follows.
+// idle reports whether no event of the shares is due. It reads without a lock, since mostly none is due. After an error idle is
+// false, and the transaction that follows returns the error.
 func (db *DB) idle(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := Each(shares, func(s store.Share) string { return s.App })
 	due, err := readSingle(ctx, db, withNow(&now, Only[bool]), anyDueSQL, Args{"apps": apps})

@@ -51,21 +51,21 @@ type list[R any] struct {
 	write   Write[R]
 }
 
-// NewArrays has room for so many parameters.
+// NewArrays returns an empty list of array parameters for rows, with room for `most` parameters.
 func NewArrays[R any](rows []R, most int) *Arrays[R] {
 	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, most), args: make([]any, 0, most)}
 }
 
-// Add appends an array.
+// Add appends an array parameter with one element for each row, written by write.
 func (a *Arrays[R]) Add(of Element, write Write[R]) {
 	a.lists = append(a.lists, list[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }
 
-// Args are the parameters, and more behind them.
+// Args returns the parameters, followed by more.
 func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
 
-// AppendArray writes an array of one dimension, counted from 1.
+// AppendArray appends the array in Postgres's binary form: one dimension, counted from 1.
 func (l *list[R]) AppendArray(buf []byte, element Element) ([]byte, error) {
 	if element != l.element {
 		return nil, fmt.Errorf("store: an array of type %d for one of type %d", l.element, element)
@@ -107,7 +107,7 @@ func AppendFlag(buf []byte, v bool) []byte {
 	return append(buf, 0)
 }
 
-// AppendInstant writes an Instant, in µs since 2000; the zero time is NULL.
+// AppendInstant appends a timestamptz, as µs since 2000; the zero time is NULL.
 func AppendInstant(buf []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return nil
@@ -127,7 +127,7 @@ func AppendMaybeID(buf []byte, id uuid.UUID) []byte {
 	return AppendID(buf, id)
 }
 
-// RegisterArrays has a connection take Arrays as parameters.
+// RegisterArrays lets a connection take Arrays as parameters.
 func RegisterArrays(m *pgtype.Map) {
 	for element, oid := range arraysOf() {
 		known, ok := m.TypeForOID(oid)

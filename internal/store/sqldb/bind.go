@@ -21,7 +21,7 @@ type Args map[string]any
 // date is a day as "2006-01-02".
 type date string
 
-// orNull is NULL for the zero value.
+// orNull returns nil, which is NULL, for the zero value, else x.
 func orNull[T comparable](x T) any {
 	var zero T
 	if x == zero {
@@ -30,7 +30,7 @@ func orNull[T comparable](x T) any {
 	return x
 }
 
-// Numbered are the parameters of a statement that numbers them, as conditions do.
+// Numbered returns the parameters of a statement that numbers them from $1, as Conditions does.
 func Numbered(values []any) Args {
 	args := make(Args, len(values))
 	for i, v := range values {
@@ -72,7 +72,7 @@ type binding struct {
 	places map[string]string // of the parameters that were written before
 }
 
-// Bind writes a statement in the dialect, with its parameters numbered.
+// Bind returns the statement in the dialect's words, with its named parameters replaced by numbered ones, and the parameters.
 func (d *Dialect) Bind(statement string, args Args, now time.Time) (string, []any) {
 	b := binding{Dialect: d, args: args, now: now, text: make([]byte, 0, 2*len(statement)), places: map[string]string{}}
 	for rest := statement; rest != ""; {
@@ -86,7 +86,8 @@ func (d *Dialect) Bind(statement string, args Args, now time.Time) (string, []an
 	return string(b.text), b.values
 }
 
-// next writes the parameter, the word or the character that the text begins with, and returns what comes after it.
+// next handles the parameter or dialect word at the beginning of text: it appends its replacement to the statement and returns the
+// text after it.
 func (b *binding) next(text string) string {
 	if word, rest, ok := strings.Cut(text, "}}"); ok && strings.HasPrefix(word, "{{") {
 		b.text = append(b.text, b.Words[word[2:]]...)
@@ -108,7 +109,8 @@ func (b *binding) next(text string) string {
 	return text[end:]
 }
 
-// parameter is how one is written, or the text itself where there is none: then the database refuses it.
+// parameter returns the replacement of a parameter such as "@app". Without a value for it the text stays, and the database rejects
+// it.
 func (b *binding) parameter(text string) string {
 	name := text[1:]
 	value, ok := b.args[name]
@@ -126,7 +128,7 @@ func (b *binding) parameter(text string) string {
 	return b.places[name]
 }
 
-// in is the condition that a column is one of a list.
+// in returns the condition that a column equals an element of the list, and adds the list to the values.
 func (b *binding) in(list any) string {
 	if b.Typed {
 		return "= ANY (" + b.place(list) + ")"
@@ -139,7 +141,7 @@ func (b *binding) in(list any) string {
 	return "IN (" + strings.Join(texts, ", ") + ")"
 }
 
-// place adds a value and is where it is written.
+// place adds a value and returns its placeholder, in Postgres with a type.
 func (b *binding) place(value any) string {
 	v, typeName := b.value(value)
 	b.values = append(b.values, v)
@@ -153,7 +155,7 @@ func (b *binding) place(value any) string {
 	return "$" + number + "::" + typeName
 }
 
-// value is a parameter as the driver takes it, with its type in Postgres.
+// value returns a parameter as the driver takes it, and its type in Postgres.
 func (d *Dialect) value(v any) (any, string) {
 	switch x := v.(type) {
 	case nil:

@@ -45,7 +45,8 @@ type table[T any] struct {
 	columns []column[T]
 }
 
-// described is the table of a struct by its tags. read is the SQL of columns that are not read as they are stored.
+// described returns the table of struct T, whose tags name the columns. read gives the SQL of columns that are not read as stored;
+// derived are columns without a field.
 func described[T any](name, alias string, read map[string]string, derived ...column[T]) table[T] {
 	t := table[T]{name: name, alias: alias}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -63,7 +64,7 @@ func described[T any](name, alias string, read map[string]string, derived ...col
 	return t
 }
 
-// columnOf is a column by the type of its field. With null the zero value is NULL.
+// columnOf returns the column of a field by the field's type. With null, the zero value is stored as NULL.
 func columnOf[T any](f reflect.StructField, null bool) column[T] {
 	switch f.Type {
 	case reflect.TypeFor[time.Time]():
@@ -91,7 +92,7 @@ func columnOf[T any](f reflect.StructField, null bool) column[T] {
 	return textColumn[T](f)
 }
 
-// at is where a row has the field.
+// at returns a function that gets the address of the field in a row.
 func at[T, F any](f reflect.StructField) func(*T) *F {
 	return func(x *T) *F { return valueOf(x, f).Addr().Interface().(*F) }
 }
@@ -100,7 +101,7 @@ func valueOf[T any](x *T, f reflect.StructField) reflect.Value {
 	return reflect.ValueOf(x).Elem().Field(f.Index[0])
 }
 
-// list is what is selected of the table, in the order of fields.
+// list returns the columns as a SELECT list, in the order of fields.
 func (t table[T]) list() string {
 	var list []string
 	for _, c := range t.columns {
@@ -115,7 +116,7 @@ func (t table[T]) list() string {
 	return strings.Join(list, ", ")
 }
 
-// fields are where list is scanned to.
+// fields returns the destinations to scan the columns of list into.
 func (t table[T]) fields(x *T) []any {
 	list := make([]any, 0, len(t.columns))
 	for i := range t.columns {
@@ -126,11 +127,12 @@ func (t table[T]) fields(x *T) []any {
 	return list
 }
 
+// written returns the columns that the statement writes.
 func (t table[T]) written(by inserted) []column[T] {
 	return slices.DeleteFunc(slices.Clone(t.columns), func(c column[T]) bool { return c.when&by == 0 })
 }
 
-// InsertMany is the INSERT of several rows in Postgres, whose parameters are arrays.
+// InsertMany returns the INSERT of several rows in Postgres; Arrays makes its parameters.
 func (t table[T]) InsertMany(by inserted) string {
 	var names, kinds []string
 	for i, c := range t.written(by) {
@@ -140,7 +142,7 @@ func (t table[T]) InsertMany(by inserted) string {
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(kinds, ", ") + ")"
 }
 
-// Arrays are the parameters of insertMany.
+// Arrays returns the parameters of InsertMany: one array for each column.
 func (t table[T]) Arrays(by inserted, rows []*T) []any {
 	args := NewArrays(rows, len(t.columns))
 	for i := range t.columns {
@@ -151,7 +153,7 @@ func (t table[T]) Arrays(by inserted, rows []*T) []any {
 	return args.Args()
 }
 
-// InsertOne is the INSERT of a row in SQLite.
+// InsertOne returns the INSERT of one row in SQLite; Values makes its parameters.
 func (t table[T]) InsertOne(by inserted) string {
 	var names []string
 	for _, c := range t.written(by) {
@@ -160,7 +162,7 @@ func (t table[T]) InsertOne(by inserted) string {
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
 }
 
-// Values are the parameters of insertOne.
+// Values returns the parameters of InsertOne.
 func (t table[T]) Values(by inserted, row *T) []any {
 	var args []any
 	for _, c := range t.written(by) {
@@ -200,7 +202,7 @@ func Each[R, T any](rows []R, part func(R) T) []T {
 	return list
 }
 
-// textColumn is of a string, or of a type of strings.
+// textColumn is the column of a string field, or of a field whose type is based on string.
 func textColumn[T any](f reflect.StructField) column[T] {
 	return column[T]{
 		kind: "text",
@@ -210,7 +212,7 @@ func textColumn[T any](f reflect.StructField) column[T] {
 	}
 }
 
-// valueColumn is of a type that is read, and given to SQLite, as it is.
+// valueColumn is the column of a type that the drivers read, and SQLite writes, without conversion.
 func valueColumn[T, F any](of func(*T) *F, kind string, element Element, write Write[F]) column[T] {
 	return column[T]{
 		kind: kind,
@@ -220,7 +222,7 @@ func valueColumn[T, F any](of func(*T) *F, kind string, element Element, write W
 	}
 }
 
-// timeColumn is an instant; NULL is the zero time.
+// timeColumn is the column of an instant; the zero time is NULL.
 func timeColumn[T any](of func(*T) *time.Time) column[T] {
 	return column[T]{
 		kind: "timestamptz",
@@ -253,7 +255,7 @@ func hashColumn[T any](of func(*T) *recipient.Hash) column[T] {
 	}
 }
 
-// bytesColumn is NOT NULL unless null says that nil is NULL.
+// bytesColumn is the column of bytes. nil is stored as NULL if null is set, else as no bytes.
 func bytesColumn[T any](of func(*T) *[]byte, null bool) column[T] {
 	value := func(x *T) []byte {
 		if null {
@@ -274,7 +276,7 @@ func bytesColumn[T any](of func(*T) *[]byte, null bool) column[T] {
 	}
 }
 
-// nonNil is what a column that is not NULL takes.
+// nonNil returns an empty slice for nil, since the column does not allow NULL.
 func nonNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -282,7 +284,7 @@ func nonNil(b []byte) []byte {
 	return b
 }
 
-// maybeIDColumn is an ID; NULL is the nil UUID.
+// maybeIDColumn is the column of an ID; the nil UUID is NULL.
 func maybeIDColumn[T any](of func(*T) *uuid.UUID) column[T] {
 	return column[T]{
 		kind: "uuid",
@@ -292,7 +294,7 @@ func maybeIDColumn[T any](of func(*T) *uuid.UUID) column[T] {
 	}
 }
 
-// namesColumn is a list of names, joined by commas.
+// namesColumn is the column of a list of names, stored as one text with commas.
 func namesColumn[T any](of func(*T) *[]string) column[T] {
 	return column[T]{
 		kind: "text",
@@ -302,7 +304,7 @@ func namesColumn[T any](of func(*T) *[]string) column[T] {
 	}
 }
 
-// derivedColumn is a text that is made of other fields, written by every insert for its index, and not read.
+// derivedColumn is a text column that is computed from other fields, written by every insert for its index, and never read.
 func derivedColumn[T any](name string, of func(*T) string) column[T] {
 	return column[T]{
 		name: name, kind: "text", when: AsSend | AsBlock, read: "-",

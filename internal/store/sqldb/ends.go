@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// endSQL ends a verification that is open.
+// endSQL returns the statement that sets the column (approved_at, canceled_at) of a verification that is open.
 func endSQL(column string) string {
 	return `
 UPDATE verifications SET ` + column + ` = @now
@@ -104,7 +104,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
 
-// LockedOut is what the bounds on failed checks say of the verification's recipient and the kind of caller that opened it.
+// LockedOut returns how long no code of v's recipient can be tried by the kind of caller that opened v.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
 	list, err := q.AllTried(v, now)
 	return gate.LockoutOf(gate.OfKind(list, v.ByBrowser), now).For(v), err

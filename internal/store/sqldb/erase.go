@@ -94,7 +94,7 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// execAll runs the statements that are not empty, one after the other.
+// execAll runs the statements that are not empty, one after the other, and stops at the first error.
 func (q Tx) execAll(args Args, statements ...string) error {
 	for _, statement := range statements {
 		if statement == "" {
@@ -123,7 +123,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	})
 }
 
-// Forget implements Expirer. Replicas may do it at once: each person is one's alone.
+// Forget implements Expirer. Several replicas may call it at once; each person is forgotten by one of them.
 func (db *DB) Forget(ctx context.Context) (int, error) {
 	return Writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.execAll(nil, db.Dialect.BeforeForget...); err != nil {

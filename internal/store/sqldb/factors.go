@@ -39,8 +39,8 @@ func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Au
 	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account}, nil)
 }
 
-// changeFactor runs a statement that changes, or locks, an account's second factor. If there was something to change, these codes
-// replace all others. Two calls that replace codes take turns.
+// changeFactor runs a statement on an account's second factor and, if it changed a row, replaces all recovery codes by codes and
+// writes act. It reports whether a row was changed. The row lock makes two such calls run one after the other.
 func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement string, args Args, codes [][32]byte) (bool, error) {
 	return db.changeWithAct(ctx, act, statement, args, func(q Tx) error {
 		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
@@ -57,7 +57,8 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 	})
 }
 
-// changeWithAct runs a statement and, if that changed a row, what follows and the act.
+// changeWithAct runs a statement and, if it changed a row, the function and the audit entry, in one transaction. It reports whether
+// a row was changed.
 func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args,
 	then func(q Tx) error) (bool, error) {
 	act, err := act.Checked()

@@ -47,10 +47,10 @@ var (
 	VerificationColumns = VerificationTable.list()
 )
 
-// SendFields are where sendColumns are scanned to.
+// SendFields returns the destinations to scan SendColumns into.
 func SendFields(s *store.Send) []any { return SendTable.fields(s) }
 
-// VerificationFields are where verificationColumns are scanned to.
+// VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.fields(v) }
 
 // TimeField reads a timestamptz, or µs since 1970; NULL is the zero time.
@@ -135,15 +135,15 @@ type maybeIDField struct{ to *uuid.UUID }
 // Scan implements sql.Scanner.
 func (f maybeIDField) Scan(src any) error { return f.to.Scan(src) }
 
-// WorkFields are where sendColumns and verificationColumns are scanned to.
+// WorkFields returns the destinations to scan SendColumns and VerificationColumns into.
 func WorkFields(w *store.Work) []any {
 	return append(SendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
 
-// µs is an instant as a parameter of SQLite.
+// Micros returns an instant as SQLite stores it, in µs since 1970.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// knownID is nil for no ID, which is NULL.
+// knownID returns nil, which is NULL, for the nil UUID.
 func knownID(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil

@@ -15,7 +15,7 @@ type Conditions struct {
 	Args  []any
 }
 
-// Add appends a condition whose parameters are written as "?".
+// Add appends a condition in which each "?" stands for the next of args.
 func (c *Conditions) Add(text string, args ...any) {
 	for _, arg := range args {
 		text = strings.Replace(text, "?", c.arg(arg), 1)
@@ -23,7 +23,7 @@ func (c *Conditions) Add(text string, args ...any) {
 	c.texts = append(c.texts, text)
 }
 
-// AddSome is Add of a condition on one value, where there is one.
+// AddSome appends a condition on one value, unless the value is zero.
 func AddSome[T comparable](c *Conditions, text string, value T) {
 	var none T
 	if value != none {
@@ -31,14 +31,14 @@ func AddSome[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// Before adds that a row lies before a mark in its list, where there is one; at is its instant's column and its ID's.
+// Before appends the condition that a row lies before the mark, unless it is nil. columns are the time and the ID of a row.
 func (c *Conditions) Before(columns string, mark *store.Mark) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
 	}
 }
 
-// arg is the number of a new parameter.
+// arg adds a parameter and returns its placeholder, "$" and a number.
 func (c *Conditions) arg(value any) string {
 	c.Args = append(c.Args, value)
 	return fmt.Sprint("$", len(c.Args))
@@ -47,14 +47,14 @@ func (c *Conditions) arg(value any) string {
 // OfSends is the text for Kind where rows are sends.
 const OfSends = "s.%s = ?"
 
-// Kind adds a condition for each of them that is not empty: the text, where %s is the column's name.
+// Kind appends a condition on each of app, channel and purpose that is not empty. In text, %s is the column's name and ? its value.
 func (c *Conditions) Kind(text, app string, ch recipient.Channel, purpose string) {
 	AddSome(c, fmt.Sprintf(text, "app"), app)
 	AddSome(c, fmt.Sprintf(text, "channel"), ch)
 	AddSome(c, fmt.Sprintf(text, "purpose"), purpose)
 }
 
-// Where is the WHERE clause of the conditions.
+// Where returns the WHERE clause with all conditions; "" if there are none.
 func (c *Conditions) Where() string {
 	if len(c.texts) == 0 {
 		return ""
@@ -76,11 +76,11 @@ const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 // SendFilter is a Filter in SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions are the filter in SQL but for times, app, channel, purpose and provider. What is said twice lets the planner use a partial
-// index.
+// Conditions returns the filter's conditions. Not among them are times and marks (Between adds them), app, channel, purpose,
+// provider and the support reference. Some conditions seem redundant; they let the planner use a partial index.
 func (f SendFilter) Conditions() Conditions { return f.ConditionsAfter(nil) }
 
-// ConditionsAfter are the same in a statement that has these parameters already.
+// ConditionsWithArgs is Conditions for a statement that has parameters already: new ones are numbered after args.
 func (f SendFilter) ConditionsAfter(args []any) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -112,8 +112,8 @@ func (f SendFilter) ConditionsAfter(args []any) Conditions {
 	return c
 }
 
-// Between adds the times and the mark. In Postgres, with sought, an index has been entered by them already: they are then written in words
-// of use to no index, so that no other is.
+// Between adds the conditions on times and marks. Set sought if an index has been entered by them already: they are then written in
+// a form that no index of Postgres can be used for, so that the planner does not choose another one.
 func (f SendFilter) Between(c *Conditions, d Dialect, sought bool) {
 	add := func(text string, args ...any) {
 		if sought {
@@ -138,7 +138,7 @@ func (f SendFilter) Between(c *Conditions, d Dialect, sought bool) {
 	}
 }
 
-// Page is how a page is ordered and ends: from its mark on, whichever way that is.
+// Page returns ORDER BY and LIMIT of a page: newest first, or oldest first after the mark After. columns come first in the order.
 func (f SendFilter) Page(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -148,13 +148,13 @@ func (f SendFilter) Page(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
-// Astray says that the filter's rows are best found among the failures.
+// Astray reports whether the filter's rows are best found through the table failures.
 func (f SendFilter) Astray() bool {
 	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil &&
 		f.Reference+f.Support == ""
 }
 
-// Query is the filter in SQL for either database.
+// Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d Dialect) (string, []any) {
 	c := f.Conditions()
 	c.Kind(OfSends, f.App, f.Channel, f.Purpose)
@@ -175,7 +175,7 @@ func (f SendFilter) Query(d Dialect) (string, []any) {
 	return "SELECT " + SendColumns + " FROM " + table + c.Where() + f.Page(), c.Args
 }
 
-// recipientQuery reads the sends and the refusals of a recipient, each from an index of its own, and merges them.
+// recipientQuery reads a recipient's sends and refusals, each by its own index, and merges them.
 func (f SendFilter) recipientQuery(table string, c Conditions) string {
 	half := func(which string) string {
 		return "SELECT * FROM (SELECT " + SendColumns + " FROM " + table + c.Where() + " AND " + which + f.Page() + ") s"
@@ -183,7 +183,7 @@ func (f SendFilter) recipientQuery(table string, c Conditions) string {
 	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.Page()
 }
 
-// failureQuery reads the failures in their order, and looks each send up: that has the last word.
+// failureQuery reads the table failures in order and looks up each send, whose row decides whether it matches.
 func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 	c.Add("f.status = ?", string(f.Status))
 	AddSome(&c, "f.app = ?", f.App)
@@ -200,7 +200,7 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 		c.Where(), order, f.Limit), c.Args
 }
 
-// supportRows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.
+// supportRows returns the sends with a support reference as a subquery, found by their IDs whatever else the filter says.
 func supportRows(r store.SupportRange, c *Conditions) string {
 	from, to := r.Between()
 	parity := "NOT IN"
@@ -212,9 +212,9 @@ func supportRows(r store.SupportRange, c *Conditions) string {
 		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
 }
 
-// LoggedSince says of a statement's rows that none was logged before an instant, for partitions to be left out by; at is SQL. Either half
-// is the whole condition. An OR is of use to no index, so the planner can't come to read all rows of the time instead of one
-// recipient's.
+// LoggedSince returns the condition that a send s was logged at or after an instant (SQL), written as a range of IDs so that
+// earlier partitions are left out. Each side of the OR is the whole condition. No index can be used for an OR, so the planner does
+// not read all rows of the time range instead of one recipient's.
 func LoggedSince(at string) string {
 	at = "sendcode_lowest_id(" + at + " - " + Interval(store.MaxDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
@@ -223,7 +223,7 @@ func LoggedSince(at string) string {
 // ClockStep is how far the log's clock may be set back at once.
 const ClockStep = time.Hour
 
-// logged adds the same for instants that are known here, and for the other end; for the partitioned log alone.
+// logged adds the same condition for both ends of a time range that is known here. Without partitions it adds nothing.
 func (c *Conditions) logged(d Dialect, from, to time.Time) {
 	if d.Partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))
@@ -235,7 +235,7 @@ func (c *Conditions) logged(d Dialect, from, to time.Time) {
 	}
 }
 
-// Interval is a time in SQL of Postgres.
+// Interval returns a duration in Postgres's SQL.
 func Interval(d time.Duration) string {
 	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }

@@ -47,7 +47,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 	})
 }
 
-// lockTries waits until no check of the recipient is being counted.
+// lockTries waits until no check of the recipient is being counted, and blocks new ones until the transaction ends.
 func (q Tx) lockTries(b store.Bucket) error {
 	if q.Dialect.LockTries == "" {
 		return nil

@@ -13,19 +13,20 @@ import (
 // FailureReasons are those of a failure that counts, in SQL.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-// PastFields are where a row of a bucket's history is scanned to.
+// PastFields returns the destinations for a row of a bucket's history.
 func PastFields(p *gate.CountedSend) []any {
 	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
 }
 
-// RejectionFields are where a row of RejectedSQL is scanned to.
+// RejectionFields returns the destinations for a row of RejectedSQL.
 func RejectionFields(r *gate.Rejection) []any { return []any{&r.ID, TimeField{&r.At}} }
 
 func crowdFields(c *store.HeavyRow) []any {
 	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &c.All}
 }
 
-// readSince is readAll of what happened after an instant, @after, that is within ago on the log's clock now.
+// readSince reads the rows that a statement finds after the instant @after, which lies within before the log's present time; it
+// also returns that time.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
 	args Args) (rows []T, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
@@ -65,7 +66,7 @@ const RejectedSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
 
-// RejectedArgs are the parameters of RejectedSQL, but for @after.
+// RejectedArgs returns the parameters of RejectedSQL, except @after.
 func RejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
 	return Args{"recipient": h, "app": app, "channel": ch}
 }
@@ -95,7 +96,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 	return nil
 }
 
-// CrowdSQL reads the newest part of the log by its time, and groups that.
+// HeavySQL returns the statement that finds recipients with many counting sends: it groups the newest rows of the log.
 func (d *Dialect) CrowdSQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()

@@ -12,7 +12,7 @@ import (
 // SchemaTable is where the applied migrations are kept, under a name of our own beside other users of goose.
 const SchemaTable = "sendcode_schema"
 
-// Migrating says of an error that it came from a migration.
+// Migrating wraps an error to say that it came from a migration; nil stays nil.
 func Migrating(err error) error {
 	if err == nil {
 		return nil
@@ -20,7 +20,7 @@ func Migrating(err error) error {
 	return fmt.Errorf("store: migrations: %w", err)
 }
 
-// Migrate applies the migrations of a directory that have not been applied yet.
+// Migrate applies the directory's migrations that have not been applied yet.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	provider, err := NewProvider(dialect, db, files, dir)
 	if err != nil {
@@ -30,7 +30,7 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS
 	return Migrating(err)
 }
 
-// NewProvider is the provider of the migrations in a directory.
+// NewProvider returns goose's provider for the migrations in a directory.
 func NewProvider(dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) (*goose.Provider, error) {
 	own, err := fs.Sub(files, dir)
 	if err != nil {

@@ -22,7 +22,7 @@ FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHI
 
 var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
 
-// rankSQL is rank of a column or parameter.
+// rankSQL returns the SQL for the rank of a kind of provider event.
 func rankSQL(of string) string {
 	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }

@@ -19,7 +19,7 @@ var (
 	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
 
-// withNow are fields after the log's clock.
+// withNow returns the destinations for a row whose first column is the log's clock.
 func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{TimeField{now}}, fields(x)...) }
 }
@@ -49,7 +49,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 	return db.Page(ctx, filter, query, args)
 }
 
-// Page is a page of sends, the newest first.
+// Page runs the query of a filter and returns its rows newest first, also if the query reads them oldest first.
 func (db *DB) Page(ctx context.Context, filter store.Filter, query string, args []any) ([]store.Send, error) {
 	rows, err := ReadAll(ctx, db, SendFields, query, Numbered(args))
 	if filter.After != nil {
@@ -146,7 +146,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 // SentOfSQL finds the sends of a verification by its recipient and the time before which it was not there.
 const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at > @since AND s.verification_id = @id`
 
-// related are the sends of a verification, and the refusals of its recipient during its life.
+// related returns the sends of a verification, and the refusals of its recipient between its creation and its expiry.
 func (q Tx) related(v store.Verification) ([]store.Send, error) {
 	further := q.Dialect.Since("@created_at", 0)
 	return All(q, SendFields, fmt.Sprintf(`
@@ -161,7 +161,8 @@ ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
 			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
-// refusedAs finds the refusals of a recipient; none of one who was forgotten, since they all share the zero hash.
+// refusedAs returns the recipient hash to find refusals by; nil, which finds none, for the zero hash, which all forgotten
+// recipients share.
 func refusedAs(h recipient.Hash) []byte {
 	if h == store.Nobody {
 		return []byte{}
@@ -198,7 +199,7 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.
 	return err
 }
 
-// counting is a row as a limiter on clock reads it.
+// counting returns a row as a limiter on the named clock reads it.
 func counting(s store.Send, clock string) store.CountedSend {
 	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}

@@ -57,7 +57,7 @@ func extentFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
 }
 
-// Expire implements Expirer. Events of providers go by their own time as well as with their sends.
+// Expire implements Expirer. Provider events are deleted with their sends, or at the same age.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return store.Expired{}, err

@@ -56,25 +56,26 @@ func (db *DB) one(ctx context.Context, statement string, args Args) (changed boo
 	return s.Changed > 0 && err == nil, err
 }
 
-// Run binds the parameters by their names and runs the statement.
+// Run replaces the named parameters, runs the statement and calls each, if not nil, for every row. It returns how many rows were
+// changed or read.
 func (q Tx) Run(statement string, args Args, each func(Scan) error) (int64, error) {
 	text, values := q.Dialect.Bind(statement, args, q.Now)
 	return q.Conn.Run(text, values, each)
 }
 
-// exec runs a statement whose number of changed rows does not matter.
+// exec runs a statement and ignores how many rows it changed.
 func (q Tx) exec(statement string, args Args) error {
 	_, err := q.Run(statement, args, nil)
 	return err
 }
 
-// change runs a statement and says whether it changed a row.
+// change runs a statement and reports whether it changed a row.
 func (q Tx) change(statement string, args Args) (bool, error) {
 	n, err := q.Run(statement, args, nil)
 	return n > 0, err
 }
 
-// lock waits for the lock of that key until the end of the transaction.
+// lock waits for the lock named key and holds it until the transaction ends. In SQLite, with one writer, it does nothing.
 func (q Tx) lock(key int64) error {
 	if q.Dialect.Lock == "" {
 		return nil
@@ -82,7 +83,7 @@ func (q Tx) lock(key int64) error {
 	return q.exec(q.Dialect.Lock, Args{"key": key})
 }
 
-// Clock is the log's clock now.
+// Clock returns the time on the log's clock: Now in a transaction, else the present time.
 func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {
 		return q.Now, nil
@@ -91,7 +92,7 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readAt is Read with the log's clock now, which is zero at an error.
+// readAt is Read with the time on the log's clock, which it also returns; zero with an error.
 func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
@@ -105,7 +106,7 @@ func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) 
 	return now, nil
 }
 
-// Into appends each row to a list.
+// Into returns a function that scans one row and appends it to list.
 func Into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 	return func(read Scan) error {
 		var x T
@@ -117,7 +118,7 @@ func Into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 	}
 }
 
-// All reads all rows.
+// All returns all rows of a statement.
 func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
 	if _, err = q.Run(statement, args, Into(&rows, fields)); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows 
 	return rows, nil
 }
 
-// single reads the first row, or ErrNotFound.
+// single returns the first row of a statement, or ErrNotFound.
 func single[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
 	rows, err := All(q, fields, statement, args)
 	if err != nil {
@@ -137,16 +138,17 @@ func single[T any](q Tx, fields func(*T) []any, statement string, args Args) (x 
 	return rows[0], nil
 }
 
-// Reading is what f reads; zero with an error.
+// Reading is DB.Read for an f with a result; zero with an error.
 func Reading[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
 	return within(ctx, db.Read, f)
 }
 
-// Writing is what f makes of one transaction; zero unless that was committed.
+// Writing is DB.Write for an f with a result; zero unless the transaction was committed.
 func Writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
 	return within(ctx, db.Write, f)
 }
 
+// within runs f by run (Read or Write) and returns f's result, or zero with an error.
 func within[T any](ctx context.Context, run func(context.Context, func(Tx) error) error, f func(q Tx) (T, error)) (T, error) {
 	var x, none T
 	err := run(ctx, func(q Tx) (err error) {
@@ -169,5 +171,5 @@ func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, state
 	return Reading(ctx, db, func(q Tx) (T, error) { return single(q, fields, statement, args) })
 }
 
-// Only is the fields of a row of one column.
+// Only returns the destination for a row of one column.
 func Only[T any](x *T) []any { return []any{x} }

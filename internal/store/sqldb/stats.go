@@ -41,7 +41,7 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 	return ReadAll(ctx, db, DomainFields, query, Numbered(args))
 }
 
-// DomainFields are where a row of domains is scanned to.
+// DomainFields returns the destinations for a row of domainsQuery.
 func DomainFields(d *store.DomainTally) []any {
 	return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected}
 }
@@ -49,7 +49,8 @@ func DomainFields(d *store.DomainTally) []any {
 // MaxDomains are those with the most failures.
 const MaxDomains = 10
 
-// domainsQuery counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
+// domainsQuery returns the statement that counts mails by domain, and its arguments. Few mails fail, and failures have an index; so
+// it finds the domains with the most failures first and counts all mails of only these.
 func domainsQuery(q store.StatsQuery, d Dialect) (string, []any) {
 	c := StatsConditions(q, d)
 	return `
@@ -64,7 +65,7 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
-// ApprovalFields are where a row of Approvals is scanned to.
+// ApprovalFields returns the destinations for a row of Approvals.
 func ApprovalFields(s *store.Interval, q store.StatsQuery) []any {
 	return []any{StretchField{&s.At, q}, &s.Opened, &s.Approved}
 }
@@ -73,7 +74,7 @@ func tookFields(s *store.Interval, q store.StatsQuery) []any {
 	return []any{StretchField{&s.At, q}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
-// measure has the database measure each stretch, and the whole's times.
+// measure queries the measures of each stretch and the times of the whole range, and stores them in s.
 func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch string) error {
 	took := func(x *store.Interval) []any { return tookFields(x, q) }
 	by, args, span := map[time.Time]store.Measures{}, Numbered(c.Args), tx.Dialect.Span
@@ -108,12 +109,12 @@ func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch s
 // whole is the stretch of all rows, where each has the same.
 const whole = "0"
 
-// RefundFields are where a refund is scanned to.
+// RefundFields returns the destinations for a refund.
 func RefundFields(r *store.Refund) []any {
 	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
 }
 
-// TallyFields are where a row of Tallies is scanned to.
+// TallyFields returns the destinations for a row of Tallies.
 func TallyFields(t *store.Tally, q store.StatsQuery) []any {
 	return []any{StretchField{&t.At, q}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
 }
@@ -131,8 +132,8 @@ func (f StretchField) Scan(src any) error {
 	return nil
 }
 
-// StretchSQL is the number of the stretch of time that a column's instant is in: number is it in a zone that is so far from UTC, literal
-// an instant, both in each database's own words.
+// StretchSQL returns the SQL for the number of the stretch of time that a column's instant lies in, also where the zone's offset
+// changes. number is the SQL for the number in a zone with that offset; literal writes an instant.
 func StretchSQL(column string, q store.StatsQuery, number func(offset time.Duration) string, literal func(time.Time) string) string {
 	var b strings.Builder
 	all := q.Shifts()
@@ -146,12 +147,12 @@ func StretchSQL(column string, q store.StatsQuery, number func(offset time.Durat
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// StatsConditions select the rows of a question.
+// StatsConditions returns the conditions that select the rows of a query: time range, app, channel and purpose.
 func StatsConditions(q store.StatsQuery, d Dialect) Conditions {
 	return StatsConditionsAfter(q, d, nil)
 }
 
-// StatsConditionsAfter are the same in a statement that has these parameters already.
+// StatsConditionsWithArgs is StatsConditions for a statement that has parameters already: new ones are numbered after args.
 func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
@@ -160,21 +161,22 @@ func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions 
 	return c
 }
 
-// Tallies counts in SQL; stretch is each database's own word for the number of a row's stretch of time.
+// Tallies returns the statement that counts rows by stretch, status, reason and rule. stretch is the SQL for a row's stretch.
 func (c Conditions) Tallies(stretch string) string {
 	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by,
   count(*), sum(s.requests)
 FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 }
 
-// Lost counts what carriers say was lost, among the failures of the time.
+// Lost counts the text messages of the time range that went out and that their carrier later reported as lost.
 func (tx Tx) Lost(q store.StatsQuery) (int, error) {
 	c := StatsConditions(q, *tx.Dialect)
 	return single(tx, Only[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
  AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
 }
 
-// Approvals counts the verifications that first sends opened, and those of them that were approved, in each interval.
+// Approvals returns the statement that counts, for each stretch, the verifications that were opened and those of them that were
+// approved.
 func (c Conditions) Approvals(stretch string) string {
 	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at)
   FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1
@@ -188,12 +190,12 @@ var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.
 // MaxApprovals are those with the most codes.
 const MaxApprovals = 20
 
-// ApprovalTallyFields are where a row of ApprovalsBy is scanned to.
+// ApprovalTallyFields returns the destinations for a row of ApprovalsBy.
 func ApprovalTallyFields(x *store.ApprovalTally) []any {
 	return []any{&x.Value, &x.Opened, &x.Approved}
 }
 
-// ApprovalsBy implements Statistics, from the rows.
+// ApprovalsBy implements Statistics. It counts rows; Postgres adds hours that are counted ahead.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Checked()
 	column, known := Dimensions[by]
@@ -206,13 +208,13 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.arg(MaxApprovals), Numbered(c.Args))
 }
 
-// TookIn selects the times of what was sent; span is each database's own word for one, in µs.
+// TookIn returns the statement that selects the delivery time of each message that was sent. span is the SQL for one, in µs.
 func (c Conditions) TookIn(stretch, span string) string {
 	return `SELECT ` + stretch + ` AS stretch, ` + span + ` AS took FROM sends s` + c.Where() +
 		` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL`
 }
 
-// tookBy finds the median and the 95th percentile of each stretch, by the nearest rank.
+// tookBy returns the statement for the median and the 95th percentile of the delivery times of each stretch, by the nearest rank.
 func (c Conditions) tookBy(stretch, span string) string {
 	return `
 SELECT stretch, max(CASE WHEN place = (n + 1) / 2 THEN took END), max(CASE WHEN place = (95 * n + 99) / 100 THEN took END)

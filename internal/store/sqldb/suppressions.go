@@ -26,7 +26,7 @@ func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 	return q.change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
-// suppressions are those of the IDs, the oldest first.
+// suppressions returns those with the IDs, oldest first.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 	return All(q, suppressionTable.fields, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
 }

@@ -29,6 +29,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (begun store.Begun,
 	return begun, nil
 }
 
+// begin decides an intent and writes its rows if it is admitted. If its send exists already, it returns that one.
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	earlier, err := sendOf(q, in.Send.ID)
 	if err == nil {
@@ -55,7 +56,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	return r.Begun, admit(q, r)
 }
 
-// seen reads what decides an intent.
+// seen reads what the gate decides an intent by.
 func seen(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	if has.Past, err = past(q, in); err != nil {
 		return has, err
@@ -75,7 +76,7 @@ func seen(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	return has, err
 }
 
-// admit writes what was admitted.
+// admit writes the rows of an admitted send: the verification, the send and its flight.
 func admit(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
 		_, err = change(q, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
@@ -99,7 +100,7 @@ var (
 	insertRefusal      = sqldb.SendTable.InsertOne(sqldb.AsBlock) + sqldb.AddRefusalSQL
 )
 
-// past reads the sends of the intent's bucket that may count, the newest first.
+// past returns the sends of the intent's bucket that may count, newest first.
 func past(q sqldb.Tx, in store.Intent) ([]gate.CountedSend, error) {
 	if len(in.Rules) == 0 {
 		return nil, nil
@@ -115,7 +116,7 @@ func past(q sqldb.Tx, in store.Intent) ([]gate.CountedSend, error) {
 const pastSQL = `SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.counts = 1 AND s.app = ? AND s.channel = ? AND s.purpose IN `
 
-// candidates are the verifications that the intent may join; the gate decides.
+// candidates returns the verifications that the intent may join, by its ID or its holder. The gate chooses among them.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	s := in.Send
 	switch {
@@ -134,7 +135,7 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
     SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ?
       AND s.purpose = ?)`
 
-// suppressing is the suppression that an intent meets, the one that lasts longest; Nil: none.
+// suppressing returns the ID of the suppression that applies to the intent's address, the one that lasts longest; Nil: none.
 func suppressing(q sqldb.Tx, in store.Intent) (uuid.UUID, error) {
 	id, err := first(q, sqldb.Only[uuid.UUID], `
 SELECT id FROM suppressions

@@ -77,13 +77,13 @@ func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	})
 }
 
-// change runs a statement with numbered parameters, and says whether it changed a row.
+// change runs a statement with numbered parameters and reports whether it changed a row.
 func change(q sqldb.Tx, statement string, args ...any) (bool, error) {
 	n, err := q.Conn.Run(statement, args, nil)
 	return n > 0, err
 }
 
-// rows reads all rows of a statement with numbered parameters.
+// rows returns all rows of a statement with numbered parameters.
 func rows[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
 	c := q.Conn.(liteConn)
 	found, err := c.q.QueryContext(c.ctx, statement, args...)
@@ -101,7 +101,7 @@ func rows[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...an
 	return list, found.Err()
 }
 
-// first reads the first of them, or ErrNotFound.
+// first returns the first row of a statement with numbered parameters, or ErrNotFound.
 func first[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (x T, err error) {
 	list, err := rows(q, fields, statement, args...)
 	if err != nil {

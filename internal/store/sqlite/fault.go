@@ -40,9 +40,8 @@ const (
 // wait: at Asking it holds nothing.
 type Hook func(ctx context.Context, method string, at Stage) Fault
 
-// SetFault makes later accesses ask f, with the name of the method of Log that was called, what goes wrong with them; nil:
-// nothing does. A call that changes rows asks once; one that only reads asks for each of its statements. Calls of f follow
-// one another, and f must not call the log.
+// SetFault lets a test make later calls fail. f gets the name of the called method and returns the fault; nil ends that. A call
+// that writes asks f once, a call that reads asks before each statement. Calls of f do not overlap, and f must not call the store.
 func (s *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		s.SetHook(nil)
@@ -59,7 +58,7 @@ func (s *DB) SetFault(f func(method string) Fault) {
 	})
 }
 
-// SetHook is SetFault for tests that look at every stage. Calls of h may overlap.
+// SetHook is SetFault for tests that act at both stages of a call. Calls of h may overlap.
 func (s *DB) SetHook(h Hook) {
 	if h == nil {
 		s.hook.Store(nil)
@@ -68,10 +67,10 @@ func (s *DB) SetHook(h Hook) {
 	s.hook.Store(&h)
 }
 
-// Replica is the same log as another process sees it: with a hook of its own. It is closed with the log that it was made of.
+// Replica returns a second DB on the same connections, as another process has it, with its own hook. Closing the first closes both.
 func (s *DB) Replica() *DB { return newDB(s.writer, s.readers.DB, s.now) }
 
-// fault asks the hook, if there is one.
+// fault returns what the hook says for this stage; None without a hook.
 func (s *DB) fault(ctx context.Context, at Stage) Fault {
 	hook := s.hook.Load()
 	if hook == nil {
@@ -83,7 +82,7 @@ func (s *DB) fault(ctx context.Context, at Stage) Fault {
 // methods are those that calledMethod has found, by the calls that led there: simulated worlds ask a hundred thousand times.
 var methods sync.Map
 
-// calledMethod is the method of the store, of this package or of sqldb, through which a caller outside of both came here.
+// calledMethod returns the name of the method of DB that was called from outside this package and sqldb. It finds it on the stack.
 func calledMethod() (method string) {
 	var calls [24]uintptr
 	n := runtime.Callers(3, calls[:])

@@ -42,7 +42,7 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (held bool, err 
 	return held && err == nil, err
 }
 
-// finish ends a send that the outcome's attempt held.
+// finish writes the outcome of a send: its row, and the failure, refund, suppression and event that follow from it.
 func finish(q sqldb.Tx, o store.Outcome) error {
 	now := q.Now.UnixMicro()
 	_, err := change(q, `
@@ -78,7 +78,7 @@ SELECT $1, s.app, $2, s.id, s.verification_id, s.status, s.reason, $3, $4, $4 FR
   WHERE s.id = $5`
 )
 
-// suppress does what an outcome says of its address.
+// suppress adds the suppression that the outcome asks for (Suppress.For > 0), in Finish's transaction.
 func suppress(q sqldb.Tx, o store.Outcome) error {
 	row, err := sendOf(q, o.ID)
 	if err != nil {
@@ -138,7 +138,7 @@ func takeOver(q sqldb.Tx, s store.Send) error {
 	return err
 }
 
-// due looks whether there is something to do: most looks of a job find nothing, and then no transaction has to begin.
+// due reports whether the query finds a row. Most calls find none, and then no write transaction has to begin.
 func (s *DB) due(ctx context.Context, query string, args sqldb.Args) (bool, error) {
 	found, err := sqldb.ReadAll(ctx, &s.DB, sqldb.Only[bool], query, args)
 	return err == nil && found[0], err

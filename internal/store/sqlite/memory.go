@@ -12,10 +12,9 @@ import (
 // memoryPragmas are those of a database in memory: a rollback works as in the file, and nothing waits for a disk.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// OpenMemory opens an empty log in memory, for tests. It is a SQLite in all but the file: the same schema, statements
-// and transactions, over one connection that writes and reads. A read that is under way (Counting calls yield in it)
-// therefore makes every other call wait. Several services that share one log are replicas. What the log starts ends with
-// Close, so it works in a bubble of testing/synctest that opens and closes it.
+// OpenMemory opens an empty store in memory, for tests: a real SQLite with the same schema, statements and transactions, but one
+// connection for writing and reading. So a read that is under way, as in CountedSends while yield runs, blocks every other call. It
+// starts nothing that outlives Close, so it can be used in a bubble of testing/synctest.
 func OpenMemory(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {
@@ -32,6 +31,7 @@ func OpenMemory(now func() time.Time) (*DB, error) {
 	return newDB(db, db, now), nil
 }
 
+// memoryDB opens an in-memory database over one connection; each connection would be a database of its own.
 func memoryDB() (*sql.DB, error) {
 	db, err := sqlitePool("file::memory:?" + memoryPragmas)
 	if err != nil {
@@ -59,7 +59,7 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	return image, err
 })
 
-// Image is the whole database as it would lie in a file, for tests of what must not be in it.
+// Image returns the whole database as the bytes of a file, so that tests can search it for erased data.
 func (s *DB) Image() (image []byte, err error) {
 	err = onConnection(s.writer, func(c serializer) error {
 		image, err = c.Serialize()

@@ -45,8 +45,8 @@ const (
 	readers       = 4
 )
 
-// Open opens the log in the file at path, whose directory must exist, and brings its schema up to date. The file
-// is readable by its owner alone. now is the log's clock.
+// Open opens the store in the file at path and migrates its schema. The directory must exist; only the file's owner may read it.
+// now is the log's clock.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := secure(path); err != nil {
 		return nil, fmt.Errorf("store: log file: %w", err)
@@ -72,7 +72,8 @@ func newDB(writer, reader *sql.DB, now func() time.Time) *DB {
 	return s
 }
 
-// secure makes the file, or takes everybody else's rights from it. SQLite gives its -wal and -shm files the same mode.
+// secure creates the file if it is missing, and lets only its owner read and write it. SQLite gives its -wal and -shm files the
+// same mode.
 func secure(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -81,6 +82,7 @@ func secure(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
+// sqliteDB opens a pool with this many connections to the file at path. It reads nothing yet.
 func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -168,7 +170,7 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return nil
 }
 
-// committing is the error of a commit.
+// committing wraps the error of a COMMIT in ErrUnavailable, and also in ErrUncertain unless it surely was not committed.
 func committing(err error) error {
 	if err == nil || undone(err) {
 		return store.Unavailable(sqliteCause(err))
@@ -176,10 +178,10 @@ func committing(err error) error {
 	return store.Uncertain(sqliteCause(err))
 }
 
-// EnsurePartitions implements Expirer: a file has it.
+// EnsurePartitions implements Expirer. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements Statistics.
+// CountHours implements Statistics. SQLite counts nothing ahead.
 func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err

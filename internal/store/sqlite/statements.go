@@ -12,8 +12,8 @@ import (
 // keptStatements is how many prepared statements a connection keeps.
 const keptStatements = 256
 
-// sqlitePool is a pool of connections that keep their statements prepared: SQLite compiles a statement in more time than it
-// takes to run it.
+// sqlitePool opens a pool whose connections keep statements prepared, since SQLite takes longer to compile a statement than to run
+// it.
 func sqlitePool(dsn string) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -62,7 +62,7 @@ type keepingConn struct {
 	idle map[string]preparedStmt // a statement that is running is not in it
 }
 
-// take is the statement of that text, prepared.
+// take removes the statement with this text from the idle ones, or prepares it.
 func (c *keepingConn) take(ctx context.Context, text string) (preparedStmt, error) {
 	if stmt, ok := c.idle[text]; ok {
 		delete(c.idle, text)
@@ -75,7 +75,7 @@ func (c *keepingConn) take(ctx context.Context, text string) (preparedStmt, erro
 	return stmt.(preparedStmt), nil
 }
 
-// put keeps a statement that has run. Where there is no room another one goes, whichever.
+// put keeps a statement that has run for its next use. If there is no room, it closes any other one.
 func (c *keepingConn) put(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
@@ -93,7 +93,7 @@ func (c *keepingConn) put(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// script says that a text may be several statements, or a PRAGMA, which can act when it is prepared.
+// script reports whether a text may hold several statements, or a PRAGMA, which can take effect when it is prepared.
 func script(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }

@@ -22,10 +22,10 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// undone says that SQLite certainly did not commit, though the COMMIT was begun: it had not written the frame of the log that
-// makes the commit (FULL, a failed write), or had not begun to write at all. It has rolled back by itself, or the driver has.
-// After any other error, such as a failed sync, that frame may be in the file and count after a crash, until a later commit
-// has overwritten it. https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
+// undone reports whether SQLite certainly did not commit although the COMMIT began: it could not write the frame of the write-ahead
+// log that makes the commit, or did not begin to write. It, or the driver, has then rolled back. After another error, such as a
+// failed sync, that frame may be in the file and take effect after a crash, until a later commit overwrites it.
+// https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
 func undone(err error) bool { return undoneCode(sqliteCode(err)) }
 
 func undoneCode(code int) bool {
@@ -43,7 +43,7 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// sqliteCause makes SQLite's reason why it can't write one of the store's.
+// sqliteCause wraps err in ErrFull or ErrReadOnly if SQLite says that this is why it can't write.
 func sqliteCause(err error) error {
 	switch why := sqliteCode(err); {
 	case why == sqliteIOErrWrite || why == sqliteIOErrNoMem || why == sqliteIOErrShmSize:
@@ -56,8 +56,8 @@ func sqliteCause(err error) error {
 	return err
 }
 
-// Ping implements Health: it writes, for a disk without room is read as well as any other. What it writes takes more pages than a
-// send does and is gone before the commit, so that the pages are there for the next.
+// Ping implements Health. It writes, since a full disk can still be read. It takes more pages than a send does and frees them
+// before the commit, so that they are there for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		if _, err := change(q, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`); err != nil {

@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// Open opens an empty store in memory and closes it when the test ends. now is its clock. In a bubble, t is the bubble's.
+// Open opens an empty store in memory, with now as its clock, and closes it when the test ends. In a synctest bubble, pass the
+// bubble's t.
 func Open(t testing.TB, now func() time.Time) *sqlite.DB {
 	t.Helper()
 	log, err := sqlite.OpenMemory(now)
