@@ -114,7 +114,7 @@ func (o *OIDC) Check(p *document.Place) {
 	}
 }
 
-// checkSecureURL takes an address whose traffic cannot be read or changed on the path: https, or http on this machine.
+// checkSecureURL returns "" for an https URL, or an http URL on this machine, else what is wrong.
 func checkSecureURL(text string) string {
 	p, problem := address.Check(text)
 	u, err := url.Parse(text)

@@ -58,7 +58,7 @@ func when(wrong bool, text string) string {
 	return ""
 }
 
-// except is a check that one text passes by.
+// except returns a check that accepts the text allowed and otherwise runs check.
 func except(allowed string, check func(string) string) func(string) string {
 	return func(text string) string {
 		if text == allowed {
@@ -68,7 +68,7 @@ func except(allowed string, check func(string) string) func(string) string {
 	}
 }
 
-// among wants one of some words.
+// among returns a check that accepts only these words; problem is what it returns for others.
 func among(words []string, problem string) func(string) string {
 	return func(text string) string {
 		return when(!slices.Contains(words, text), problem+document.DidYouMean(text, words))
@@ -93,7 +93,7 @@ var (
 	mailHeader = regexp.MustCompile(`^X-[A-Za-z0-9-]{1,62}$`)
 )
 
-// checkTitle: a title stands in messages, so nothing of it may look like a link.
+// checkTitle returns what is wrong with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.
 func checkTitle(text string) string {
 	const most = 64
 	switch {
@@ -110,7 +110,8 @@ func checkTitle(text string) string {
 // hostLike is a dot between letters: mail programs turn "shop.example" into a link.
 var hostLike = regexp.MustCompile(`\p{L}\.\p{L}`)
 
-// checkOrigin wants the very bytes that a browser sends (RFC 6454 section 6.2), because they are compared as bytes.
+// checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section 6.2), since origins are compared as
+// bytes, else what is wrong.
 func checkOrigin(text string) string {
 	if strings.ContainsAny(text, "*?") {
 		return "must be one exact origin; patterns are not allowed"
@@ -135,7 +136,7 @@ func checkOrigin(text string) string {
 	return ""
 }
 
-// checkReturnURL wants an origin with or without a path, written as it will be compared.
+// checkReturnURL returns "" for an origin with or without a path, in the form in which it is compared, else what is wrong.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "*?#") {
@@ -148,7 +149,7 @@ func checkReturnURL(text string) string {
 	return when(u.RawPath != "" || u.Path != "" && u.Path != clean && u.Path != clean+"/", "must have a plain path, without . and .. and escapes")
 }
 
-// checkHome wants a plain link: it stands in mails and on the page.
+// checkHome returns "" for a plain https link, which can stand in mails and on the page, else what is wrong.
 func checkHome(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
@@ -169,7 +170,7 @@ func checkLogo(text string) string {
 	return ""
 }
 
-// hashOf wants a hash, and refuses that of nothing, with which an empty token would be let in.
+// hashOf returns a check that accepts a SHA-256 in hex, but not the hash of the empty text, which an empty token would match.
 func hashOf(what, form string) func(string) string {
 	return func(text string) string {
 		sum, err := hex.DecodeString(text)
@@ -198,7 +199,7 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-// notAll wants a network that is not the whole internet.
+// notAll returns a check that accepts a network other than the whole internet; problem is what it returns for that.
 func notAll(problem string) func(string) string {
 	return func(text string) string {
 		network, wrong := document.Network(text)

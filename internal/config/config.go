@@ -215,7 +215,7 @@ type Key struct {
 	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
 
-// Hidden leaves out the key of SENDCODE_API_KEY, which is not of the file.
+// Hidden hides the key of SENDCODE_API_KEY when the configuration is printed, since the file does not hold it.
 func (k *Key) Hidden() bool { return k.ID == apiKeyID }
 
 // KeyScopes are the scopes that a secret key may have.
@@ -254,8 +254,7 @@ func (c Config) Loopback() bool {
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !address.Loopback(c.Addr) }
 
-// HTTPS reports whether browsers reach a listener over TLS: at an address that is not loopback they must, since cookies and codes
-// pass there.
+// HTTPS reports whether browsers must reach a listener over TLS: unless it listens on loopback, since cookies and codes pass there.
 func (c Config) HTTPS(addr string) bool { return !address.Loopback(addr) }
 
 // AdminEnabled reports whether there is a way to log in to the console.
@@ -263,7 +262,7 @@ func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
-// PurposesOf names every purpose of a policy, sorted: they share its buckets.
+// PurposesOf returns the names of the purposes that have the policy, sorted. They share its buckets.
 func (c Config) PurposesOf(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {

@@ -32,8 +32,8 @@ var secretChecks = []struct {
 	{keyAdminPassword, checkAdminPassword},
 }
 
-// openSecrets reads the file, or makes it if there is none. A lock of its own lets two processes agree on one file. Where
-// the keys matter and a database is there that was written with others, a file that is not there has been lost.
+// openSecrets reads the file of generated secrets in dir, or creates it (fresh). A file lock keeps two processes from creating it
+// at once. It fails if the file is missing although a database exists and keysMatter: then the keys were lost.
 func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh bool, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, false, err
@@ -59,7 +59,7 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 	return secrets, true, nil
 }
 
-// databaseIn names a SQLite file in dir, empty if there is none.
+// databaseIn returns the name of a SQLite file in dir; "" if there is none.
 func databaseIn(dir string) string {
 	for _, pattern := range []string{"*.db", "*.sqlite", "*.sqlite3"} {
 		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
@@ -69,7 +69,8 @@ func databaseIn(dir string) string {
 	return ""
 }
 
-// readSecrets fails with fs.ErrNotExist only if there is no file. No error repeats what the file holds.
+// readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no file, and never repeats its
+// contents.
 func readSecrets(path string) (map[string]string, error) {
 	info, err := os.Stat(path)
 	var content []byte
@@ -106,8 +107,8 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	return secrets, nil
 }
 
-// writeSecrets makes the file appear whole or not at all, also when the power fails: first the content is on disk, then
-// the name.
+// writeSecrets writes the file of secrets in one step: after a crash there is the whole file or none, since its contents are on the
+// disk before its name is.
 func writeSecrets(path string, secrets map[string]string) (err error) {
 	body := secretsHead
 	for _, s := range secretChecks { // in quotes, so that a file that was cut is not taken for a whole one
@@ -140,9 +141,8 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// LockDataDir takes a data directory for this process alone, and makes it (0700) where it is missing. The lock ends
-// with release, or with the process however that ends. The lock file stays: removing it would let two processes
-// hold locks on two files of the same name.
+// LockDataDir locks a data directory for this process and creates it (0700) if it is missing. release, or the end of the process,
+// ends the lock. The lock file stays: without it two processes could lock two files of the same name.
 func LockDataDir(dir string) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err

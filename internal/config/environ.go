@@ -16,8 +16,8 @@ type setting struct {
 	value, where string
 }
 
-// fromEnviron reads the variables and the files that …_FILE variables name. Empty ones count as not given, because
-// container tools pass on variables that are not set.
+// fromEnviron reads the settings from the variables, and from the files that the variables …_FILE name. Empty variables count as
+// missing, because container tools pass them. Mistakes are added to errs.
 func fromEnviron(environ map[string]string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
 	given := ours(environ)
 	unknown(given, errs)
@@ -31,6 +31,8 @@ func fromEnviron(environ map[string]string, readFile func(string) ([]byte, error
 	return settings
 }
 
+// give returns the value of one setting from its variable or its file. False: neither is given, or there was a mistake, which it
+// adds.
 func give(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *document.Errors) (setting, bool) {
 	name := envName(v.key)
 	value, path := given[name], given[name+"_FILE"]
@@ -46,7 +48,7 @@ func give(v variable, given map[string]string, readFile func(string) ([]byte, er
 	return setting{value, name}, value != ""
 }
 
-// byName has every variable. Where one is there twice the last wins, as in os/exec.
+// byName returns the variables by name. Of duplicates the last counts, as in os/exec.
 func byName(environ []string) map[string]string {
 	all := map[string]string{}
 	for _, entry := range environ {
@@ -56,7 +58,7 @@ func byName(environ []string) map[string]string {
 	return all
 }
 
-// ours picks the variables that begin with SENDCODE_.
+// ours returns the variables that begin with SENDCODE_.
 func ours(environ map[string]string) map[string]string {
 	given := map[string]string{}
 	for name, value := range environ {
@@ -67,6 +69,7 @@ func ours(environ map[string]string) map[string]string {
 	return given
 }
 
+// unknown adds a mistake for each SENDCODE_ variable that is no setting.
 func unknown(given map[string]string, errs *document.Errors) {
 	known := envNames()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -76,7 +79,7 @@ func unknown(given map[string]string, errs *document.Errors) {
 	}
 }
 
-// suggestVariable compares what follows the prefix, which every name shares.
+// suggestVariable returns ", did you mean …?" for an unknown variable. It compares only what follows the common prefix.
 func suggestVariable(name string, known []string) string {
 	if name == prefix+"PORT" || name == prefix+"HOST" || name == prefix+"LISTEN" {
 		return ", did you mean SENDCODE_ADDR=host:port?"
@@ -88,7 +91,8 @@ func suggestVariable(name string, known []string) string {
 	return strings.Replace(document.DidYouMean(strings.TrimPrefix(name, prefix), short), "mean ", "mean "+prefix, 1)
 }
 
-// fromFile reads what a …_FILE variable names. White space around the value is dropped: editors and echo end a line.
+// fromFile reads the file that a …_FILE variable names and trims white space, since editors end a file with a line break. False: it
+// added a mistake.
 func fromFile(path, name string, readFile func(string) ([]byte, error), errs *document.Errors) (string, bool) {
 	content, err := readFile(path)
 	if err != nil {
@@ -103,7 +107,7 @@ func fromFile(path, name string, readFile func(string) ([]byte, error), errs *do
 	return value, true
 }
 
-// checkValue refuses what no setting contains. Its message does not repeat the value.
+// checkValue reports whether a value has no control characters; else it adds a mistake, which does not repeat the value.
 func checkValue(s setting, errs *document.Errors) bool {
 	switch {
 	case len(s.value) > document.MaxValue:
@@ -118,7 +122,7 @@ func checkValue(s setting, errs *document.Errors) bool {
 	return false
 }
 
-// cause is the reason of a failed file operation without the path, which the caller has named.
+// cause returns the reason of a failed file operation, without the path.
 func cause(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err.Error()

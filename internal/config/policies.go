@@ -134,7 +134,8 @@ func validate(d *document.Decoder, p quota.Policy, n *yaml.Node, path string, pl
 	}
 }
 
-// checkFailures wants of the rule on failures what the log can decide: one window.
+// checkFailures reports rules with scope failures that the log cannot evaluate: it supports one rule, with a sliding window, for
+// all callers; the name of that rule is reserved.
 func checkFailures(p quota.Policy, places []*document.Place) {
 	seen := false
 	for i, r := range p.Rules {
@@ -162,7 +163,7 @@ func checkFailures(p quota.Policy, places []*document.Place) {
 	}
 }
 
-// flatten takes apart what errors.Join put together.
+// flatten returns the errors that errors.Join joined.
 func flatten(err error) (all []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	switch {
@@ -186,7 +187,8 @@ func defaultRules() []quota.Rule {
 	}
 }
 
-// failuresRule keeps refunds from being used to hammer a bad address; a policy has it unless it brings its own.
+// failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. A policy has it unless
+// it has a rule of its own.
 func failuresRule() quota.Rule {
 	return quota.Rule{Name: failuresName, Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}
 }
@@ -207,7 +209,7 @@ func (d *reader) completePolicies() {
 	}
 }
 
-// limitsRecipients reports whether a policy holds the rule that the first promise rests on. One that observes does not.
+// limitsRecipients reports whether the policy has an enforced rule with scope recipient.
 func limitsRecipients(p quota.Policy) bool {
 	return slices.ContainsFunc(p.Rules, func(r quota.Rule) bool { return r.Scope == quota.Recipient && !r.Observe })
 }

@@ -27,8 +27,8 @@ var Example string
 // encoder masks what tags say.
 var encoder = document.Encoder{"url": address.Mask, "urls": address.MaskAll}
 
-// YAML is the effective configuration for people. Secrets are counted, not shown, and URLs have no passwords. Without
-// passwords in URLs it is a valid configuration file that means the same.
+// YAML returns the effective configuration for people. Secrets are only counted, and URLs have no passwords. If no URL has a
+// password, the result is a configuration file with the same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -39,7 +39,7 @@ func (c Config) YAML() string {
 	return printHead + body.String() + c.secretsComment()
 }
 
-// document is the configuration with the comments on what is empty.
+// document returns the configuration as YAML, with comments on the empty settings.
 func (c Config) document() *yaml.Node {
 	v := reflect.ValueOf(&c).Elem()
 	root := encoder.Struct(v)
@@ -79,7 +79,7 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.YAML()) }
 // MarshalText keeps passwords of URLs out of JSON.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
 
-// secretsComment says of each secret whether it is there.
+// secretsComment returns a comment that says which secrets are set.
 func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")

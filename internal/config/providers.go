@@ -57,7 +57,7 @@ type Provider struct {
 	SecretSource  `yaml:",inline"`
 }
 
-// Complete is the source with its secret.
+// Complete returns the source with its secret.
 func (p Provider) Complete() events.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
 	if p.Auth.Scheme == events.StandardWebhooks {
@@ -69,7 +69,7 @@ func (p Provider) Complete() events.Source {
 // minProviderSecret is the least length of what a provider is known by, in bytes.
 const minProviderSecret = 16
 
-// Check looks at what must go together.
+// Check implements document.Checker.
 func (v *Provider) Check(p *document.Place) {
 	a := &v.Auth
 	if a.Encoding != "" && a.Encoding != "base64" && a.Encoding != "hex" {

@@ -33,7 +33,7 @@ func (t *TestRecipient) Check(p *document.Place) {
 	}
 }
 
-// parseRecipient never repeats the address.
+// parseRecipient parses a recipient and records a mistake if it can't. The mistake does not repeat the address.
 func parseRecipient(p *document.Place, channel, to string) (r recipient.Recipient) {
 	ch, err := recipient.ParseChannel(channel)
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *Block) Check(p *document.Place) {
 	}
 }
 
-// checkDomain takes one as addresses have it: lower-case A-labels.
+// checkDomain returns the domain in lower-case A-labels, as addresses have it, or records a mistake.
 func checkDomain(p *document.Place, text string) string {
 	domain := mailDomain(text)
 	if domain == "" {
@@ -94,7 +94,7 @@ func checkDomain(p *document.Place, text string) string {
 	return domain
 }
 
-// mailDomain is empty where the text is no domain that mail can go to.
+// mailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
 func mailDomain(text string) string {
 	r, err := recipient.Parse(recipient.Email, "x@"+text)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *Fold) Check(p *document.Place) {
 	}
 }
 
-// Folding is how addresses of Folds are hashed.
+// Folding returns the rules by which several spellings of an address are hashed as one mailbox.
 func (c Config) Folding() recipient.Folding {
 	var all recipient.Folding
 	for _, f := range c.Folds {

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// reloads calls yield for each field that can change while the service runs, with what it is called; "" where that is said
-// elsewhere.
+// reloads calls yield for each field that can change while the service runs, with its index and the name to log it by; the name is
+// "" if the field is logged elsewhere.
 func (c *Config) reloads(yield func(name string, index int)) {
 	t := reflect.TypeFor[Config]()
 	for i := range t.NumField() {
@@ -24,8 +24,8 @@ func (c *Config) reloads(yield func(name string, index int)) {
 	}
 }
 
-// Renewed is c with all of next that can change while the service runs: the policies, the purposes and the apps with their
-// titles and keys. A generated API key stays where next has no key that would take its place.
+// Renewed returns c with all settings of next that can change while the service runs. A generated API key stays unless next has a
+// key in its place.
 func (c Config) Renewed(next Config) Config {
 	into, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(next)
 	key := c.APIKey
@@ -40,7 +40,7 @@ func (c Config) Renewed(next Config) Config {
 	return c
 }
 
-// Differs names the parts that can change while the service runs and are others in next.
+// Differs returns the names of the settings that can change while the service runs and that differ in next.
 func (c Config) Differs(next Config) (parts []string) {
 	a, b := reflect.ValueOf(c), reflect.ValueOf(next)
 	c.reloads(func(name string, i int) {
@@ -51,8 +51,8 @@ func (c Config) Differs(next Config) (parts []string) {
 	return parts
 }
 
-// Fixed names the settings that are others in next and that only a restart brings into force. Both must be as Load gave
-// them: a secret that was filled in later would look like a change.
+// Fixed returns the names of the settings that differ in next and need a restart. Both configurations must be as Load returned
+// them, without generated secrets, which would look like a change.
 func (c Config) Fixed(next Config) (names []string) {
 	for _, v := range variables {
 		field := v.in(&c)

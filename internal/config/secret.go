@@ -32,7 +32,7 @@ func (s Secret) Reveal() string {
 // IsSet reports whether there is a value.
 func (s Secret) IsSet() bool { return s.value != nil }
 
-// String never shows the value.
+// String returns "[secret]", or "" if the secret is not set.
 func (s Secret) String() string {
 	if s.value == nil {
 		return ""

@@ -20,7 +20,7 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey asks of the key what a key of the ring is asked (SEC-1).
+// checkIndexKey returns "" if the index key is as strong as a key of the ring must be (SEC-1), else what is wrong.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be base64 alone, without an id"
@@ -31,7 +31,7 @@ func checkIndexKey(value string) string {
 	return ""
 }
 
-// IndexKeyBytes decodes IndexKey: at least 32 bytes, nil when it is not set.
+// IndexKeyBytes decodes IndexKey to at least 32 bytes; nil if it is not set.
 func (c Config) IndexKeyBytes() []byte {
 	if !c.IndexKey.IsSet() {
 		return nil
@@ -75,8 +75,8 @@ func checkAdminPassword(value string) string {
 // argon2id in PHC form, with the parameters in their canonical order.
 var phc = regexp.MustCompile(`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
-// checkAdminPasswordHash wants a hash that is neither weaker than the least of OWASP's password storage cheat sheet (7 MiB
-// five times) nor so costly that a few logins would stop the server.
+// checkAdminPasswordHash returns what is wrong with an argon2id hash, or "". It must be at least as strong as the minimum of
+// OWASP's password storage cheat sheet (7 MiB, five passes), and not so expensive that a few logins stop the server.
 func checkAdminPasswordHash(value string) string {
 	found := phc.FindStringSubmatch(value)
 	if found == nil {
@@ -100,7 +100,7 @@ func checkAdminPasswordHash(value string) string {
 	return ""
 }
 
-// addAPIKey gives DefaultApp the key of SENDCODE_API_KEY.
+// addAPIKey adds the key of SENDCODE_API_KEY to DefaultApp.
 func (c *Config) addAPIKey() {
 	if c.APIKey.IsSet() {
 		k := Key{ID: apiKeyID, Kind: SecretKey, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
@@ -111,7 +111,7 @@ func (c *Config) addAPIKey() {
 // apiKeyBytes of randomness make an API key: 192 bits, 32 characters.
 const apiKeyBytes = 24
 
-// NewAPIKey makes an API key, sk_… or pk_…, and the SHA-256 of all of it in hex, for the file. Nothing keeps the key.
+// NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex, which goes into the file. It stores neither.
 func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	prefix := "sk_"
 	if kind == PublicKey {
@@ -122,7 +122,7 @@ func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	return key, hex.EncodeToString(sum[:])
 }
 
-// randomText is n random bytes in base64url. The system's source cannot fail: without it the program stops.
+// randomText returns n random bytes in base64url. If the system has no randomness, the program stops.
 func randomText(n int) string {
 	random := make([]byte, n)
 	rand.Read(random)

@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/config/document"
 )
 
+// newPurpose returns a purpose with this name and the default settings.
 func newPurpose(name string) Purpose {
 	p := document.Defaults[Purpose]()
 	p.Name = name
@@ -38,7 +39,7 @@ func (b *Page) Check(p *document.Place) {
 	}
 }
 
-// complete adds what always exists and then looks at what has to fit together.
+// complete adds the default policy, purpose and app, and then runs the checks that concern several settings.
 func (d *reader) complete(root *document.Place) {
 	c := d.config
 	d.completePolicies()
@@ -66,7 +67,7 @@ func (d *reader) complete(root *document.Place) {
 	}
 }
 
-// completePurposes adds the default, and refuses purposes whose policy leaves recipients without a limit.
+// completePurposes adds the default purpose, and records a mistake for each purpose whose policy does not limit recipients.
 func (d *reader) completePurposes() {
 	c := d.config
 	if c.Purposes == nil {
@@ -86,7 +87,7 @@ func (d *reader) completePurposes() {
 	}
 }
 
-// checkApps wants every key once.
+// checkApps records a mistake for each key that two apps have.
 func (d *reader) checkApps(root *document.Place) {
 	hashes := map[[sha256.Size]byte]bool{}
 	for i, a := range d.config.Apps {
@@ -103,7 +104,7 @@ func (d *reader) checkApps(root *document.Place) {
 	}
 }
 
-// completeApps puts DefaultApp first, and adds it where the file does not name it.
+// completeApps puts DefaultApp first, and adds it if the file does not name it.
 func (d *reader) completeApps() {
 	c := d.config
 	i := slices.IndexFunc(c.Apps, func(a App) bool { return a.Name == DefaultApp })
@@ -115,8 +116,8 @@ func (d *reader) completeApps() {
 	c.Apps = slices.Insert(c.Apps, 0, app)
 }
 
-// checkRecipients refuses test recipients that are there twice, or would be counted as another address: their code is known for
-// exactly one.
+// checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed like another address: its code
+// must be known for exactly one address.
 func (d *reader) checkRecipients(root *document.Place) {
 	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
 	for i, t := range c.TestRecipients {
@@ -132,8 +133,7 @@ func (d *reader) checkRecipients(root *document.Place) {
 	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })
 }
 
-// readDisposable reads the file of domains that give out addresses for a while. We bring none: such a list is old on the
-// day that it is shipped.
+// readDisposable reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
 func (d *reader) readDisposable(root *document.Place) {
 	c := d.config
 	if c.DisposableFile == "" {

@@ -29,7 +29,7 @@ func checkLevel(value string) string {
 	return ""
 }
 
-// checkMailFrom wants what a From header and MAIL FROM can carry: a printable name, one plain address.
+// checkMailFrom returns what is wrong with the sender of mails, or "": it must be one plain address, with a printable name if any.
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
 	sender, err := mail.ParseAddress(value)
@@ -55,7 +55,7 @@ var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z
 // MailDomain is the domain of MailFrom, the right-hand side of Message-IDs.
 func (c Config) MailDomain() string { return domainOf(c.MailFrom) }
 
-// MailDomains are the domains that mails come from, each once: the service's, then those of apps.
+// MailDomains returns the domains of all senders, each once: first the service's, then those of apps.
 func (c Config) MailDomains() []string {
 	all := []string{c.MailDomain()}
 	for _, a := range c.Apps {

@@ -11,7 +11,7 @@ import (
 // HostName is a name of a host.
 var HostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
 
-// CheckAddr wants host:port. An empty host means every interface, port 0 one that is free.
+// CheckAddr returns what is wrong with a host:port, or "". An empty host means every interface; port 0 means any free port.
 func CheckAddr(value string) string {
 	host, port, err := net.SplitHostPort(value)
 	if err != nil {
@@ -32,7 +32,7 @@ func Loopback(addr string) bool {
 	return err == nil && LoopbackHost(host)
 }
 
-// LoopbackHost knows by name only localhost (RFC 6761 section 6.3): nothing is looked up here.
+// LoopbackHost reports whether host is a loopback address or localhost (RFC 6761 section 6.3). It resolves no names.
 func LoopbackHost(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true

@@ -15,7 +15,7 @@ var openParameters = []string{
 	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
 }
 
-// MaskAll shows URLs that are separated by commas.
+// MaskAll masks the secrets of a comma-separated list of URLs.
 func MaskAll(list string) string {
 	var shown []string
 	for text := range strings.SplitSeq(list, ",") {
@@ -24,7 +24,7 @@ func MaskAll(list string) string {
 	return strings.Join(shown, ",")
 }
 
-// Mask shows a URL without its secrets. Of one that cannot be taken apart nothing is shown.
+// Mask returns a URL without its secrets, or stars only if it can't be parsed.
 func Mask(text string) string {
 	p, ok := cutURL(text)
 	switch {
@@ -44,8 +44,8 @@ func Mask(text string) string {
 	return shown
 }
 
-// maskUserinfo keeps a user name only where it cannot be a token: there is a password beside it (every name holds the
-// empty one), and neither holds the other. Some mail services take the same token in both places.
+// maskUserinfo masks the user information of a URL. It keeps the user name only if there is a password and neither contains the
+// other: some mail services take the same token as both.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)

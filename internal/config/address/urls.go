@@ -25,8 +25,8 @@ type Parts struct {
 	Scheme, Userinfo, Hosts, path, Query string
 }
 
-// cutURL refuses a second @, and one outside the authority: there a password with / ? or # begins in the wrong part,
-// and would turn up in messages about that part.
+// cutURL splits a URL into its parts. False if it has a second @, or one outside the authority: then a password with / ? or # would
+// be taken for another part and shown in messages about that part.
 func cutURL(text string) (Parts, bool) {
 	var p Parts
 	scheme, rest, found := strings.Cut(text, "://")
@@ -46,7 +46,7 @@ func cutURL(text string) (Parts, bool) {
 	return p, true
 }
 
-// Check is what all URLs have in common; it returns the parts when there is no problem.
+// Check does the checks that all URLs share. It returns the URL's parts, or what is wrong with it.
 func Check(text string) (p Parts, problem string) {
 	p, ok := cutURL(text)
 	if !ok {
@@ -64,7 +64,7 @@ func Check(text string) (p Parts, problem string) {
 	return p, ""
 }
 
-// CheckDatabase looks at the URL of Postgres.
+// CheckDatabase returns what is wrong with the URL of a Postgres database, or "".
 func CheckDatabase(value string) string {
 	p, problem := Check(value)
 	query, _ := url.ParseQuery(p.Query)
@@ -81,7 +81,7 @@ func CheckDatabase(value string) string {
 	return ""
 }
 
-// CheckRedis lets quota judge. Its client connects when first used, but for connections kept in reserve.
+// CheckRedis returns what is wrong with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
 func CheckRedis(value string) string {
 	p, problem := Check(value)
 	if problem != "" {
@@ -101,7 +101,7 @@ func CheckRedis(value string) string {
 	return ""
 }
 
-// CheckSMTP lets delivery judge each server.
+// CheckSMTP returns what is wrong with a list of mail servers' URLs, or "". Package delivery parses each.
 func CheckSMTP(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
 		if _, problem := Check(strings.TrimSpace(text)); problem != "" {
@@ -114,8 +114,7 @@ func CheckSMTP(value string) string {
 	return ""
 }
 
-// withoutQuotes passes a message on unless it repeats a piece of the URL: behind an & that should be %26 that may be one
-// of a password.
+// withoutQuotes returns the message, or a general one if it repeats a piece of the URL, which may be a part of a password.
 func withoutQuotes(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
@@ -123,7 +122,7 @@ func withoutQuotes(message string) string {
 	return document.Plain(message)
 }
 
-// validHosts checks host[:port], several by commas.
+// validHosts reports whether hosts is a comma-separated list of host[:port].
 func validHosts(hosts string) bool {
 	if hosts == "" {
 		return true

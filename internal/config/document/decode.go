@@ -64,10 +64,11 @@ type Shaped interface {
 	Encode(e Encoder) *yaml.Node
 }
 
-// Clean reports that nothing was complained about in a mapping.
+// Clean reports whether no mistake was found in the mapping.
 func (p *Place) Clean() bool { return len(p.Errs.Mistakes) == p.before }
 
-// Complain is of a key, where it is given and nothing was said of it yet; else of the mapping.
+// Complain adds a mistake about a key, unless one was found at it before. If the key is not given, the mistake is about the
+// mapping.
 func (p *Place) Complain(key, format string, args ...any) {
 	switch n := p.Given[key]; {
 	case p.Faulty[key] || p.Node == nil || p.Node.Kind != yaml.MappingNode && !IsNull(p.Node):
@@ -78,7 +79,7 @@ func (p *Place) Complain(key, format string, args ...any) {
 	}
 }
 
-// Of is where a key stands, or the mapping where it is not given.
+// Of returns where a key stands in the file; the mapping's place if the key is not given.
 func (p *Place) Of(key string) string {
 	if n := p.Given[key]; n != nil {
 		return p.Where(n, Join(p.Path, key))
@@ -94,7 +95,7 @@ type Field struct {
 	omit  bool
 }
 
-// Fields are those of a struct and of all that it inlines, which are parts.
+// Fields returns the fields of a struct and of the structs that it inlines; parts are the struct and the inlined ones.
 func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
@@ -116,7 +117,7 @@ func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	return all, parts
 }
 
-// SetDefaults gives a struct what its tags say.
+// SetDefaults sets the fields of a struct to the defaults that their tags name.
 func SetDefaults(v reflect.Value) {
 	all, _ := Fields(v)
 	for _, f := range all {
@@ -134,13 +135,14 @@ func SetDefaults(v reflect.Value) {
 	}
 }
 
-// Defaults is a value of a type with what its tags say.
+// Defaults returns a T with the defaults that its tags name.
 func Defaults[T any]() (v T) {
 	SetDefaults(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// Structure reads a mapping; null is one without keys where nothing is allowed.
+// Structure decodes a mapping into a struct; null counts as an empty mapping (notNull rejects it first where a mapping is needed).
+// It sets defaults, records mistakes, and returns the mapping's place.
 func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 	p := &Place{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Place{}, len(d.Errs.Mistakes)}
 	if s, ok := v.Addr().Interface().(Preparer); ok && !s.Prepare(p) {
@@ -174,7 +176,7 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 	return p
 }
 
-// Value reads what a field holds, and gives the places of the mappings in it.
+// Value decodes a field and returns the places of the mappings in it.
 func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Place) {
 	if s, ok := v.Addr().Interface().(Shaped); ok {
 		s.Decode(d, n, path)
@@ -203,6 +205,7 @@ func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.
 	return places
 }
 
+// notNull records a mistake and returns nil if the node is null; otherwise it decodes the mapping into a struct.
 func (d *Decoder) notNull(n *yaml.Node, path string, v reflect.Value) *Place {
 	if IsNull(n) {
 		d.kind(n, path, yaml.MappingNode, "key: value pairs")
@@ -211,7 +214,7 @@ func (d *Decoder) notNull(n *yaml.Node, path string, v reflect.Value) *Place {
 	return d.Structure(n, path, v)
 }
 
-// item adds an element to a list, if it is right or a mapping.
+// item decodes an element and appends it to the list, unless it is a single value with a mistake.
 func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Place {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
@@ -236,7 +239,7 @@ func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflec
 	return places
 }
 
-// unique says that a list holds an element already, by its tag.
+// unique returns a problem if the list already has an element equal to one, by the tag unique; else "".
 func unique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {
@@ -254,7 +257,7 @@ func unique(list, one reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// mapping reads entries whose keys the file chooses. Structs are called by them.
+// mapping decodes a mapping whose keys the file chooses into a Go map. A struct with a Name gets its key as the name.
 func (d *Decoder) mapping(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
 	d.Entries(n, path, func(key string, n *yaml.Node, path string) {

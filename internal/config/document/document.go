@@ -20,7 +20,7 @@ const (
 	MaxValue = 64 << 10
 )
 
-// Parse gives the root mapping, or nil when there is none to read: an empty file, or one that is not YAML.
+// Parse returns the root mapping of a YAML file; nil if the file is empty or can't be parsed, which it records as a mistake.
 func (d *Decoder) Parse(content []byte) *yaml.Node {
 	if len(content) > MaxSize {
 		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
@@ -43,7 +43,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// Where says where something stands, for people.
+// Where returns the line and path of a node, for people.
 func (d *Decoder) Where(n *yaml.Node, path string) string {
 	where := fmt.Sprintf("%s:%d", d.Name, n.Line)
 	if path != "" {
@@ -52,13 +52,13 @@ func (d *Decoder) Where(n *yaml.Node, path string) string {
 	return where
 }
 
-// Mistake notes what is wrong.
+// Mistake records what is wrong with a node.
 func (d *Decoder) Mistake(n *yaml.Node, path, format string, args ...any) {
 	d.Errs.Add(d.Where(n, path), format, args...)
 }
 
-// Entries calls yield for each key of a mapping, in the order of the file. Merge keys are refused like anchors, since a
-// small file could grow without end through them.
+// Entries calls yield for each key of a mapping, in the order of the file. Duplicate keys, anchors and merge keys are mistakes:
+// with merge keys a small file could become huge.
 func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
 	if !d.kind(n, path, yaml.MappingNode, "key: value pairs") {
 		return
@@ -79,7 +79,7 @@ func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, valu
 	}
 }
 
-// fields is Entries for a mapping whose keys are known. A key without a value counts as left out.
+// fields calls the known functions for the keys of a mapping. Keys without a value are left out; unknown keys are mistakes.
 func (d *Decoder) fields(n *yaml.Node, path string, known map[string]func(v *yaml.Node, path string)) {
 	d.Entries(n, path, func(key string, v *yaml.Node, at string) {
 		read := known[key]
@@ -102,7 +102,8 @@ func (d *Decoder) items(n *yaml.Node, path string, yield func(v *yaml.Node, path
 	}
 }
 
-// Text takes any single value as it is written, so that a name of digits or a hash like 1e10 needs no quotes.
+// Text returns a single value as it is written, so that a name of digits, or a hash like 1e10, needs no quotes. False: it is no
+// single value.
 func (d *Decoder) Text(n *yaml.Node, path string) (string, bool) {
 	if !d.kind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
@@ -128,12 +129,12 @@ func (d *Decoder) kind(n *yaml.Node, path string, kind yaml.Kind, want string) b
 	return false
 }
 
-// IsNull reports that a key has no value.
+// IsNull reports whether a key has no value.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// Join appends a key to a path, in quotes where it would not read as one word.
+// Join appends a key to a path, in quotes if it is not a plain word.
 func Join(path, key string) string {
 	if !plainKey.MatchString(key) {
 		key = Plain(key)
@@ -144,7 +145,7 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// Plain shows something from outside in one short line.
+// Plain returns text from outside in one short line, without control characters.
 func Plain(s string) string {
 	const most = 80
 	if len(s) > most {
@@ -156,7 +157,7 @@ func Plain(s string) string {
 	return s
 }
 
-// IsControl reports a character that is in no value: a line break, another control character.
+// IsControl reports whether r is a line break or another control character.
 func IsControl(r rune) bool {
 	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
 }

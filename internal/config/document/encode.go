@@ -24,7 +24,7 @@ func hidden(v reflect.Value) bool {
 // Encoder prints values, so that a Decoder reads them again, but for what its functions mask, which tags name.
 type Encoder map[string]func(text string) string
 
-// Value prints what a field holds, by its tags.
+// Value returns a field as YAML, in the style that its tags name.
 func (e Encoder) Value(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	if s, ok := v.Addr().Interface().(Shaped); ok {
 		return s.Encode(e)
@@ -65,7 +65,7 @@ func addressable(v reflect.Value) reflect.Value {
 	return one
 }
 
-// Struct prints a mapping.
+// Struct returns a struct as a YAML mapping.
 func (e Encoder) Struct(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	all, _ := Fields(v)
@@ -92,7 +92,7 @@ func (e Encoder) list(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
-// Put adds an entry to a mapping.
+// Put appends an entry to a mapping.
 func Put(n *yaml.Node, key string, value *yaml.Node) {
 	name := &yaml.Node{}
 	name.SetString(key)
@@ -119,7 +119,7 @@ func marshalled(v reflect.Value) (text string, ok bool) {
 	return string(b), true
 }
 
-// text is a single value as the decoder reads it.
+// text returns a single value in the form that the decoder reads.
 func (e Encoder) text(v reflect.Value, tag reflect.StructTag) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:

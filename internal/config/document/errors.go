@@ -16,7 +16,7 @@ type Errors struct {
 	Mistakes []Mistake
 }
 
-// Error is the whole list, a line each.
+// Error returns the whole list, one mistake a line.
 func (e *Errors) Error() string {
 	var b strings.Builder
 	if len(e.Mistakes) == 1 {
@@ -35,7 +35,7 @@ func (e *Errors) Add(where, format string, args ...any) {
 	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
 }
 
-// OrNil avoids the non-nil error that holds nothing.
+// OrNil returns nil if there is no mistake, else the list.
 func (e *Errors) OrNil() error {
 	if len(e.Mistakes) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (e *Errors) OrNil() error {
 	return e
 }
 
-// DidYouMean is ", did you mean …?" when a known word is near, else empty.
+// DidYouMean returns ", did you mean …?" with the known word nearest to the typed one; "" if none is near.
 func DidYouMean(typed string, known []string) string {
 	if len(typed) > 64 {
 		return ""

@@ -13,7 +13,7 @@ import (
 	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
 )
 
-// Single says of a type that it is a single value: no map, no struct whose fields can be set, no list but one that reads itself.
+// Single reports whether values of the type are single values in the file: no map, struct or list, unless the type parses itself.
 func Single(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -24,7 +24,7 @@ func Single(t reflect.Type) bool {
 	return t.Kind() != reflect.Map
 }
 
-// Set puts a text into a field, and says what is wrong with it.
+// Set parses a text into a field by its type and tags, and returns what is wrong with it, or "".
 func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
@@ -44,7 +44,7 @@ func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (prob
 	return problem
 }
 
-// Either joins words by commas and or.
+// Either joins words by commas and "or".
 func Either(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
@@ -89,7 +89,7 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	return problem
 }
 
-// outside says that a value is out of the range of its tag.
+// outside returns a problem if the value is out of the range that the tag names, else "".
 func outside[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, most, _ := strings.Cut(tag.Get("range"), " ")
 	from, _ := read(least)
@@ -128,7 +128,7 @@ func parseDuration(text string) (time.Duration, string) {
 	return v, ""
 }
 
-// parseInstant reads "2027-01-31", which lasts to the end of that day in UTC, or "2027-01-31T08:00:00Z".
+// parseInstant parses "2027-01-31", which means the end of that day in UTC, or "2027-01-31T08:00:00Z".
 func parseInstant(text string) (time.Time, string) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), ""
@@ -140,7 +140,7 @@ func parseInstant(text string) (time.Time, string) {
 	return at.UTC(), ""
 }
 
-// parseZone takes names of the IANA database. Local is refused: it would be another zone on every machine.
+// parseZone parses the name of a zone of the IANA database. "Local" is rejected, since it differs between machines.
 func parseZone(text string) (*time.Location, string) {
 	z, err := time.LoadLocation(text)
 	if err != nil || text == "" || text == "Local" {
@@ -149,7 +149,7 @@ func parseZone(text string) (*time.Location, string) {
 	return z, ""
 }
 
-// Network takes networks, and single addresses as networks of one.
+// Network parses a network, or a single address as a network of one.
 func Network(text string) (netip.Prefix, string) {
 	network, err := netip.ParsePrefix(text)
 	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
@@ -169,7 +169,7 @@ const micros = 1_000_000
 
 var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
-// parseAmount reads "0.045" exactly, as millionths: no float knows it.
+// parseAmount parses an amount such as "0.045" into millionths, exactly, without floating point.
 func parseAmount(text string) (int64, string) {
 	parts := amountPattern.FindStringSubmatch(text)
 	if parts == nil {
@@ -180,7 +180,7 @@ func parseAmount(text string) (int64, string) {
 	return units*micros + rest, ""
 }
 
-// amountText is an amount as parseAmount reads it.
+// amountText returns an amount in the form that parseAmount reads.
 func amountText(v int64) string {
 	text := strconv.FormatInt(v/micros, 10)
 	if rest := v % micros; rest > 0 {
