@@ -35,7 +35,8 @@ const minIntent = 26
 // carries it at most 4096.
 const maxAddress = 320
 
-// act does what a form asks for, remembers what came of it, and sends the browser to the page.
+// act does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts act
+// once.
 func (u *Page) act(c echo.Context) error {
 	f, err := form(c)
 	if err != nil {
@@ -80,7 +81,7 @@ func (u *Page) act(c echo.Context) error {
 	return u.back(c, after)
 }
 
-// back ends every post: the page that follows can be reloaded without posting again.
+// back stores the session in the cookie and redirects to the page, so that a reload does not post again.
 func (u *Page) back(c echo.Context, s session) error {
 	if err := u.remember(c, s); err != nil {
 		return err
@@ -93,8 +94,8 @@ func (u *Page) back(c echo.Context, s session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for what was typed. The verification that the browser is at is named when it is for the same
-// address or number, so that a person who typed it again is still its holder.
+// send asks for a code for the typed address or number. If the browser's verification has the same recipient, it is resent, so that
+// a person who types the address again stays its holder.
 func (u *Page) send(ctx context.Context, s session, p posted) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
@@ -110,7 +111,8 @@ func (u *Page) send(ctx context.Context, s session, p posted) session {
 	return after
 }
 
-// doubted is asked back once, before anything is sent: what looks like a slip, or in vain.
+// doubted returns a note, and true, if a person should confirm the recipient before anything is sent: the domain looks mistyped, or
+// the number probably gets no text messages.
 func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
 	if to.Channel() == recipient.SMS {
 		return landline, to.Landline() && p.sure != p.to
@@ -120,8 +122,8 @@ func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
 	return typo, likely && p.sure != domain
 }
 
-// at brings the browser to a recipient: back to the one that it is at on that channel, or to a new one. Where another person
-// takes the place of one, the browser may have come into other hands, so nothing is kept of the other channel either.
+// at returns the session with this recipient on its channel; a verification of the same recipient stays. If the recipient is
+// another person, the other channel is cleared too, since another person may use the browser.
 func (s session) at(to recipient.Recipient, p posted) session {
 	came := to.Channel() != s.channel()
 	if came {
@@ -140,7 +142,7 @@ func (s session) at(to recipient.Recipient, p posted) session {
 	return s
 }
 
-// typed keeps what was not acted on. The verification stays, so that there is a way back to it.
+// typed keeps the typed text and a note for the next page, without acting on it. The browser's verification stays.
 func (s session) typed(p posted, n note) session {
 	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
 	if len(p.to) > maxAddress {
@@ -152,6 +154,7 @@ func (s session) typed(p posted, n note) session {
 	return s
 }
 
+// reasonOf returns the reason of an InvalidError; "" for other errors.
 func reasonOf(err error) string {
 	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
 		return bad.Reason
@@ -159,7 +162,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// again asks for another code for the recipient that is remembered.
+// again asks for another code for the remembered recipient.
 func (u *Page) again(ctx context.Context, s session, p posted) session {
 	if s.To == "" {
 		return session{Return: s.Return}
@@ -167,8 +170,8 @@ func (u *Page) again(ctx context.Context, s session, p posted) session {
 	return u.ask(ctx, s, p)
 }
 
-// other goes to the recipient that is remembered of the other channel, and asks for a code there; where that has to wait, it
-// is only gone to, and nothing is refused.
+// other switches to the remembered recipient of the other channel and asks for a code there. If that must wait, it only switches
+// and shows no refusal.
 func (u *Page) other(ctx context.Context, s session, p posted) session {
 	if s.Other.To == "" {
 		s.Note = note{Kind: stale}
@@ -218,8 +221,8 @@ const (
 	twinSteps = 50
 )
 
-// sendOnce waits while another replica works on the same click: both then show what came of it. A form that is posted
-// again after a while is meant, as once has it.
+// sendOnce asks for a code. While another replica handles the same click, it waits and tries again, so that both show the same
+// result.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
 	again := time.NewTicker(twinStep)
 	defer again.Stop()
@@ -237,7 +240,7 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification
 	return verification.Answer{}, verification.ErrUnavailable
 }
 
-// failed keeps what an error means for the next page.
+// failed returns the session with what the next page shows for this error.
 func (u *Page) failed(s session, err error) session {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		s.Note = note{Kind: tooMany}
@@ -258,7 +261,7 @@ func (u *Page) failed(s session, err error) session {
 	return s
 }
 
-// use takes the address that was suggested into the field; sending it is left to the person.
+// use puts the suggested address into the field. The person has to send it.
 func (u *Page) use(_ context.Context, s session, p posted) session {
 	doubted := s.Draft
 	if !p.draft && s.channel() == recipient.Email {
@@ -271,7 +274,7 @@ func (u *Page) use(_ context.Context, s session, p posted) session {
 	return s.typed(p, note{Kind: taken})
 }
 
-// check tries a code. What this code cannot look like is answered here: a slip of the finger must not cost a try.
+// check tries the typed code. A text that can't be a code is answered here and costs no try.
 func (u *Page) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
 		return s
@@ -306,7 +309,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	return s
 }
 
-// slip gives the code in a text, or what keeps the text from being one, in the words of package verification and one more: "length".
+// slip returns the code that a text contains, or the reason why it is none: a reason of package verification, or "length".
 func slip(shape code.Shape, typed string) (found, reason string) {
 	found, err := shape.Find(typed)
 	if bad, ok := errors.AsType[*code.InvalidError](err); ok {

@@ -17,7 +17,7 @@ type typed struct {
 	draft bool // it was not acted on yet
 }
 
-// typed is what was typed last.
+// typed returns the text typed last and its channel.
 func (l *look) typed() typed {
 	if s := l.session; s.DraftOn != "" {
 		return typed{s.DraftOn, cmp.Or(s.Draft, l.session.shownOn(s.DraftOn)), true}
@@ -25,7 +25,7 @@ func (l *look) typed() typed {
 	return typed{on: l.session.begun(), text: l.session.shown()}
 }
 
-// elsewhere is the field of the channel that the browser is not at.
+// elsewhere returns the text of the field whose channel is not chosen.
 func (l *look) elsewhere() typed {
 	other := otherThan(l.session.channel())
 	if l.session.DraftOn == other {
@@ -34,7 +34,7 @@ func (l *look) elsewhere() typed {
 	return typed{on: other, text: l.session.Other.shown()}
 }
 
-// shownOn is what a channel's field shows while nothing is typed over it.
+// shownOn returns the recipient that the channel's field shows until something else is typed.
 func (s session) shownOn(ch recipient.Channel) string {
 	if ch == s.channel() {
 		return s.shown()
@@ -42,7 +42,7 @@ func (s session) shownOn(ch recipient.Channel) string {
 	return s.Other.shown()
 }
 
-// offers are the channels that the page has now, in its order. What is paused is not among them, unless there is nothing else.
+// offers returns the page's channels in its order, without paused ones unless all are paused.
 func (u *Page) offers() []verification.Offer {
 	all := u.Codes.Offers(u.Purpose)
 	rank := func(o verification.Offer) int { return slices.Index(u.Channels, o.Channel) }
@@ -56,7 +56,7 @@ func (u *Page) offers() []verification.Offer {
 	return all
 }
 
-// meant is the channel that a form names, if the page has it, else its first one.
+// meant returns the channel that a form names, or the first one if the page does not have that.
 func (u *Page) meant(named string) recipient.Channel {
 	offers := u.offers()
 	if len(offers) == 0 {
@@ -101,7 +101,7 @@ func (l *look) askFor(e typed) *askCard {
 // fieldName is what the field of each channel is called in the form.
 var fieldName = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
 
-// entry is the field of a channel: with what was typed, if that was there, and with what is known of the other one.
+// entry returns the field of a channel, filled with e if e is of this channel, else with what the session remembers.
 func (l *look) entry(e typed, ch recipient.Channel) entry {
 	f := entry{Name: fieldName[ch], Label: l.words.on(ch).AddressLabel, Focus: ch == e.on}
 	if ch == e.on {
@@ -112,7 +112,7 @@ func (l *look) entry(e typed, ch recipient.Channel) entry {
 	return f
 }
 
-// askNotes adds what the last post came to, in the field that it was about.
+// askNotes adds the message about the last post to the field that it concerns.
 func (l *look) askNotes(k *askCard, e typed) {
 	f := k.field()
 	if f == nil {
@@ -141,7 +141,7 @@ func (l *look) askNotes(k *askCard, e typed) {
 	}
 }
 
-// field is the one that is chosen.
+// field returns the field of the chosen channel.
 func (k *askCard) field() *entry {
 	if k.Channel == recipient.SMS && k.Phone != nil {
 		return &k.Phone.entry
@@ -149,7 +149,7 @@ func (k *askCard) field() *entry {
 	return k.Mail
 }
 
-// doubt points out a domain that looks like a slip, or a number of a landline.
+// doubt returns a suggestion if the domain looks mistyped or the number is a landline's; else nil.
 func (l *look) doubt(e typed) *suggestion {
 	t := l.words.on(e.on)
 	if e.on == recipient.SMS {

@@ -20,7 +20,7 @@ type References interface {
 // maxReturn is the longest address to return to, in bytes: the cookie that carries it holds 4096.
 const maxReturn = 1024
 
-// arrive is a visit that an app sent, with the address that the person is to return to. It is kept in the cookie, not in the page's own address.
+// arrive handles a visit from an app with a return_url. It stores that address in the cookie and redirects to the page without it.
 func (u *Page) arrive(c echo.Context) error {
 	to, ok := returnTo(u.ReturnURLs, c.QueryParam("return_url"))
 	if !ok {
@@ -44,8 +44,8 @@ func errNoReturn() error {
 	}
 }
 
-// returnTo is an address that a person may be returned to, normalised: one of the origins and paths that are allowed, or below such a path. Its
-// query is the app's own, but for reference.
+// returnTo returns the address normalized, and true if it is one of the allowed origins and paths, or below one. Its query is kept,
+// but for the parameter reference.
 func returnTo(allowed []string, text string) (string, bool) {
 	to, err := url.Parse(text)
 	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" || strings.ContainsAny(text, "\\#") {
@@ -71,7 +71,7 @@ func returnTo(allowed []string, text string) (string, bool) {
 	return "", false
 }
 
-// cleaned is a path without dots and double slashes; what ends in a slash still does.
+// cleaned returns the path without dots and double slashes; a slash at its end stays.
 func cleaned(p string) string {
 	clean := path.Clean("/" + p)
 	if strings.HasSuffix(p, "/") && clean != "/" {
@@ -80,7 +80,7 @@ func cleaned(p string) string {
 	return clean
 }
 
-// back is where the button of an approved card leads; empty: nowhere.
+// back returns where the button of the approved card leads; "" if the person is not returned.
 func (l *look) back(id string) string {
 	to, err := url.Parse(l.session.Return)
 	if err != nil || l.session.Return == "" || l.References == nil {

@@ -34,7 +34,7 @@ type frame struct {
 
 func (f *frame) head() *frame { return f }
 
-// Link is the address of a view of the page.
+// Link returns the address of a view of the page.
 func (f *frame) Link(v view) string { return f.Page.address(v) }
 
 // box is a message beside the card's own words.
@@ -71,7 +71,7 @@ type entry struct {
 	Focus               bool
 }
 
-// By names what describes the field.
+// By returns the IDs of the elements that describe the field, for aria-describedby.
 func (e entry) By() string {
 	var ids []string
 	if e.Error != "" {
@@ -117,7 +117,7 @@ type instead struct {
 	Back  bool     // that alone
 }
 
-// rev is what a card says of it that does not only pass with time.
+// rev returns what the card's revision contains of it: all but waits, which pass with time.
 func (i *instead) rev() string {
 	if i == nil {
 		return ""

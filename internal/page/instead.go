@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// instead is the way to the other channel, where the page has it. What waits there is that channel's own, and is told only to
-// a browser that has asked for a code there itself: one address does not tell what belongs to it elsewhere.
+// instead returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only if
+// this browser asked for a code there, since an address must not reveal its owner's other one.
 func (l *look) instead(f *frame) *instead {
 	other := otherThan(l.session.channel())
 	if l.meant(string(other)) != other {
@@ -36,7 +36,7 @@ func (l *look) instead(f *frame) *instead {
 	return i
 }
 
-// waitThere is how long the other channel has to wait, as far as this browser was told, and whether a code can be entered there.
+// waitThere returns how long the other channel must wait, as far as this browser was told, and whether a code is pending there.
 func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 	if s.ID == "" {
 		return max(0, s.Until.Sub(l.Now())), false
@@ -48,8 +48,7 @@ func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 	return a.Quota.RetryAfter(), a.View.State == verification.Pending
 }
 
-// patient says that the person still waits for a message that mostly comes within the shortest wait: they are not led
-// elsewhere yet, unless it is known that it may not come.
+// patient reports whether the message may still arrive within the usual time, so that the other channel is not offered yet.
 func patient(a verification.Answer) bool {
 	switch wait := a.Quota.RetryAfter(); a.View.Send.Status {
 	case store.Queued, store.Sending:
@@ -60,7 +59,7 @@ func patient(a verification.Answer) bool {
 	return false
 }
 
-// back leaves the way to a code that is there already.
+// back returns the link to a code that is pending on the other channel already.
 func (i *instead) back() *instead {
 	if i == nil || i.Enter == "" {
 		return nil

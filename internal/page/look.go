@@ -38,6 +38,7 @@ type look struct {
 // soon is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
 const soon = time.Minute
 
+// card returns the card for the present state of the browser's verification.
 func (l *look) card() card {
 	switch {
 	case l.view == anew:
@@ -60,7 +61,7 @@ func (l *look) card() card {
 	return k
 }
 
-// verification shows the one that the browser is at.
+// verification reads the browser's verification and returns its card.
 func (l *look) verification() card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
 	if errors.Is(err, verification.ErrNotFound) {
@@ -77,7 +78,7 @@ func (l *look) verification() card {
 	return k
 }
 
-// support is how a person names a send to those who can look it up. Nothing else can be done with it.
+// support returns the text with a send's support reference.
 func support(t *cardTexts, send string) string {
 	id, err := uuid.Parse(send)
 	if err != nil {
@@ -89,7 +90,7 @@ func support(t *cardTexts, send string) string {
 	return ""
 }
 
-// at is the card for where a verification stands.
+// at returns the card for the state of a verification.
 func (l *look) at(a verification.Answer) card {
 	refused := l.session.Refused && a.Quota.RetryAfter() > soon
 	if worst, blocked := a.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && neverSent(a.View) {
@@ -108,14 +109,14 @@ func (l *look) at(a verification.Answer) card {
 	return l.code(a)
 }
 
-// refusal shows a browser without a verification the rule that refused it, as its cookie has it. The use cases are not asked
-// again: with each look, and from each network, their answer would say what became of the address meanwhile.
+// refusal returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is not
+// asked again: its answers would reveal what happens to the address meanwhile.
 func (l *look) refusal() card {
 	v := verification.View{Channel: l.session.channel(), To: l.session.masked()}
 	return l.enough(verification.Answer{View: v, Quota: l.session.By.decision(l.session.Until, l.Now())})
 }
 
-// again is the button for the next code, under the rules as they are.
+// again returns the button for the next code, under the rules as they are now.
 func (l *look) again(f *frame, ready string, d quota.Decision) again {
 	worst, _ := d.Blocking()
 	return l.button(f, ready, worst.RetryAfter, worst.Window)

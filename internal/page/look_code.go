@@ -14,7 +14,7 @@ import (
 // helpAfter is how long a person waits for a mail before the page offers help, from the end of the sending on.
 const helpAfter = 15 * time.Second
 
-// joinable is how much life a code must have left for a resend to carry the same one, as package verification has it.
+// joinable returns how much validity a code must have left so that a resend carries the same one.
 func joinable(v verification.View) time.Duration {
 	return min(120*time.Second, v.ExpiresAt.Sub(v.CreatedAt)/5)
 }
@@ -44,7 +44,7 @@ func (l *look) code(a verification.Answer) card {
 
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
-// sending says how far the mail has come.
+// sending returns the heading and the sentence about how far the mail has come.
 func (t *cardTexts) sending(v verification.View) (heading string, sent template.HTML) {
 	heading, pattern := t.CheckMail, t.SentTo
 	switch {
@@ -60,7 +60,7 @@ func (t *cardTexts) sending(v verification.View) (heading string, sent template.
 	return heading, emphasise(pattern, "to", v.To)
 }
 
-// said is the one sentence for a screen reader: how far the mail is, and when there can be another.
+// said returns the sentence for screen readers: how far the mail has come, and when another can be asked for.
 func (t *cardTexts) said(v verification.View, a verification.Answer) string {
 	heading, _ := t.sending(v)
 	if inFlight(v.Send.Status) {
@@ -72,7 +72,7 @@ func (t *cardTexts) said(v verification.View, a verification.Answer) string {
 	return t.AvailableNow
 }
 
-// codeNotes adds what the last post came to.
+// codeNotes adds the message about the last post to the code card.
 func (l *look) codeNotes(k *codeCard, v verification.View) {
 	t := l.t
 	switch n := l.session.Note; n.Kind {
@@ -103,7 +103,7 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	}
 }
 
-// slipped explains what keeps a text from being a code.
+// slipped returns the explanation why a text is no code.
 func (t *cardTexts) slipped(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
@@ -117,6 +117,7 @@ func (t *cardTexts) slipped(reason string, shape code.Shape) string {
 // codeTexts are those that say what a code is made of.
 type codeTexts struct{ lead, either, hint, foreign, length string }
 
+// of returns the texts for codes of this shape: digits or letters, and their length.
 func (t *cardTexts) of(shape code.Shape) codeTexts {
 	if shape.Alphabet == code.Unambiguous {
 		return codeTexts{t.AskLeadCharacters, t.AskLeadEitherCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
@@ -124,8 +125,8 @@ func (t *cardTexts) of(shape code.Shape) codeTexts {
 	return codeTexts{t.AskLeadDigits, t.AskLeadEitherDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}
 }
 
-// help tells what is known of the mail, where to look, and when there can be another one. Reasons of a failure are
-// not among it: they are the back end's (SEC-19).
+// help returns the box about a mail that does not arrive: what is known of it, where to look, when to ask for another; nil while it
+// is too early. Failure reasons are not shown (SEC-19).
 func (l *look) help(a verification.Answer) *help {
 	t, v := l.t, a.View
 	since := v.Now.Sub(v.Send.At)
@@ -160,7 +161,7 @@ func (l *look) spam() template.HTML {
 	return emphasise(l.t.LookInSpam, "sender", l.Sender)
 }
 
-// known is what the mail server said, or did not.
+// known returns the sentence about what the mail server answered.
 func (t *cardTexts) known(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
 	case store.Delivered:
@@ -175,7 +176,7 @@ func (t *cardTexts) known(v verification.View, since time.Duration) until {
 	return until{Else: t.NotAcceptedYet}
 }
 
-// another says when the next mail can be asked for, and what it will hold.
+// another returns the sentence about when the next mail can be asked for and whether it has the same code.
 func (t *cardTexts) another(a verification.Answer) until {
 	v, wait := a.View, a.Quota.RetryAfter()
 	which := t.SameCode

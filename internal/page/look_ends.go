@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// enough explains a refusal: which rule is spent, since when, and until when.
+// enough returns the card that explains which rule refuses and until when.
 func (l *look) enough(a verification.Answer) card {
 	t := l.t
 	worst, _ := a.Quota.Blocking()
@@ -30,10 +30,10 @@ func (l *look) enough(a verification.Answer) card {
 	return k
 }
 
-// neverSent says that not even the first message of a verification went out.
+// neverSent reports whether the first message of a verification failed.
 func neverSent(v verification.View) bool { return v.Send.Status == store.Failed && v.Send.Number <= 1 }
 
-// spent says which rule it was in the person's words.
+// spent returns the explanation of the rule that refuses longest, and when it ends.
 func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
 	switch worst.Scope.Base() {
 	case quota.Recipient, policy.Spellings:
@@ -69,7 +69,7 @@ func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
 		fill(t.count(t.SentElse, worst.Used), "to", to, "d", t.lasting(max(since, time.Second))))
 }
 
-// failed says that the first mail of a verification did not go out. Why is not for browsers (SEC-19).
+// failed returns the card of a verification whose first message was not sent. It does not say why (SEC-19).
 func (l *look) failed(a verification.Answer) card {
 	t := l.t
 	k := &failedCard{Lead: emphasise(t.NotDeliveredLead, "to", a.View.To), Typo: l.doubt(typed{on: l.session.channel(), text: l.session.To})}
@@ -87,7 +87,7 @@ func (l *look) failed(a verification.Answer) card {
 	return k
 }
 
-// endNote says what kept another code from being sent.
+// endNote adds the message why no other code was sent.
 func (l *look) endNote(f *frame) {
 	switch l.session.Note.Kind {
 	case away:
@@ -98,7 +98,7 @@ func (l *look) endNote(f *frame) {
 	}
 }
 
-// ended shows a code that is no good any more.
+// ended returns the card of a code that is no longer valid.
 func (l *look) ended(a verification.Answer) card {
 	t, v := l.t, a.View
 	k := &endedCard{To: emphasise(t.GoesTo, "to", v.To), Rows: t.pips(a.Quota)}
@@ -118,8 +118,8 @@ func (l *look) ended(a verification.Answer) card {
 	return k
 }
 
-// away says that a part of the service is not there. reading: not even the state could be read, so looking again is
-// all there is to do; else a post failed, and can be repeated.
+// away returns the card for an error of the service. With reading, the state could not be read and the card only offers to reload;
+// else a post failed, and it can be repeated.
 func (l *look) away(reading bool) card {
 	t := l.t
 	k := &awayCard{Lead: t.AwayLead, Reload: reading}
@@ -152,7 +152,7 @@ func (l *look) approved(v verification.View) card {
 	return k
 }
 
-// used is what a card's marks show, for its revision.
+// used returns how many events of each rule are used, for the card's revision.
 func used(d quota.Decision) []int {
 	var n []int
 	for _, s := range d.Rules {
@@ -161,7 +161,7 @@ func used(d quota.Decision) []int {
 	return n
 }
 
-// rev tells the script whether a card says anything new; it is no secret and needs no strength.
+// rev hashes what a card shows; the script compares it to see whether a card is new. It is not secret.
 func rev(parts ...any) string {
 	h := fnv.New64a()
 	fmt.Fprint(h, parts...)

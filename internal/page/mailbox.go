@@ -26,9 +26,8 @@ const (
 		"frame-ancestors 'self'"
 )
 
-// RegisterMailbox adds the developer's mailbox. It shows codes, so it must only be there where no real mail server is
-// configured and the address is loopback; it answers for names of this machine alone, or any site could have its own
-// name point here and read along. RegisterStatic must be called too.
+// RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail server and on loopback. It
+// answers only requests that name this machine, so that no other site's name can be pointed at it. Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	templates := parse("mailbox/*.html")
 	g := e.Group("/mailbox", onlyHere)
@@ -52,6 +51,7 @@ func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	})
 }
 
+// onlyHere rejects requests whose Host is not this machine.
 func onlyHere(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !isLoopback(c.Request().Host) {

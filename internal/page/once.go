@@ -29,7 +29,7 @@ const (
 	maxActs   = 10_000
 )
 
-// actKey is a hash, as what was typed must not be kept.
+// actKey hashes a form's name and what was typed, since typed text must not be kept.
 func actKey(intent string, typed ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, s := range append([]string{intent}, typed...) {
@@ -38,8 +38,8 @@ func actKey(intent string, typed ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// do runs f for the first of several equal acts and gives all of them its session. It fails only when ctx ends while
-// waiting for the first.
+// do runs f for the first of several equal posts and returns its session to all. It fails only if ctx ends while it waits for the
+// first.
 func (o *once) do(ctx context.Context, key [sha256.Size]byte, now time.Time, f func() session) (session, error) {
 	first, mine := o.claim(key, now)
 	if mine {
@@ -55,6 +55,7 @@ func (o *once) do(ctx context.Context, key [sha256.Size]byte, now time.Time, f f
 	}
 }
 
+// claim returns the act with this key, and true if the caller is the first and must run it. If there are too many acts, it deletes old ones.
 func (o *once) claim(key [sha256.Size]byte, now time.Time) (*act, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -91,7 +91,7 @@ type Page struct {
 	countries map[string][]country // by Lang of the texts
 }
 
-// New prepares the page. It panics when the embedded templates do not parse, which a test rules out.
+// New prepares the page. It panics if the embedded templates do not parse.
 func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -111,11 +111,12 @@ type said struct {
 	apps []AppPage
 }
 
-// Say changes what the page tells from now on, and whom it speaks for: the first app on visits that name none. Requests under way end
-// as they began.
+// Say sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
+// Requests under way keep the old values.
 func (u *Page) Say(shape code.Shape, apps ...AppPage) { u.said.Store(&said{shape, apps}) }
 
-// of is the page for one request, which sees nothing change.
+// of returns a copy of the page for the app that the request names; later calls of Say do not change it. It fails if there is no
+// such app.
 func (u *Page) of(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
 	said := u.said.Load()
@@ -130,7 +131,7 @@ func (u *Page) of(c echo.Context) (*Page, error) {
 	return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
 }
 
-// Named is the app that the page's address names; empty: it names none.
+// Named returns the app that the page's address names; "" if none.
 func (u *Page) Named() string {
 	if u.named {
 		return u.App
@@ -138,7 +139,7 @@ func (u *Page) Named() string {
 	return ""
 }
 
-// address is that of a view of the page.
+// address returns the URL of a view of the page.
 func (u *Page) address(v view) string {
 	query := url.Values{}
 	if app := u.Named(); app != "" {
@@ -156,7 +157,7 @@ func (u *Page) address(v view) string {
 // stylePath is where the colours of brands are; the app is in the query.
 const stylePath = "/brand.css"
 
-// Register adds the page to a server. RegisterStatic must be called on it too.
+// Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.answer((*Page).show))
@@ -170,7 +171,7 @@ func (u *Page) Register(e *echo.Echo) {
 	})
 }
 
-// RegisterStatic adds what the pages and the console load: style sheets and scripts.
+// RegisterStatic adds the style sheets and scripts that the pages and the console load.
 func RegisterStatic(e *echo.Echo) {
 	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.Static)))
 }
@@ -180,7 +181,7 @@ func parse(pattern string) *template.Template {
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// answer answers a request as the page of the app that it names.
+// answer returns a handler that answers a request as the page of the app that it names.
 func (u *Page) answer(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.of(c)

@@ -20,7 +20,7 @@ type country struct {
 	Chosen bool
 }
 
-// countriesOf lists every country that has phone numbers, by its name in a language, as that language sorts them.
+// countriesOf returns every country with phone numbers, named and sorted in the page's language.
 func countriesOf(t *cardTexts) []country {
 	tag := language.Make(t.Lang)
 	names := display.Regions(tag)
@@ -37,7 +37,7 @@ func countriesOf(t *cardTexts) []country {
 	return all
 }
 
-// countryCode is what a form says, where that is a country.
+// countryCode returns the country that a form names; "" if it names none.
 func countryCode(named string) string {
 	if !recipient.KnownCountry(named) {
 		return ""
@@ -45,8 +45,7 @@ func countryCode(named string) string {
 	return named
 }
 
-// phone is the field for a number, with the countries that are sent to. Where there is one, numbers are dialled there;
-// whatever is chosen, a number with a plus or 00 says its own.
+// phone returns the field for a number with the served countries. A number without a plus or 00 belongs to the chosen country.
 func (l *look) phone(served []string, e entry) *phoneField {
 	f := &phoneField{entry: e, Legend: l.words.CountryLabel}
 	here := l.here(served)
@@ -75,8 +74,8 @@ func (l *look) phone(served []string, e entry) *phoneField {
 	return f
 }
 
-// here is the country of a person who names none: what they chose before; the region that their browser names; what the
-// configuration says; the region where their language is mostly spoken.
+// here returns the country to offer first: the one chosen before, else the region of the browser's language, else the configured
+// one, else where the language is mostly spoken.
 func (l *look) here(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range l.countries[l.words.Lang] {
@@ -88,8 +87,8 @@ func (l *look) here(served []string) string {
 	return ""
 }
 
-// regionsOf lists where a reader may be, likeliest first: the regions that their languages name, then the configured one, and
-// then those that their languages only suggest.
+// regionsOf returns where a reader may be, likeliest first: regions that the languages name, the configured one, then regions that
+// the languages suggest.
 func regionsOf(r *http.Request, configured string) []string {
 	wanted, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language")) // none where it cannot be read
 	var named, suggested []string
@@ -106,8 +105,8 @@ func regionsOf(r *http.Request, configured string) []string {
 	return slices.Concat(named, []string{configured}, suggested)
 }
 
-// seenAt tells those who run the page, once, that browsers will not fill codes in from text messages: these name another host
-// than the one that the page is looked at under. A browser takes the code of a host for its subdomains as well.
+// seenAt logs once if the page is opened under a host for which browsers will not fill in codes from text messages, since those
+// name another. A subdomain of the named host is fine.
 func (u *Page) seenAt(host string) {
 	name := hostOf(host)
 	if u.Origin == "" || name == u.Origin || strings.HasSuffix(name, "."+u.Origin) || isLoopback(host) {

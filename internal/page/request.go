@@ -14,16 +14,16 @@ import (
 // maxLocale is what package verification takes.
 const maxLocale = 256
 
-// textsOf picks the catalogue of the language that the browser prefers. Readers of traditional Chinese are better
-// served by simplified Chinese than by English.
+// textsOf returns the texts of the language that the browser prefers. Readers of traditional Chinese get simplified Chinese rather
+// than English.
 func textsOf(r *http.Request) *cardTexts {
 	lang := texts.ForPage(r.Header.Get("Accept-Language")).Lang()
 	i := slices.IndexFunc(catalogues(), func(t *cardTexts) bool { return t.Lang == lang })
 	return catalogues()[i]
 }
 
-// localeOf is what the message is asked to be written in: all that the browser said, as templates may know more
-// languages than this page, or the page's own language where the browser said too much.
+// localeOf returns the languages to ask for in a message: the browser's whole list, since templates may have more languages than
+// the page, or the page's language if that list is too long.
 func localeOf(r *http.Request) string {
 	header := r.Header.Get("Accept-Language")
 	if _, _, err := language.ParseAcceptLanguage(header); err != nil || header == "" || len(header) > maxLocale {
@@ -41,7 +41,7 @@ func wantsFragment(c echo.Context) bool { return c.Request().Header.Get(fragment
 // maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a tenth of it.
 const maxForm = 16 << 10
 
-// form reads a posted form from the body alone: nothing that an address could carry reaches it.
+// form reads a posted form from the body only, never from the URL.
 func form(c echo.Context) (url.Values, error) {
 	r := c.Request()
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)

@@ -36,6 +36,7 @@ type leg struct {
 	By      rule              `json:"b,omitzero"`  // that refused, where no verification is at hand
 }
 
+// channel returns the channel of the recipient; mail if there is none.
 func (l leg) channel() recipient.Channel {
 	if l.Channel == "" {
 		return recipient.Email
@@ -43,7 +44,7 @@ func (l leg) channel() recipient.Channel {
 	return l.Channel
 }
 
-// begun is the channel that the person has taken; empty: none yet.
+// begun returns the channel that the person has used; "" if none yet.
 func (l leg) begun() recipient.Channel {
 	if l == (leg{}) {
 		return ""
@@ -51,7 +52,7 @@ func (l leg) begun() recipient.Channel {
 	return l.channel()
 }
 
-// shown is To as it stands in a field.
+// shown returns the recipient as a field shows it.
 func (l leg) shown() string {
 	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {
 		return r.Written()
@@ -59,7 +60,7 @@ func (l leg) shown() string {
 	return l.To
 }
 
-// masked is To for a person who does not type it now.
+// masked returns the recipient masked, for pages on which it is not typed.
 func (l leg) masked() string {
 	r, err := recipient.Parse(l.channel(), l.To)
 	if err != nil {
@@ -68,7 +69,7 @@ func (l leg) masked() string {
 	return r.Masked()
 }
 
-// turned is the same browser with the other channel before it.
+// turned returns the session with the other channel chosen.
 func (s session) turned() session {
 	other := s.Other
 	other.Channel = otherThan(s.channel())
@@ -119,7 +120,7 @@ const (
 	cookieLabel      = "cookie"
 )
 
-// nameOf is the cookie's name: a browser has one for each app, so that the page of one forgets nothing of another's.
+// nameOf returns the cookie's name, one for each app, so that apps do not overwrite each other's.
 func (u *Page) nameOf(c echo.Context) string {
 	name := cookieName
 	if c.Scheme() == "https" {
@@ -131,7 +132,7 @@ func (u *Page) nameOf(c echo.Context) string {
 	return name
 }
 
-// remembered opens the cookie. One that is old, damaged or not ours is as good as none.
+// remembered opens the cookie. If it is missing, old, damaged or forged, the session is empty.
 func (u *Page) remembered(c echo.Context) session {
 	cookie, err := c.Cookie(u.nameOf(c))
 	if err != nil {
@@ -146,7 +147,7 @@ func (u *Page) remembered(c echo.Context) session {
 	return s
 }
 
-// binding keeps a cookie of the console, or of another app's page, from being taken for one of this page.
+// binding returns what the cookie is sealed with, so that a cookie of the console or of another app is not accepted.
 func (u *Page) binding() []byte { return []byte("page\x00" + u.App) }
 
 // remember writes the cookie; the zero session removes it.

@@ -16,7 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// show renders the card that is true now; to the script alone, else in its page.
+// show renders the card of the present state, alone for the script, else within the page.
 func (u *Page) show(c echo.Context) error {
 	u.seenAt(c.Request().Host)
 	if c.QueryParams().Has("return_url") {
@@ -34,7 +34,7 @@ func (u *Page) show(c echo.Context) error {
 	return u.draw(c, l, l.card())
 }
 
-// draw answers with a card.
+// draw renders a card and answers with it.
 func (u *Page) draw(c echo.Context, l *look, k card) error {
 	f, t := k.head(), l.t
 	f.T, f.Of, f.Intent = t, l.session.mark(), rand.Text()
@@ -61,7 +61,7 @@ func (u *Page) draw(c echo.Context, l *look, k card) error {
 	return c.HTMLBlob(status, body)
 }
 
-// render draws the card into its frame and, unless a fragment is wanted, the frame into the page.
+// render executes the card's template and, unless only a fragment is wanted, the page's around it.
 func (u *Page) render(k card, fragment bool) ([]byte, error) {
 	k.head().Page = u
 	title := k.head().Heading
@@ -87,7 +87,7 @@ func (u *Page) render(k card, fragment bool) ([]byte, error) {
 	}{k.head(), title, template.HTML(framed)})
 }
 
-// StyleSheet is the address of the brand's colours; empty: it has none.
+// StyleSheet returns the URL of the brand's colours; "" if it has none.
 func (u *Page) StyleSheet() string {
 	if u.Brand.Light == (brand.Tone{}) {
 		return ""
@@ -101,7 +101,7 @@ func (u *Page) style(c echo.Context) error {
 	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.Style()))
 }
 
-// Header is what stands above the card; nil for the app of visits that name none, unless it has a brand.
+// Header returns what stands above the card; nil for the app of visits that name none, unless it has a brand.
 func (u *Page) Header() *AppPage {
 	if u.Brand == (brand.Brand{}) && !u.named {
 		return nil
@@ -130,14 +130,14 @@ func ruleOf(d quota.Decision) rule {
 	return rule{r.Name, r.Scope, r.Limit, r.Window, r.Per, r.Days}
 }
 
-// decision is the refusal as it stands now.
+// decision returns the refusal as it stands now.
 func (r rule) decision(until, now time.Time) quota.Decision {
 	left := until.Sub(now)
 	of := quota.Rule{Name: r.Name, Scope: r.Scope, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days}
 	return quota.Decision{At: now, Rules: []quota.State{{Rule: of, Used: r.Limit, ResetAfter: left, RetryAfter: left}}}
 }
 
-// admitted answers a request, unless too many came from its network: then nothing is done, and the card says how long to wait.
+// admitted calls answer, unless the network made too many requests: then it only shows a card with the wait.
 func (u *Page) admitted(c echo.Context, answer func(*Page, echo.Context) error) error {
 	if u.Requests == nil {
 		return answer(u, c)
@@ -151,7 +151,7 @@ func (u *Page) admitted(c echo.Context, answer func(*Page, echo.Context) error) 
 	return u.draw(c, l, l.crowded(wait))
 }
 
-// crowded is drawn as a service that is away: looking again is all there is to do, and the script keeps another card meanwhile.
+// crowded returns the card shown after too many requests of a network. Like the card of a failure it only offers to reload.
 func (l *look) crowded(wait time.Duration) card {
 	t := l.t
 	k := &awayCard{Lead: fill(t.CrowdedLead, "d", t.lasting(time.Duration(quota.Seconds(wait))*time.Second)), Reload: true}

@@ -142,12 +142,12 @@ type cardTexts struct {
 // plurals is a text about a number {n} of things, by form: each that its language has.
 type plurals map[string]string
 
-// count is such a text for n things.
+// count returns the plural form of a text for n things.
 func (t *cardTexts) count(forms plurals, n int) string {
 	return fill(forms[texts.Form(language.Make(t.Lang), n)], "n", strconv.Itoa(n))
 }
 
-// fill puts values into a pattern: fill("{n} left", "n", "3").
+// fill replaces names in a pattern by values: fill("{n} left", "n", "3").
 func fill(pattern string, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		pairs[i] = "{" + pairs[i] + "}"
@@ -155,7 +155,7 @@ func fill(pattern string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(pattern)
 }
 
-// emphasise is fill for a page: the values are set in bold, everything is escaped.
+// emphasise is fill for HTML: values are set in bold, and everything is escaped.
 func emphasise(pattern string, pairs ...string) template.HTML {
 	for i := 1; i < len(pairs); i += 2 {
 		pairs[i] = `<strong dir="auto">` + template.HTMLEscapeString(pairs[i]) + "</strong>"
@@ -163,7 +163,7 @@ func emphasise(pattern string, pairs ...string) template.HTML {
 	return template.HTML(fill(template.HTMLEscapeString(pattern), pairs...))
 }
 
-// channelName is what a channel is called where there is a choice.
+// channelName returns the name of a channel where there is a choice.
 func (t *cardTexts) channelName(ch recipient.Channel) string {
 	if ch == recipient.SMS {
 		return t.BySMS
@@ -185,7 +185,7 @@ var catalogues = sync.OnceValue(func() (all []*cardTexts) {
 	return all
 })
 
-// decode reads a section by the names of the fields. A key that no field has is a broken build.
+// decode fills a struct from a section by its fields' names. It panics at a key that no field has.
 func decode(section map[string]any, into *cardTexts) {
 	text, _ := json.Marshal(section) // of strings it cannot fail
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -195,7 +195,7 @@ func decode(section map[string]any, into *cardTexts) {
 	}
 }
 
-// on is the language as it speaks of a channel.
+// on returns the texts in the version for a channel.
 func (t *cardTexts) on(ch recipient.Channel) *cardTexts {
 	if ch == recipient.SMS && t.phones != nil {
 		return t.phones

@@ -22,7 +22,7 @@ type until struct {
 	Else    string
 }
 
-// Like is about as long as what the script writes.
+// Like returns a text about as long as what the script will write.
 func (u until) Like() string {
 	like := "00:00 0000"
 	if u.Round == "second" {
@@ -40,13 +40,13 @@ func counted(d time.Duration, short, long, done string) web.Wait {
 	return web.Wait{MS: quota.Milliseconds(d), Short: short, Long: long, Done: done}
 }
 
-// digits is 0:42, rounded up: it never says 0:00 while there is a wait.
+// digits returns a wait as 0:42, rounded up, so that it is never 0:00 before its end.
 func digits(d time.Duration) string {
 	s := quota.Seconds(d)
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// lasting is a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+// lasting returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
 func (t *cardTexts) lasting(d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60
@@ -61,7 +61,7 @@ func (t *cardTexts) lasting(d time.Duration) string {
 	return fill(t.HoursMinutes, "h", strconv.Itoa(minutes/60), "m", strconv.Itoa(minutes%60))
 }
 
-// atMost is lasting rounded down, for what must not be promised too long: 9 min, and under a minute in seconds.
+// atMost returns a duration in words, rounded down: 9 min; under a minute in seconds.
 func (t *cardTexts) atMost(d time.Duration) string {
 	if d < time.Minute {
 		return t.lasting(max(d.Truncate(time.Second), time.Second))
@@ -69,7 +69,7 @@ func (t *cardTexts) atMost(d time.Duration) string {
 	return t.lasting(d.Truncate(time.Minute))
 }
 
-// ticking is what a countdown shows before the script takes over: digits, or from ten minutes on a duration.
+// ticking returns what a countdown shows before the script runs: digits, or words from ten minutes on.
 func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
 	if d < clockFrom {
 		return fill(short, "t", digits(d), "d", t.lasting(d))
@@ -77,7 +77,8 @@ func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
 	return fill(otherwise, "d", t.lasting(d))
 }
 
-// pips draws the recipient's rules, and the one of a network or of all while it refuses: how much of that is used is not told.
+// pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
+// while it refuses.
 func (t *cardTexts) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
@@ -103,7 +104,7 @@ func (t *cardTexts) pips(d quota.Decision) []web.Pips {
 	return rows
 }
 
-// wideName is what a rule is called that is not the recipient's; empty: it is not shown.
+// wideName returns the name of a rule that is not the recipient's; "" if it is not shown.
 func (t *cardTexts) wideName(s quota.Scope) string {
 	switch s.Base() {
 	case quota.IP, quota.Network:
@@ -114,7 +115,7 @@ func (t *cardTexts) wideName(s quota.Scope) string {
 	return ""
 }
 
-// ruleName says which time a rule is about.
+// ruleName returns the name of a rule's time span.
 func (t *cardTexts) ruleName(r quota.Rule) string {
 	if r.Name == verification.CarrierRule {
 		return t.CarrierRule

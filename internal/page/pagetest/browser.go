@@ -10,9 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser starts a headless Chromium, which ends with the context, with all its processes and its profile: had that a place of
-// ours, processes that outlive the first one could still write there while it is removed. It talks only to the pages that it is
-// sent to.
+// Browser starts a headless Chromium, which ends with the context. It keeps its profile in a directory of its own, since its child
+// processes may still write there when the first one has ended. It loads only the pages that it is sent to.
 func Browser(ctx context.Context, program string) (context.Context, context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
@@ -24,7 +23,7 @@ func Browser(ctx context.Context, program string) (context.Context, context.Canc
 	return ctx, func() { cancel(); stop() }
 }
 
-// Tab opens a tab with cookies of its own.
+// Tab opens a tab with its own cookies.
 func Tab(browser context.Context) (context.Context, context.CancelFunc) {
 	return chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 }
@@ -38,15 +37,14 @@ type Look struct {
 	Lang          string // Accept-Language
 }
 
-// WideAndDark is the look at 1280 pixels and in light colours, and as wide as it is in dark ones: between them, both widths and both
-// colours are seen.
+// WideAndDark returns two looks: 1280 pixels wide in light colours, and the look's own width in dark ones.
 func (l Look) WideAndDark() [2]Look {
 	wide, dark := l, l
 	wide.Width, wide.Dark, dark.Dark = 1280, false, true
 	return [2]Look{wide, dark}
 }
 
-// Apply sets a tab up.
+// Apply sets a tab's size, colours, language and so on to the look.
 func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	scheme, motion := "light", "no-preference"
 	if l.Dark {
@@ -95,7 +93,7 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	})
 }
 
-// Adopt gives a tab the cookies of a world's visitor.
+// Adopt gives a tab the cookies of the world's visitor.
 func (w *World) Adopt() chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		host, err := url.Parse(w.URL)
@@ -115,7 +113,7 @@ func (w *World) Adopt() chromedp.Action[chromedp.Void] {
 	})
 }
 
-// Offline cuts the tab off, or ends that.
+// Offline disconnects the tab from the network, or connects it again.
 func Offline(off bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{

@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// parse reads a recipient of a channel that there is, in a country that is served.
+// parse parses a recipient. It fails if the channel does not exist or the country is not served.
 func (c *Codes) parse(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && c.Countries == nil {
 		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "not_configured"}
@@ -33,7 +33,7 @@ func (c *Codes) parse(channel, to, country string) (recipient.Recipient, error) 
 	return r, nil
 }
 
-// peek says what the rules say now, and what a carrier does.
+// peek returns the rules' present decision, with the carrier's wait if there is one.
 func (c *Codes) peek(ctx context.Context, to recipient.Recipient, caller verification.Caller) (quota.Decision, error) {
 	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(to, caller)})
 	if left := c.barred[to.Address()].Sub(c.now()); left > 0 {
@@ -61,14 +61,14 @@ func (c *Codes) Bar(d time.Duration) {
 	c.settle(c.newest, store.Failed)
 }
 
-// Text has text messages go to these countries from now on, in alphabetical order; none: there are none.
+// Text sets the countries that text messages go to, in alphabetical order; without any the channel is off.
 func (c *Codes) Text(countries ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Countries = countries
 }
 
-// Pause has nothing sent over a channel from now on; empty: everything is.
+// Pause pauses a channel; "" ends that.
 func (c *Codes) Pause(ch recipient.Channel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -79,39 +79,40 @@ func DefaultRules() []quota.Rule {
 	}
 }
 
-// NewCodes has nothing sent yet.
+// NewCodes returns a fake without verifications, under these rules and on this clock.
 func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
 	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
 }
 
-// Hold keeps every Send waiting until it is let go.
+// Hold blocks every Send until letGo is called.
 func (c *Codes) Hold() (letGo func()) {
 	c.held.Lock()
 	return c.held.Unlock
 }
 
-// Erase forgets every verification, as a clean-up of the log does; the limiter remembers.
+// Erase deletes every verification, as expiry does. The limiter keeps its counts.
 func (c *Codes) Erase() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.byID)
 }
 
-// Down makes every call fail as if the log were away, or ends that.
+// SetDown sets whether the log is unreachable: Send, Get, Quota and Check then fail with ErrUnavailable and change nothing. Cancel
+// fails too, but does cancel. CheckNamed does not change: it always returns ErrNotFound.
 func (c *Codes) Down(down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = down
 }
 
-// LockOut refuses sends and checks as if too many codes had been wrong.
+// LockOut makes later sends and checks fail because of too many wrong codes.
 func (c *Codes) LockOut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.locked = true
 }
 
-// lockedOut is the error of a send or a check while too many codes were wrong.
+// lockedOut returns the error of a send or a check after LockOut, else nil.
 func (c *Codes) lockedOut(send bool) error {
 	if !c.locked {
 		return nil
@@ -125,14 +126,14 @@ func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
 // Checks counts the tries.
 func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
 
-// Asks are the requests for codes, admitted or not.
+// Asks returns all calls of Send, admitted or not.
 func (c *Codes) Asks() []verification.Ask {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]verification.Ask(nil), c.asks...)
 }
 
-// Settle ends the newest send, and gives its place back when it failed.
+// Settle gives the newest send an outcome. A failed one is refunded.
 func (c *Codes) Settle(status store.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +213,7 @@ func refused(d quota.Decision, by verification.Caller, own verification.State, t
 	return verification.Answer{Quota: verification.Public(d, by, own), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
 }
 
-// sendID is a UUIDv7, as the service has them.
+// sendID makes a UUIDv7 from the time and n.
 func sendID(now time.Time, n int) string {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:], uint64(now.UnixMilli())<<16|0x7000)
@@ -306,7 +307,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	return verification.Checked{View: c.seen(k)}, nil
 }
 
-// CheckNamed implements api.Codes; there is no secret key here.
+// CheckNamed implements api.Codes. It always returns ErrNotFound.
 func (c *Codes) CheckNamed(context.Context, verification.Caller, verification.Named, string) (verification.Checked, error) {
 	return verification.Checked{}, verification.ErrNotFound
 }

@@ -12,8 +12,9 @@ import (
 // patience is far more than one page takes.
 const patience = time.Minute
 
-// Leads does something in a tab and waits for the page that comes of it, whose path with its query begins so.
-func Leads(tab context.Context, to string, steps ...chromedp.Action[chromedp.Void]) error {
+// DoAndWait runs the steps in the tab and waits, at most a minute, until a newly loaded page's path and query begin with prefix. It
+// fails if a step fails or no such page is loaded.
+func Leads(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
 	// What stands in a page's window is gone with the page.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[string](`window.left = false; ""`)); err != nil {
 		return err
@@ -28,7 +29,7 @@ func Leads(tab context.Context, to string, steps ...chromedp.Action[chromedp.Voi
 	for {
 		// While a page is being left there is nothing to ask.
 		at, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.readyState === "complete" && window.left === undefined ? location.pathname + location.search : ""`))
-		if err == nil && strings.HasPrefix(at, to) {
+		if err == nil && strings.HasPrefix(at, prefix) {
 			return nil
 		}
 		select {
@@ -36,12 +37,12 @@ func Leads(tab context.Context, to string, steps ...chromedp.Action[chromedp.Voi
 		case <-tab.Done():
 			return tab.Err()
 		case <-limit.C:
-			return fmt.Errorf("at %q and not at %s: %v", at, to, err)
+			return fmt.Errorf("at %q and not at %s: %v", at, prefix, err)
 		}
 	}
 }
 
-// Eval asks a page.
+// Eval runs a script in the tab's page and returns its result.
 func Eval(tab context.Context, script string) (string, error) {
 	return chromedp.Run(tab, chromedp.Evaluate[string](script))
 }

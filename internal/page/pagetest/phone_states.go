@@ -9,7 +9,7 @@ import (
 // Number is the visitor's, as it is typed in Germany.
 const Number = "0151 23456789"
 
-// texting has text messages go to some countries.
+// texting sets the countries that text messages go to.
 func texting(countries ...string) Step {
 	return func(w *World) error { w.Codes.Text(countries...); return nil }
 }
@@ -52,12 +52,12 @@ func phoneStates() []State {
 	}
 }
 
-// instead asks by text message, coming from a code that was mailed.
+// instead asks for a code by text message from the page of a mailed code.
 func instead(number string) Step {
 	return post("?view=instead", "send", "channel", "sms", "country", "DE", "phone", number)
 }
 
-// bar has the carrier take no more for the newest recipient.
+// bar makes the carrier refuse the newest recipient for d.
 func bar(d time.Duration) Step {
 	return func(w *World) error { w.Codes.Bar(d); return nil }
 }

@@ -20,10 +20,10 @@ type Site struct {
 	server *httptest.Server
 }
 
-// NewSite starts a page; Close it. of says, for each visit, which policy it has and what stands in its head and body.
+// NewSite starts a site; Close it. of returns, for each visit, the page's content security policy, head and body.
 func NewSite(of func() (policy, head, body string)) *Site { return newSite("", of) }
 
-// newSite has a style sheet of its own too, at /own.css.
+// newSite is NewSite with a style sheet at /own.css.
 func newSite(css string, of func() (policy, head, body string)) *Site {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -54,13 +54,13 @@ func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 // Close ends the site.
 func (s *Site) Close() { s.server.Close() }
 
-// StrictPolicy is a content security policy of a site that trusts only the service at base.
+// StrictPolicy returns a content security policy that trusts only the service at base.
 func StrictPolicy(base string) string {
 	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'", base)
 }
 
-// Embed starts a site that holds the markup, with a style sheet at /own.css that its head may name, and lets it use the world's service.
+// Embed starts a site with this markup and a style sheet at /own.css, and allows it to use the world's service.
 func (w *World) Embed(head, markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
 	head = `<link rel="icon" href="data:,">` + head + `<script type="module" src="` + base + `/widget.js"></script>`
@@ -69,7 +69,7 @@ func (w *World) Embed(head, markup, css string) *Site {
 	return s
 }
 
-// Allow lets pages of these origins, and no others, use the public key.
+// Allow allows pages of these origins, and no others, to use the public key.
 func (w *World) Allow(origins ...string) {
 	w.api.SetKeys(api.Keys{{App: "shop", ID: "web", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins}})
 }

@@ -29,7 +29,7 @@ const (
 	Slip    = "ana@exmaple.com"
 )
 
-// New starts a world and brings it into the state.
+// New starts a world and runs the steps that lead to the state.
 func (s State) New(lang string) (*World, error) {
 	rules := s.Rules
 	if rules == nil {
@@ -71,7 +71,7 @@ func later(d time.Duration) Step {
 
 func letters(w *World) error { w.SendLetters(); return nil }
 
-// branded has the page speak for an app with a brand as well; its logo is of another origin.
+// branded lets the page serve an app with a brand as well, whose logo is on another origin.
 func branded(w *World) error {
 	logo := strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg"
 	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example", Brand: brand.New(logo, "#e3632d", "https://shop.example/")})
@@ -90,7 +90,7 @@ func immediately(s store.Status) Step {
 	return func(w *World) error { w.Codes.Immediately = s; return nil }
 }
 
-// despite sends to an address although the page doubts its domain.
+// despite returns the steps that send to an address although the page doubts its domain.
 func despite(address string) []Step {
 	return []Step{send(address), post("?view=change", "send", "to", address)}
 }
@@ -108,7 +108,7 @@ func repeat(n int, steps ...Step) Step {
 	}
 }
 
-// spent sends n codes at intervals, all of them delivered.
+// spent returns the steps that send n codes at intervals, all of them delivered.
 func spent(n int, apart time.Duration) []Step {
 	return []Step{immediately(store.Sent), send(Address), repeat(n-1, later(apart), again())}
 }
@@ -130,12 +130,12 @@ func in(steps ...any) []Step {
 	return all
 }
 
-// crowded has a rule for the network that is spent by others.
+// crowded returns rules with a network's rule that others have used up.
 func crowded() []quota.Rule {
 	return append(DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})
 }
 
-// unusual has rules with names and sizes of their own, one of them too long for marks.
+// unusual returns rules with unusual names and limits, one of them too large to draw as dots.
 func unusual() []quota.Rule {
 	return []quota.Rule{
 		{Name: "burst", Scope: quota.Recipient, Limit: 3, Window: 30 * time.Second},
@@ -192,5 +192,5 @@ func mailStates() []State {
 	}
 }
 
-// forget loses the cookie: the visitor comes with another browser.
+// forget deletes the visitor's cookies, as if another browser came.
 func forget(w *World) error { return w.Forget() }

@@ -18,7 +18,7 @@ type Visitor struct {
 	client *http.Client
 }
 
-// NewVisitor comes to a page for the first time.
+// NewVisitor returns a visitor of the page without cookies.
 func NewVisitor(page string) *Visitor {
 	jar, _ := cookiejar.New(nil) // fails for no options
 	return &Visitor{URL: page, Lang: "en", client: &http.Client{Jar: jar}}
@@ -30,14 +30,14 @@ func (v *Visitor) Cookies() []*http.Cookie {
 	return v.client.Jar.Cookies(u)
 }
 
-// Forget loses the visitor's cookies: they come with another browser.
+// Forget deletes the visitor's cookies.
 func (v *Visitor) Forget() error {
 	jar, err := cookiejar.New(nil)
 	v.client.Jar = jar
 	return err
 }
 
-// Keep gives the visitor these cookies and no others.
+// Keep replaces the visitor's cookies by these.
 func (v *Visitor) Keep(cookies []*http.Cookie) {
 	v.client.Jar, _ = cookiejar.New(nil) // fails for no options
 	u, _ := url.Parse(v.URL)
@@ -47,13 +47,13 @@ func (v *Visitor) Keep(cookies []*http.Cookie) {
 // Client is the visitor's, with its cookies; it follows redirects.
 func (v *Visitor) Client() *http.Client { return v.client }
 
-// Form is what a browser would post of a form that the page shows now, without what a person types.
+// Form returns the hidden fields of the form for act, as the page shows it now.
 func (v *Visitor) Form(query, act string) (url.Values, error) {
 	_, values, err := v.form(query, act)
 	return values, err
 }
 
-// form is that of Form and the address that it is posted to.
+// form returns the address and the hidden fields of the form for act, as the page shows it now.
 func (v *Visitor) form(query, act string) (action string, values url.Values, err error) {
 	body, err := v.Get(query)
 	if err != nil {
@@ -62,7 +62,7 @@ func (v *Visitor) form(query, act string) (action string, values url.Values, err
 	return FormIn(body, act)
 }
 
-// Get looks at the page.
+// Get loads the page and returns its HTML.
 func (v *Visitor) Get(query string) (string, error) {
 	r, err := http.NewRequest(http.MethodGet, v.URL+query, nil)
 	if err != nil {
@@ -71,8 +71,8 @@ func (v *Visitor) Get(query string) (string, error) {
 	return v.do(r)
 }
 
-// Post fills in a form that the page shows now, as a browser without scripts would: only a form that is there can be
-// posted, with the hidden fields that it has.
+// Post fills in and posts a form that the page shows now, with its hidden fields, as a browser without scripts does. It fails if
+// there is no such form. It returns the HTML of the page that follows.
 func (v *Visitor) Post(query, act string, fields ...string) (string, error) {
 	action, values, err := v.form(query, act)
 	if err != nil {
@@ -105,7 +105,7 @@ func (v *Visitor) do(r *http.Request) (string, error) {
 	return string(body), err
 }
 
-// FormIn reads the address and the hidden fields of the form for act out of a page.
+// FormIn returns the address and the hidden fields of the form for act in an HTML page.
 func FormIn(page, act string) (action string, values url.Values, err error) {
 	for form := range strings.SplitSeq(page, "<form ") {
 		form, _, _ = strings.Cut(form, "</form>")

@@ -63,7 +63,7 @@ func WidgetStates() []WidgetState {
 	}
 }
 
-// World starts a world as it was before the person came, and a site with the widget in a language; Close both.
+// World starts a world in the state's precondition and a site with the widget in a language; Close both.
 func (s WidgetState) World(lang string) (*World, *Site, error) {
 	w, err := State{Rules: s.Rules, Steps: s.Before}.New("en")
 	if err != nil {
@@ -81,7 +81,7 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 	return w, site, nil
 }
 
-// Reach has the person in the tab do what leads to the state. The tab is at the site.
+// Reach runs, in a tab that is at the site, the person's steps that lead to the state.
 func (s WidgetState) Reach(tab context.Context, w *World) error {
 	if s.To == "" {
 		return typed(tab, "", "", "ask")
@@ -111,7 +111,7 @@ func (s WidgetState) Reach(tab context.Context, w *World) error {
 	return nil
 }
 
-// typed fills a field in and submits it, or looks at the page anew, and waits for the card that comes of it.
+// typed fills in and submits a field, or reloads the page if there is none, and waits for a card of this kind.
 func typed(tab context.Context, field, text, kind string) error {
 	_, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(async () => {
 		await customElements.whenDefined('send-code');

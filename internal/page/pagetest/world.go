@@ -35,7 +35,7 @@ type World struct {
 	exhausted atomic.Bool
 }
 
-// newRing makes a ring that nothing else has.
+// newRing returns a key ring with a new key.
 func newRing() (*keyring.Ring, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
@@ -60,7 +60,7 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.running))
 }
 
-// NewWorld starts a page under the rules given; Close it.
+// NewWorld starts a page with fakes, under the given rules; Close it.
 func NewWorld(rules []quota.Rule) (*World, error) {
 	ring, err := newRing()
 	if err != nil {
@@ -86,7 +86,7 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	return w, nil
 }
 
-// timeless leaves a line's time out: the digits of its fraction could be those of a code or a number that must not be in the log.
+// timeless removes the time of a log line, since its digits could look like a code that must not be in the log.
 func timeless(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -100,7 +100,7 @@ var theShop = page.AppPage{
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
-// Also has the page speak for another app as well.
+// Also lets the page serve another app too.
 func (w *World) Also(other page.AppPage) { w.page.Say(ofDigits, theShop, other) }
 
 // references name an approval by its ID, for tests to see.
@@ -115,7 +115,7 @@ func subject(lang string) string {
 	return "Shop 验证码"
 }
 
-// SendLetters has the codes that are sent from now on made of letters, as after a change of the configuration.
+// SendLetters makes later codes consist of letters, as after a change of the configuration.
 func (w *World) SendLetters() {
 	w.Codes.mu.Lock()
 	w.Codes.shape = ofLetters
@@ -123,15 +123,15 @@ func (w *World) SendLetters() {
 	w.page.Say(ofLetters, theShop)
 }
 
-// SendLongCodes has the codes that are sent from now on made of eight digits, as while an app is over its bound on failed checks.
-// The page goes on to expect what is configured.
+// SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed checks. The page still expects
+// six.
 func (w *World) SendLongCodes() {
 	w.Codes.mu.Lock()
 	defer w.Codes.mu.Unlock()
 	w.Codes.shape = ofEight
 }
 
-// Exhaust refuses all further requests of the page and of the API, as if their network had made too many.
+// Exhaust refuses all further requests to the page and the API, as if their network had made too many.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 
 // requests refuses while the world is exhausted.
@@ -148,14 +148,14 @@ func (w *World) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 // Close ends the server.
 func (w *World) Close() { w.server.Close() }
 
-// Advance moves the server's clock.
+// Advance moves the server's clock forward by d.
 func (w *World) Advance(d time.Duration) {
 	w.clock.mu.Lock()
 	defer w.clock.mu.Unlock()
 	w.clock.at = w.clock.at.Add(d)
 }
 
-// Run lets the server's clock go, for countdowns that a browser shows.
+// Run lets the server's clock run, for countdowns in a browser.
 func (w *World) Run() {
 	w.clock.mu.Lock()
 	defer w.clock.mu.Unlock()
