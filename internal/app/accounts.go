@@ -20,8 +20,8 @@ import (
 // password, factor, which takes the second factor away, close, open or list; Identity is the name at the provider.
 type AccountChange struct{ Name, Role, Do, Reason, Identity string }
 
-// ChangeAccount adds or changes an account of the console, for one who has a shell and cannot log in; Do "list" lists them.
-// A new password is printed to out, once. It is recorded as an act of "cli".
+// ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
+// prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	w := auth.Change{Name: wish.Name, Role: auth.Role(wish.Role), Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	log, done, err := openAccounts(ctx, cfg)
@@ -63,7 +63,8 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 	return nil
 }
 
-// openAccounts opens the log beside a service that runs, where that is on Postgres; a SQLite file is one process's.
+// openAccounts opens the store's accounts and returns a function that closes it. Postgres can be opened beside a running service; a
+// SQLite file can't, since it belongs to one process.
 func openAccounts(ctx context.Context, cfg config.Config) (store.AccountStore, func(), error) {
 	if cfg.DatabaseURL != "" {
 		log, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)

@@ -68,7 +68,7 @@ type App struct {
 	closers   []func() error   // in the order of making; closed in reverse
 }
 
-// Run puts a service together and runs it until ctx ends. The banner, with what was generated, goes to out.
+// Run builds the service and runs it until ctx ends. It prints the banner, with the secrets that were generated, to out.
 func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -87,8 +87,7 @@ const collectAt = 400
 // binary itself and the kernel's buffers. On the way there the collector runs more often than GOGC says, so the two go together.
 const heapShare = 0.9
 
-// TuneRuntime sets what a program of ours wants of Go's runtime, unless the environment says otherwise: how far the heap may grow, and
-// within a container's memory limit how large it may become.
+// TuneRuntime sets Go's garbage collection and, in a container, its memory limit, unless the environment sets them.
 func TuneRuntime(getenv func(string) string) { tuneRuntime(getenv, memlimit.FromCgroup) }
 
 func tuneRuntime(getenv func(string) string, container func() (uint64, error)) {
@@ -100,7 +99,7 @@ func tuneRuntime(getenv func(string) string, container func() (uint64, error)) {
 	}
 }
 
-// New builds every part and opens the ports. With an error, whatever was opened is closed again.
+// New builds every part and opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
 	a := newApp(cfg, server.LogRequestIDs(logger), time.Now)
 	defer func() {
@@ -142,7 +141,7 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	return &App{cfg: cfg, given: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New()}
 }
 
-// secrets locks the data directory and fills in what it holds, where the configuration leaves something to it.
+// secrets locks the data directory and fills in the secrets that are stored there, if the configuration needs it.
 func (a *App) secrets() (err error) {
 	if a.cfg.NeedsDataDir() {
 		unlock, err := config.LockDataDir(a.cfg.DataDir)
@@ -158,11 +157,11 @@ func (a *App) secrets() (err error) {
 	return err
 }
 
-// ReadAgain has Serve read the configuration again while it runs.
+// ReadAgain sets how Serve reloads the configuration.
 func (a *App) ReadAgain(again Reload) { a.again = again }
 
-// Serve answers requests and works in the background until ctx ends, then stops: no new requests, finish those
-// under way, finish or hand back what is in flight, close the parts.
+// Serve answers requests and works in the background until ctx ends. Then it stops: it takes no new requests, ends those under way,
+// ends or releases sends in flight, and closes the parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -180,7 +179,7 @@ func (a *App) Serve(ctx context.Context) error {
 // Addr is where the API and the page listen.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// AdminAddr is where the console listens: Addr, unless it has a listener of its own.
+// AdminAddr is the address of the console: Addr, unless it has its own listener.
 func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox is the dev mailbox; nil when a real mail server is configured.

@@ -5,7 +5,7 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// openHooks makes what tells apps of their events. Without a webhook in the configuration it only forgets old ones.
+// openHooks creates the worker that delivers apps' events. Without a webhook it only deletes old ones.
 func (a *App) openHooks() {
 	a.hooks = webhook.New(receivers(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
 }
@@ -25,7 +25,7 @@ func receivers(cfg config.Config) webhook.Settings {
 	return s
 }
 
-// tells is of what each app is told; of an app without an address no event is written.
+// subscriptions returns the types of events that each app gets. For an app without an address no event is written.
 func subscriptions(cfg config.Config) map[string][]string {
 	out := map[string][]string{}
 	for _, a := range cfg.Apps {

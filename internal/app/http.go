@@ -43,8 +43,8 @@ const (
 	shutdownWait = 10 * time.Second // for requests under way
 )
 
-// listen makes the edges and opens their ports: everything on one or, with an admin address, the console and the
-// metrics on another.
+// listen builds the HTTP servers and opens their ports: everything on one or, with an admin address, the console and the metrics on
+// another.
 func (a *App) listen() error {
 	a.writable = readiness.New(a.log.Ping, a.logger, a.now)
 	health := server.NewHealth(a.probes()...)
@@ -91,7 +91,7 @@ func (a *App) listen() error {
 	return a.open(addresses, edges)
 }
 
-// registerProviders listens to the mail providers that are configured.
+// registerProviders adds the routes on which mail providers report events.
 func (a *App) registerProviders(e *echo.Echo) {
 	var sources []events.Source
 	for _, p := range a.cfg.Providers {
@@ -103,8 +103,7 @@ func (a *App) registerProviders(e *echo.Echo) {
 	}
 }
 
-// registerProofKeys serves what proofs are checked with. Checkers may keep it: a key that they do not know yet makes
-// them ask again, by its id.
+// registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
 	keys, err := a.signer.Keys()
 	if err != nil {
@@ -117,7 +116,7 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 	return nil
 }
 
-// open has each address answered by its edge.
+// open opens a port for each address and serves it by its handler.
 func (a *App) open(addresses []string, edges []*echo.Echo) error {
 	for i, address := range addresses {
 		l, err := net.Listen("tcp", address)
@@ -133,7 +132,7 @@ func (a *App) open(addresses []string, edges []*echo.Echo) error {
 	return nil
 }
 
-// probes are what /readyz looks at: without the log nothing can be sent, without Redis less is known.
+// probes returns what /readyz checks: without the log nothing can be sent, without Redis the service works with less.
 func (a *App) probes() []server.Probe {
 	probes := []server.Probe{{Name: "log", Required: true, Check: a.writable.Check}}
 	if ping := a.limiterPing(); ping != nil {
@@ -142,7 +141,7 @@ func (a *App) probes() []server.Probe {
 	return probes
 }
 
-// limiterPing asks the limiter whether it can decide; nil where it is in this process.
+// limiterPing returns a function that asks whether Redis can decide; nil if the limiter is in this process.
 func (a *App) limiterPing() func(context.Context) error {
 	if a.redis == nil {
 		return nil
@@ -150,7 +149,7 @@ func (a *App) limiterPing() func(context.Context) error {
 	return func(ctx context.Context) error { return reasonOfRedis(a.redis.Ping(ctx)) }
 }
 
-// reasonOfRedis says in public words why Redis does not decide, where it answers that itself.
+// reasonOfRedis returns the public reason why Redis does not decide, if its answer tells; else err.
 func reasonOfRedis(err error) error {
 	if !errors.Is(err, quota.ErrNotPermitted) {
 		return err
@@ -174,7 +173,7 @@ func (a *App) registerPages(e *echo.Echo) {
 	a.page.Register(e)
 }
 
-// say has the page tell what is configured now.
+// updatePage makes the page use the present configuration.
 func (a *App) say(cfg config.Config) {
 	p := cfg.Purposes["default"]
 	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
@@ -195,7 +194,7 @@ func (a *App) say(cfg config.Config) {
 	a.page.Say(shape, append([]page.AppPage{first}, others...)...)
 }
 
-// subject is what a person looks for in the mailbox: the template's, where it holds no code.
+// subject returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.
 func subject(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
 	if p.Notify == config.Glance {
 		return nil
@@ -225,8 +224,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	a.console.Register(e)
 }
 
-// registerMetrics opens /metrics, but not to the public: where it shares the listener of the API it wants a token, and without
-// one it is not there.
+// registerMetrics adds /metrics. On the API's listener it needs a token; without one it is not added there.
 func (a *App) registerMetrics(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {
@@ -237,7 +235,7 @@ func (a *App) registerMetrics(e *echo.Echo) {
 	}
 }
 
-// storage is how far the log reaches.
+// storage returns the log's storage status.
 func (a *App) storage(ctx context.Context) (store.StorageStatus, error) {
 	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
 }
@@ -249,7 +247,7 @@ func adminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// SetAside names the mail servers and the carriers that get nothing now.
+// SetAside returns the mail servers and carriers that are not used at present because they fail.
 func (a *App) SetAside() (out []console.Aside) {
 	add := func(carrier bool, all []failover.Health) {
 		for _, h := range all {
@@ -265,7 +263,7 @@ func (a *App) SetAside() (out []console.Aside) {
 	return out
 }
 
-// serveHTTP answers on every port until ctx ends, then stops within its patience.
+// serveHTTP serves all ports until ctx ends, then stops, at most for the time of a stop.
 func (a *App) serveHTTP(ctx context.Context) error {
 	servers := make([]*http.Server, len(a.listeners))
 	failed := make(chan error, len(a.listeners))
@@ -285,7 +283,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	return errors.Join(err, shutdown(servers))
 }
 
-// drain says "not ready" for a while before the ports close; on loopback there is no load balancer to wait for.
+// waitUnready makes /readyz fail for a while before the ports close, so that load balancers notice. On loopback it does not wait.
 func (a *App) drain() {
 	a.health.Stopping()
 	if a.cfg.Loopback() {

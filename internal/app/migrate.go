@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// Migrate brings the log to the schema of this version. Serving does so too; on its own it lets the schema change
-// before the first new replica starts. The previous version runs on the new schema.
+// Migrate brings the log to the schema of this version. The start of the service does so too; this lets the schema change before
+// the first new replica starts. The previous version works with the new schema.
 func Migrate(ctx context.Context, cfg config.Config) error {
 	if cfg.DatabaseURL != "" {
 		if err := postgres.MayMigrate(cfg.DatabaseURL, cfg.DatabaseRole); err != nil {

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/openid"
 )
 
-// Provider is whom people may log in to the console by; nil: none.
+// Provider returns the identity provider of the console; nil if there is none.
 func Provider(cfg config.Config) *auth.Provider {
 	o := cfg.Admin.OIDC
 	if !o.IsSet() {

@@ -29,7 +29,7 @@ type reloader struct {
 	now config.Config
 }
 
-// watch reads the configuration again when it is told to, or when its file has changed, until ctx ends.
+// watchConfig reloads the configuration when it is told to or its file has changed, until ctx ends.
 func (a *App) watch(ctx context.Context) {
 	if a.again.Environ == nil {
 		return
@@ -60,8 +60,8 @@ type watched struct {
 	seen, loaded [sha256.Size]byte
 }
 
-// look gives what reads the file, once it holds something new and held the same at the look before: who writes into it
-// is not read half-way. The first time is new as well, since the file may have changed while the service started.
+// look returns a function that reads the file, if the contents are new and equal to those of the look before, so that a file that
+// is being written is not read; else nil. The first contents count as new, since the file may have changed during the start.
 func (w *watched) look() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -82,7 +82,7 @@ func (w *watched) look() func(string) ([]byte, error) {
 	}
 }
 
-// readFile refuses what reading would wait for: a pipe was read at the start and has nothing more to say.
+// readFile reads a file, but not a pipe, which was read at the start and would block.
 func readFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -94,8 +94,8 @@ func readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// reload brings into force what can change while the service runs. With a mistake in it, nothing changes. The first
-// look at the file mostly finds what was read at the start, and then says nothing.
+// reload loads the configuration and applies the settings that can change while the service runs. With any mistake nothing changes.
+// The first reload logs nothing if the file is as it was at the start.
 func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	renewed, own, fixed, err := r.load(read)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error)
 	}
 }
 
-// load reads and checks the configuration as at the start.
+// load reads and checks the configuration as at the start. fixed are the changed settings that need a restart.
 func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own ownTemplates, fixed []string, err error) {
 	next, err := config.Load(r.again.Environ, read)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 	return renewed, own, r.given.Fixed(next), err
 }
 
-// complain logs every mistake by itself.
+// logMistakes logs every mistake of a configuration in its own line.
 func (r *reloader) complain(err error) {
 	const what = "the configuration was read again and rejected; nothing has changed"
 	all, ok := errors.AsType[*config.Errors](err)
@@ -142,7 +142,7 @@ func (r *reloader) complain(err error) {
 	}
 }
 
-// apply puts a checked configuration in force. Requests under way end by the one that they began with.
+// apply puts a checked configuration in force. Requests under way end by the old one.
 func (r *reloader) apply(ctx context.Context, renewed config.Config, own ownTemplates) {
 	before := r.now
 	r.now = renewed

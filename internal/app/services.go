@@ -31,7 +31,7 @@ type services struct {
 	providers *feedback.Providers
 }
 
-// newOutbox makes what sends, upon the log, the limiter, and what messages leave by.
+// newOutbox creates the outbox from the log, the limiter and the carriers.
 func (a *App) newOutbox() error {
 	var err error
 	if a.mails, err = a.renderer(); err != nil {
@@ -55,7 +55,7 @@ func (a *App) newOutbox() error {
 	return nil
 }
 
-// newServices puts the rest together: the use cases upon an outbox and the gate, and support upon the use cases.
+// newServices creates the use cases on the outbox and the log, and package support on the use cases.
 func (a *App) newServices(through verification.Outbox) {
 	a.refused = refusals.New(a.log, a.now, a.logger)
 	a.signer = proof.New(a.ring)
@@ -78,7 +78,7 @@ func (a *App) newServices(through verification.Outbox) {
 	a.providers = &feedback.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Logger: a.logger}
 }
 
-// jobs are what is done from time to time.
+// jobs returns the periodic jobs.
 func (a *App) jobs() []jobs.Job {
 	log := &jobs.Log{Store: a.log, Policy: a.policy, Watch: a.watchOf(), Observer: a.metrics, Now: a.now, Logger: a.logger}
 	table := append(log.Table(),

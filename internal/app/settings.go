@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// limitSet are the limits of a configuration.
+// limitSet returns the limits of a configuration.
 func limitSet(cfg config.Config) limits.Set {
 	set := limits.Set{}
 	for name, rules := range cfg.Limits {
@@ -29,7 +29,7 @@ func limitSet(cfg config.Config) limits.Set {
 	return set
 }
 
-// purposes joins each purpose with its policy.
+// purposes returns each purpose with its policy.
 func purposes(cfg config.Config) map[string]policy.Purpose {
 	out := map[string]policy.Purpose{}
 	for name, p := range cfg.Purposes {
@@ -41,7 +41,7 @@ func purposes(cfg config.Config) map[string]policy.Purpose {
 	return out
 }
 
-// policies are what may change while the service runs.
+// policies returns the settings that can change while the service runs.
 func policies(cfg config.Config) policy.Set {
 	return policy.Set{
 		Purposes: purposes(cfg), Apps: apps(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Subscriptions: subscriptions(cfg),
@@ -67,7 +67,7 @@ func pauses(cfg config.Config) (all []policy.Pause) {
 	return all
 }
 
-// marks are the headers by which mail providers name our mails.
+// mailHeaders returns the headers by which mail providers identify our mails.
 func marks(cfg config.Config) (headers []string) {
 	for _, p := range cfg.Providers {
 		if p.Header != "" && !slices.Contains(headers, p.Header) {
@@ -100,7 +100,7 @@ func testRecipients(cfg config.Config) map[recipient.Hash]policy.TestRecipient {
 	return out
 }
 
-// apps are how apps show themselves.
+// apps returns how each app appears in messages and pages.
 func apps(cfg config.Config) map[string]policy.App {
 	out := map[string]policy.App{}
 	called := titles(cfg)
@@ -112,8 +112,8 @@ func apps(cfg config.Config) map[string]policy.App {
 
 func brandOf(a config.App) brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
 
-// titles is what messages call each app. The app default is called what the sender is called: people do not know an app of
-// the name "default".
+// titles returns the name of each app in messages. The app default has the sender's name, since people do not know an app
+// "default".
 func titles(cfg config.Config) map[string]string {
 	out := map[string]string{}
 	for _, a := range cfg.Apps {
@@ -125,7 +125,7 @@ func titles(cfg config.Config) map[string]string {
 	return out
 }
 
-// checkTitles finds at start what would fail every send: a name that a mail program would make a link of.
+// checkTitles returns an error if mail programs would turn an app's name into a link, which would make every send fail.
 func checkTitles(cfg config.Config) error {
 	for name, title := range titles(cfg) {
 		if err := message.CheckName(cmp.Or(title, name)); err != nil {

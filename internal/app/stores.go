@@ -74,7 +74,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	return nil
 }
 
-// LogRedis has the client of Redis log there what it would print by itself.
+// LogRedis makes the Redis client log through logger.
 func LogRedis(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
 // redisLogger takes what the client would print by itself: the same failures come back as errors.
@@ -101,7 +101,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// rebuild fills the in-process limiter from the log, so that a restart frees no quota and shows true waits.
+// rebuild fills the limiter in this process from the log, so that a restart neither frees quota nor shortens waits.
 func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
@@ -109,7 +109,7 @@ func (a *App) rebuild(ctx context.Context) error {
 	return a.gate.Rebuild(ctx, a.clock)
 }
 
-// openSender is the mail servers configured or, with none, the dev mailbox behind real SMTP.
+// openSender opens the configured mail servers; without any, the dev mailbox behind a real SMTP server.
 func (a *App) openSender() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
@@ -140,7 +140,7 @@ func (a *App) openSender() error {
 	return nil
 }
 
-// logHealth tells when a mail server or a carrier is set aside, and when it works again.
+// logHealth returns a function that logs when a mail server or a carrier is set aside and when it works again.
 func (a *App) logHealth(what, key string) func(failover.Health) {
 	return func(h failover.Health) {
 		if h.Up {

@@ -11,7 +11,7 @@ import (
 	"sendcode/templates"
 )
 
-// overrides are the directories whose files replace built-in ones, the later the stronger.
+// templateDirs returns the directories, without empty names, whose files replace built-in templates; later ones take precedence.
 func overrides(directories ...string) (trees []fs.FS) {
 	for _, d := range directories {
 		if d != "" {
@@ -38,7 +38,8 @@ type ownTemplates struct {
 	texts map[string]*message.Texts
 }
 
-// templatesOf reads the templates of a configuration's apps, and finds what would fail, or cost more than it may, at every send.
+// templatesOf reads the templates of a configuration's apps. It fails if rendering one fails, or a text message would have too many
+// segments.
 func (a *App) templatesOf(cfg config.Config) (own ownTemplates, err error) {
 	own = ownTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.Texts{}}
 	for _, app := range cfg.Apps {
@@ -55,7 +56,7 @@ func (a *App) templatesOf(cfg config.Config) (own ownTemplates, err error) {
 	return own, a.checkTexts(cfg, own.texts)
 }
 
-// use has messages made of them from now on.
+// useTemplates makes later messages use these templates.
 func (a *App) use(own ownTemplates) {
 	a.mails.SetApps(own.mails)
 	if a.texts != nil {

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// openCarriers is the carriers configured or, beside the dev mailbox, that. With neither there are no text messages.
+// openCarriers opens the configured carriers; without any, the dev mailbox if mails go there too. With neither the channel is off.
 func (a *App) openCarriers() error {
 	if !a.cfg.SMSOn() {
 		return nil
@@ -61,7 +61,7 @@ func (a *App) openCarriers() error {
 	return nil
 }
 
-// pollable is the carriers, where they are not the dev mailbox.
+// pollable returns the carriers if they can be asked for receipts; nil for the dev mailbox.
 func (a *App) pollable() outbox.Receipts {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		return carriers
@@ -85,7 +85,7 @@ func (a *App) askAfter() time.Duration {
 	return askLate
 }
 
-// watchOf is the watch as the log wants it; zero without carriers, since what ends in the dev mailbox costs nothing.
+// watchOf returns the settings for pausing prefixes; zero without carriers, since the dev mailbox costs nothing.
 func (a *App) watchOf() store.PrefixWatch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {
@@ -98,7 +98,7 @@ func (a *App) watchOf() store.PrefixWatch {
 	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
 }
 
-// checkTexts finds at start what would fail, or cost more than it may, at every send.
+// checkTexts fails if rendering a text message fails, or if one would have more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
 	if err := checkTitles(cfg); err != nil || a.texts == nil {
 		return err
@@ -118,7 +118,8 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 	return nil
 }
 
-// numbers are those that the configuration lets in. What ends at the dev mailbox leaves this machine for no country.
+// servedNumbers returns the phone numbers that the configuration admits. The dev mailbox admits every country unless some are
+// listed.
 func numbers(cfg config.Config) policy.Numbers {
 	n := policy.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.VoIP == "refuse"}
 	n.Everywhere = cfg.DevPhone() && len(cfg.SMS.Countries) == 0
@@ -140,7 +141,7 @@ func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	return sms.Receipt{Carrier: phoneName, ID: m.ID}, nil
 }
 
-// ReceiptAddresses are where the carriers of a configuration tell what became of messages.
+// ReceiptAddresses returns the URLs at which carriers report what became of messages.
 func ReceiptAddresses(cfg config.Config) api.ReceiptAddresses {
 	return api.ReceiptAddresses{PublicURL: cfg.SMS.PublicURL, Key: cfg.IndexKeyBytes()}
 }

@@ -21,7 +21,7 @@ import (
 	"sendcode/docs"
 )
 
-// Hooked points the webhook of the app default at a receiver on this machine.
+// WithWebhook configures the webhook of the app default to post to the receiver.
 func (s *Stack) Hooked(r *Receiver, more string) *Stack {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "sendcode.yaml")
@@ -31,13 +31,14 @@ func (s *Stack) Hooked(r *Receiver, more string) *Stack {
 	return s
 }
 
-// Hook writes a file by which the app default has its events told to a URL.
+// WriteWebhook writes a configuration file in which the app default has a webhook to url.
 func (s *Stack) Hook(url, more string) {
 	s.Helper()
 	s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
 }
 
-// Verify says whether a request came from sendcode within the last five minutes. body is as it was received.
+// Verify reports whether a request carries a valid signature of sendcode that is at most five minutes old. body is as it was
+// received.
 func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	at, errAt := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)
@@ -82,7 +83,7 @@ type Told struct {
 	}
 }
 
-// NewReceiver starts a receiver that refuses what is not signed, or is not as the specification says.
+// NewReceiver starts a webhook receiver. It rejects requests without a valid signature or that do not match the OpenAPI document.
 func NewReceiver(t *testing.T) *Receiver {
 	t.Helper()
 	schema := eventSchema(t)
@@ -120,7 +121,7 @@ func NewReceiver(t *testing.T) *Receiver {
 	return r
 }
 
-// eventSchema is what the specification says of an event.
+// eventSchema returns the OpenAPI document's schema of an event.
 func eventSchema(t *testing.T) *openapi3.Schema {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
@@ -131,7 +132,7 @@ func eventSchema(t *testing.T) *openapi3.Schema {
 	return doc.Components.Schemas["Event"].Value
 }
 
-// Answers has the receiver answer its nth request with the status f(n).
+// Answers makes the receiver answer its nth request with the status f(n).
 func (r *Receiver) Answers(f func(n int) int) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -145,7 +146,7 @@ func (r *Receiver) All() []Told {
 	return append([]Told(nil), r.heard...)
 }
 
-// AwaitTold waits until a receiver has heard of n events, and returns them.
+// AwaitTold waits until the receiver got n events, and returns them.
 func (s *Stack) AwaitTold(r *Receiver, n int) []Told {
 	s.Helper()
 	s.Await(fmt.Sprintf("%d events", n), func() bool { return len(r.All()) >= n })

@@ -15,10 +15,10 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// Specification is what the first replica serves as the description of its API.
+// SpecRouter is SpecRouterOf for the first replica.
 func (s *Stack) Specification() routers.Router { s.Helper(); return s.SpecificationOf(0) }
 
-// SpecificationOf is what replica i serves.
+// SpecRouterOf returns a router built from the OpenAPI document that replica i serves, for Conforms.
 func (s *Stack) SpecificationOf(i int) routers.Router {
 	s.Helper()
 	router, err := gorillamux.NewRouter(s.OpenAPI(i))
@@ -28,7 +28,7 @@ func (s *Stack) SpecificationOf(i int) routers.Router {
 	return router
 }
 
-// OpenAPI is the document that replica i serves.
+// OpenAPI returns the OpenAPI document that replica i serves. It fails the test if the document is not valid.
 func (s *Stack) OpenAPI(i int) *openapi3.T {
 	s.Helper()
 	served := s.Do(i, http.MethodGet, "/openapi.yaml", "")
@@ -42,7 +42,8 @@ func (s *Stack) OpenAPI(i int) *openapi3.T {
 	return doc
 }
 
-// Conforms compares an answer with the specification.
+// Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or status, an undocumented field, or
+// a wrong value.
 func Conforms(router routers.Router, method, path string, got Answer) error {
 	req, err := http.NewRequest(method, path, nil)
 	if err != nil {
@@ -73,7 +74,7 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 	})
 }
 
-// unnamed are the members of an answer that no schema of it names; an object that names none may have any.
+// undocumented returns the paths of JSON members that no schema names. An object whose schemas name no member may have any.
 func unnamed(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
 	switch v := value.(type) {
 	case []any:
@@ -101,7 +102,7 @@ func unnamed(schema *openapi3.SchemaRef, value any, path string) (paths []string
 	return paths
 }
 
-// consistsOf is a schema and all that it consists of.
+// withAllOf returns a schema and the schemas that it includes by allOf.
 func consistsOf(schema *openapi3.SchemaRef) []*openapi3.Schema {
 	if schema == nil || schema.Value == nil {
 		return nil

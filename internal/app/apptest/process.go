@@ -38,7 +38,7 @@ func makeBinary() (binary string, err error) {
 	return binary, err
 }
 
-// Main is the TestMain of a package that builds the binary.
+// Main is the TestMain of packages that build the binary. It removes the binary afterwards and returns the exit code.
 func Main(m *testing.M) (code int) {
 	code = m.Run()
 	if builtIn != "" {
@@ -47,7 +47,7 @@ func Main(m *testing.M) (code int) {
 	return code
 }
 
-// Build makes the binary, and says where it is.
+// Build builds the binary, once for all tests of the package, and returns its path.
 func Build(t *testing.T) string {
 	t.Helper()
 	binary, err := built()
@@ -57,7 +57,7 @@ func Build(t *testing.T) string {
 	return binary
 }
 
-// Spawn starts the binary by environment alone and waits until it says where it listens.
+// Spawn starts the binary, configured by the environment alone, and waits until it prints its address.
 func (s *Stack) Spawn(binary string) *Process {
 	s.Helper()
 	cmd := exec.Command(binary, "serve")
@@ -95,7 +95,7 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// AskProcess has a process send a code, and wants to hear 202.
+// AskProcess asks a process to send a code and fails the test unless it answers 202.
 func (s *Stack) AskProcess(p *Process) VerificationBody {
 	s.Helper()
 	req, err := http.NewRequest(http.MethodPost, p.Base+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"`+Ana+`"}`))

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Ends tells of each key in Redis how long it stays.
+// RedisTTLs returns the time to live of each key in Redis.
 func (s *Stack) Ends() map[string]time.Duration {
 	s.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Redis.Addr()})
@@ -25,10 +25,10 @@ func (s *Stack) Ends() map[string]time.Duration {
 	return ends
 }
 
-// Watching has the replicas read their file again.
+// Watching makes the replicas watch their configuration file.
 func (s *Stack) Watching() *Stack { s.watches = true; return s }
 
-// Rules writes a file that holds these and nothing else.
+// Rules writes a configuration file with only these rules.
 func (s *Stack) Rules(yaml string) { s.Helper(); s.Write("policies:\n  default:\n" + yaml) }
 
 // Write writes the configuration's file.
@@ -39,7 +39,7 @@ func (s *Stack) Write(content string) {
 	}
 }
 
-// Reloads counts how often replica i has read its configuration again with an outcome.
+// Reloads returns how often replica i reloaded its configuration with this outcome, from its metrics.
 func (s *Stack) Reloads(i int, outcome string) string {
 	s.Helper()
 	a := s.Do(i, http.MethodGet, "/metrics", "")
@@ -50,7 +50,7 @@ func (s *Stack) Reloads(i int, outcome string) string {
 	return string(found[1])
 }
 
-// Hangup has replica i read its configuration, and waits for the outcome.
+// Hangup makes replica i reload its configuration and waits for the outcome.
 func (s *Stack) Hangup(i int, outcome string) {
 	s.Helper()
 	before := s.Reloads(i, outcome)

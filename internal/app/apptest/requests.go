@@ -17,16 +17,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Patiently waits for the outcome of a send.
+// Patiently adds the header that makes the answer wait for the outcome of the send.
 func Patiently(r *http.Request) { r.Header.Set("Prefer", "wait=20") }
 
-// Wait asks for a code and waits for what becomes of it.
+// Wait asks for a code and waits for the outcome of the send.
 func (s *Stack) Wait(i int, to string) Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, Patiently)
 }
 
-// Named counts how often the mail server was told of a recipient.
+// CountRcptTo counts how often the mail server got a recipient.
 func (s *Stack) Named(to string) (n int) {
 	for _, c := range s.SMTP.Commands() {
 		if strings.HasPrefix(c, "RCPT") && strings.Contains(c, to) {
@@ -36,23 +36,23 @@ func (s *Stack) Named(to string) (n int) {
 	return n
 }
 
-// Sent says whether the mail server was sent a command that begins so.
+// MailServerGot reports whether the mail server got a command with this beginning.
 func (s *Stack) Sent(command string) bool {
 	return slices.ContainsFunc(s.SMTP.Commands(), func(c string) bool { return strings.HasPrefix(c, command) })
 }
 
-// ByAdmin posts as an administrator.
+// ByAdmin posts to the admin API with the administrators' token.
 func (s *Stack) ByAdmin(i int, path, body string) Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, path, body, AsAdmin)
 }
 
-// WithKey names an Idempotency-Key.
+// WithKey adds an Idempotency-Key.
 func WithKey(key string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Idempotency-Key", key) }
 }
 
-// UnlessBusy asks again where the answer is 503, as a machine may say that is busy with other tests.
+// RetryBusy repeats a request while the answer is 503, as it may be on a machine that is busy with other tests.
 func UnlessBusy(ask func() Answer) (a Answer) {
 	a = ask()
 	for tries := 0; a.StatusCode == http.StatusServiceUnavailable && tries < 5; tries++ {
@@ -62,7 +62,7 @@ func UnlessBusy(ask func() Answer) (a Answer) {
 	return a
 }
 
-// Burst sends n requests for one recipient at once, over all replicas, and counts what was let in.
+// Burst sends n requests for one recipient at once, over all replicas, and returns how many were admitted.
 func (s *Stack) Burst(n int, to string) (admitted int) {
 	s.Helper()
 	var in atomic.Int32
@@ -83,7 +83,7 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 	return int(in.Load())
 }
 
-// Flush has Redis forget everything.
+// Flush deletes everything in Redis.
 func (s *Stack) Flush() {
 	s.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Redis.Addr()})
@@ -105,8 +105,7 @@ const (
 	AnotherKey = "sk_anotherappsabcdefghijABCDEFGHI"
 )
 
-// Tenants adds a browser's key to the app default, and another app with a secret key. Rules are wide: what is refused
-// here is refused for another reason.
+// Tenants adds a browser's key to the app default, and another app with a secret key. Rules are wide, so that they refuse nothing.
 func (s *Stack) Tenants() *Stack {
 	s.Helper()
 	hash := func(key string) string { h := sha256.Sum256([]byte(key)); return hex.EncodeToString(h[:]) }
@@ -121,7 +120,7 @@ func (s *Stack) Tenants() *Stack {
 	return s
 }
 
-// As sends a key, and with that of browsers the origin that it is for.
+// As adds a key and, if it is a browser's key, its origin.
 func As(key string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -139,7 +138,7 @@ func Bearer(key string) func(*http.Request) {
 // Stacks are the two ways of running it; what holds for one must hold for the other.
 var Stacks = map[string]func(*testing.T) *Stack{"embedded": Embedded, "on real parts": OnRealParts}
 
-// OnEach tests both ways of running the service.
+// OnEach runs a test on the embedded service and on the service with real parts.
 func OnEach(t *testing.T, test func(s *Stack)) {
 	t.Helper()
 	for name, make := range Stacks {
@@ -153,7 +152,7 @@ func (s *Stack) Check(i int, id, code string) Answer {
 	return s.Do(i, http.MethodPost, "/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code))
 }
 
-// Wrong is another code than this.
+// Wrong returns a code other than this one.
 func Wrong(code string) string {
 	if code[0] == '9' {
 		return "0" + code[1:]
@@ -161,7 +160,7 @@ func Wrong(code string) string {
 	return "9" + code[1:]
 }
 
-// InTheLog finds the send and the refusal as an administrator's script does.
+// InTheLog checks that an administrator's script finds the send and the refusal in the admin API.
 func (s *Stack) InTheLog(id string) {
 	s.Helper()
 	s.Await("send and refusal in the log", func() bool {
@@ -180,7 +179,7 @@ func (s *Stack) InTheLog(id string) {
 // AsAdmin sends the administrators' token.
 func AsAdmin(r *http.Request) { Bearer(Token)(r) }
 
-// Metric is the line of /metrics that begins so; empty if there is none.
+// Metric returns the line of /metrics with this beginning; "" if there is none.
 func (s *Stack) Metric(i int, begin string) string {
 	s.Helper()
 	for line := range strings.Lines(string(s.Do(i, http.MethodGet, "/metrics", "").Raw)) {

@@ -54,7 +54,7 @@ const (
 	Token     = "an-admin-token-of-forty-characters-or-so"
 )
 
-// Embedded is the service as `make run` starts it: nothing but Go.
+// Embedded returns a service as `make run` starts it, without Redis, Postgres and a mail server.
 func Embedded(t *testing.T) *Stack {
 	t.Helper()
 	s := newStack(t)
@@ -62,7 +62,7 @@ func Embedded(t *testing.T) *Stack {
 	return s
 }
 
-// OnRealParts is the service on Redis, Postgres and a mail server that wants STARTTLS and a password.
+// OnRealParts returns a service on Redis, Postgres and a mail server that requires STARTTLS and a password.
 func OnRealParts(t *testing.T) *Stack {
 	t.Helper()
 	s := newStack(t)
@@ -106,7 +106,7 @@ func (s *Stack) environ() []string {
 	return environ
 }
 
-// Config reads the configuration as a replica does.
+// Config loads the configuration as a replica does.
 func (s *Stack) Config() config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.environ(), os.ReadFile)
@@ -116,7 +116,7 @@ func (s *Stack) Config() config.Config {
 	return cfg
 }
 
-// Start adds n replicas.
+// Start starts n more replicas.
 func (s *Stack) Start(n int) *Stack {
 	s.Helper()
 	for range n {
@@ -138,7 +138,7 @@ func (s *Stack) Start(n int) *Stack {
 	return s
 }
 
-// Stop ends replica i as SIGTERM does.
+// Stop stops replica i as SIGTERM does.
 func (s *Stack) Stop(i int) {
 	s.Helper()
 	s.Replicas[i].stop()
@@ -148,7 +148,8 @@ func (s *Stack) Stop(i int) {
 	s.Replicas[i].done <- nil
 }
 
-// leaks looks at what was printed, after everything has stopped.
+// checkNoSecretsLogged fails the test if a recipient or a key was logged, or if a request panicked. Call it after everything has
+// stopped.
 func (s *Stack) leaks() {
 	if strings.Contains(s.Printed.String(), "ana.maria") {
 		s.Error("a recipient was logged")
@@ -201,7 +202,7 @@ type VerificationBody struct {
 // Client is that of all requests.
 var Client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100}}
 
-// Do sends one request to replica i.
+// Do sends one request to replica i and returns its answer.
 func (s *Stack) Do(i int, method, path, body string, change ...func(*http.Request)) Answer {
 	s.Helper()
 	req, err := http.NewRequest(method, s.Replicas[i].Base+path, strings.NewReader(body))
@@ -240,19 +241,19 @@ func (s *Stack) Ask(i int, to string) Answer {
 	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to))
 }
 
-// AskFrom asks for a client whose address the back end names.
+// AskFrom asks for a code with a back end's key, which names the client's address.
 func (s *Stack) AskFrom(i int, client, to string) Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":%q}`, to, client))
 }
 
-// State is a status in quotes, or the number of a problem.
+// State returns the answer's status field, or the status number of a problem.
 func (a Answer) State() string { return strings.Trim(string(a.Status), `"`) }
 
 // Letter is what a person received.
 type Letter struct{ ID, To, Text string }
 
-// Mails are all that left so far.
+// Mails returns all mails that were sent so far.
 func (s *Stack) Mails() []Letter {
 	var out []Letter
 	if s.SMTP != nil {
@@ -291,7 +292,7 @@ func (s *Stack) AwaitMail(to string, n int) []Letter {
 // Patience is how long something may take on a busy machine that will happen.
 const Patience = 2 * time.Minute
 
-// Await polls until done.
+// Await polls until done returns true, and fails the test after Patience.
 func (s *Stack) Await(what string, done func() bool) {
 	s.Helper()
 	deadline := time.After(Patience)
@@ -304,12 +305,12 @@ func (s *Stack) Await(what string, done func() bool) {
 	}
 }
 
-// After waits for a time that a client was told to wait.
+// Sleep waits for d, which a client was told to wait.
 func After(d time.Duration) { <-time.After(d) }
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
-// CodeIn is the code of a mail.
+// CodeIn returns the code in a mail.
 func (s *Stack) CodeIn(m Letter) string {
 	s.Helper()
 	found := codeLine.FindStringSubmatch(strings.ReplaceAll(m.Text, "\r", ""))

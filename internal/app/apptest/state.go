@@ -20,7 +20,7 @@ type Sends interface {
 	Sends(context.Context, store.Filter) ([]store.Send, error)
 }
 
-// HistoryIn reads a log.
+// HistoryIn reads all rows of a log, oldest first.
 func (s *Stack) HistoryIn(log Sends) History {
 	s.Helper()
 	var all History
@@ -44,7 +44,7 @@ func (s *Stack) HistoryIn(log Sends) History {
 	}
 }
 
-// StandsAlone says whether a code is in a text and no part of a longer word or number.
+// StandsAlone reports whether the code is in the text and not a part of a longer word or number.
 func StandsAlone(content, code string) bool {
 	for rest := content; ; {
 		i := strings.Index(rest, code)
@@ -69,7 +69,7 @@ func wordByte(b byte) bool {
 	return b == '.' || b == '-' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
-// Ready is what replica i says at /readyz.
+// Ready returns the status and body of replica i's /readyz.
 func (s *Stack) Ready(i int) (int, string) {
 	s.Helper()
 	a := s.Do(i, http.MethodGet, "/readyz", "")

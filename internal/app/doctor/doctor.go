@@ -21,8 +21,8 @@ import (
 // checkTimeout bounds each of the doctor's questions.
 const checkTimeout = 5 * time.Second
 
-// Examine tries every connection and looks at what often goes wrong, one line each. It changes nothing and sends no
-// mail. The error counts what does not work; remarks are not counted.
+// Examine tries every connection and looks for common faults, and prints one line for each. It changes nothing and sends no mail.
+// The error counts the faults; remarks are not counted.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.LogRedis(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
@@ -119,7 +119,7 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 	return "answers, and lets a send count", nil
 }
 
-// provider asks for the addresses of the console's provider; that it takes the client's secret only a login shows.
+// provider checks that the identity provider's addresses can be read. Only a login shows whether it accepts the client's secret.
 func (d *doctor) provider(ctx context.Context) {
 	p := app.Provider(d.cfg)
 	if p == nil {
@@ -131,7 +131,7 @@ func (d *doctor) provider(ctx context.Context) {
 	})
 }
 
-// carriers looks at each by itself, and has none send anything.
+// carriers checks each carrier separately. Nothing is sent.
 func (d *doctor) carriers(ctx context.Context) {
 	for _, c := range d.cfg.SMS.Carriers {
 		d.look(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
@@ -143,7 +143,7 @@ func (d *doctor) carriers(ctx context.Context) {
 	}
 }
 
-// receipts tells the addresses that go into carriers' consoles: they hold a token.
+// receipts prints the addresses to enter in carriers' consoles. They contain a token.
 func (d *doctor) receipts() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.AccountSettings)

@@ -12,7 +12,7 @@ import (
 // monthsAhead is how many whole months the log should have room for; with less, doctor warns.
 const monthsAhead = 2
 
-// extent says what there is in the log's database, and remarks on what should be otherwise.
+// storage describes what the log's database holds and prints remarks on faults.
 func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
 	e, err := log.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {

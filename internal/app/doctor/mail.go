@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/delivery/smtp"
 )
 
-// mailServers looks at each server by itself: one that does not work is passed over in silence by the others.
+// mailServers checks each mail server separately, since a server that fails is silently skipped when mails are sent.
 func (d *doctor) mailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {
@@ -73,7 +73,7 @@ func onThisMachine(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// span rounds down.
+// wholeUnits returns a duration in words, rounded down.
 func span(left time.Duration) string {
 	if left < 48*time.Hour {
 		return fmt.Sprintf("%d hours", int(left.Hours()))

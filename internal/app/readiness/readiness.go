@@ -24,7 +24,7 @@ type Log struct {
 	err error
 }
 
-// New asks by ping, which writes something.
+// New returns a check that uses ping, which writes to the log.
 func New(ping func(context.Context) error, logger *slog.Logger, now func() time.Time) *Log {
 	return &Log{ping: ping, now: now, logger: logger}
 }
@@ -32,7 +32,7 @@ func New(ping func(context.Context) error, logger *slog.Logger, now func() time.
 // askAgain is how long an answer is kept: each one is a write.
 const askAgain = time.Second
 
-// Check is the answer: nil, or a *server.Reason.
+// Check returns nil if the log can be written, else a *server.Reason. It asks at most once a second.
 func (w *Log) Check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *Log) Check(ctx context.Context) error {
 	return err
 }
 
-// reasonOf says in public words why the log can't be written.
+// reasonOf returns the public reason why the log can't be written.
 func reasonOf(err error) error {
 	reason := server.Reason{Word: "log_unreachable", Text: "The database does not answer.", Err: err}
 	switch {
