@@ -88,7 +88,8 @@ func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (s
 	return "", err
 }
 
-// notWhileLockedOut explains a send that was refused as its code could not be checked.
+// notWhileLockedOut replaces the error of a send that was refused because its code could not be checked by one that explains it;
+// others stay.
 func notWhileLockedOut(err error, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	if errors.As(err, &locked) {
@@ -101,7 +102,7 @@ func personOf(s store.Send) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// possible says whether a page offers the deed for a row: one whose recipient was erased or forgotten has none.
+// possible reports whether a page offers the action for a row. There is none if the recipient was erased or forgotten.
 func (d sendAction) possible(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
@@ -109,7 +110,7 @@ func (d sendAction) possible(s store.Story) bool {
 	return !d.ends || explain.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
-// perform does a deed that a request asks for and tells what came of it.
+// perform does the requested action and returns what to show of its result. The audit entry is written by the action, or around it.
 func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason string) (string, error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
@@ -125,7 +126,7 @@ func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason st
 	return d.do(a, c, s, act)
 }
 
-// actionPage answers a form of a send's page: back to it when it is done, or the page with what is wrong.
+// actionPage handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
 func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
 	return layout.Form(func(c echo.Context, form url.Values) error {
 		s, err := a.story(c.Request().Context(), c.Param("id"))
@@ -152,7 +153,7 @@ func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
 	})
 }
 
-// problemOf is what a page says of an error that the form's sender can do something about; "" of every other.
+// problemOf returns the status and text of an error that the sender of the form can correct; "" for other errors.
 func problemOf(w texts.Words, err error) (int, string) {
 	var failed *notDone
 	var bad *verification.InvalidError
@@ -167,7 +168,7 @@ func problemOf(w texts.Words, err error) (int, string) {
 	return 0, ""
 }
 
-// actionJSON is the same for scripts: 204, or 200 with what is shown.
+// actionJSON is actionPage for scripts: it answers 204, or 200 with the result.
 func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
@@ -195,7 +196,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	}
 }
 
-// personJSON does a deed to a recipient whom the body names.
+// personJSON handles an action on the recipient that the request's body names.
 func (a *Console) personJSON(name string, do func(ctx context.Context, p support.Person, act store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {

@@ -87,7 +87,7 @@ type Console struct {
 	exports chan struct{} // bounds the exports at once
 }
 
-// New makes a console. Nothing runs in the background but the tail, while the log is followed.
+// New makes a console. In the background only the tail runs, while a reader follows the log.
 func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -102,10 +102,10 @@ func New(c Config) *Console {
 	}
 }
 
-// Stop ends the streams of those who follow the log, so that a stop does not wait for them.
+// Stop ends the streams of readers who follow the log, so that the server's stop does not wait for them.
 func (a *Console) Stop() { a.tail.Close() }
 
-// routes are the pages and, below /v1, the JSON API. Their names and answers are a contract.
+// routes returns the pages and, below /v1, the JSON API. Their names and answers are a public contract.
 func (a *Console) routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	all := []auth.Route{

@@ -78,7 +78,8 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	return a.layout.Show(c, status, "send", v)
 }
 
-// judge is the verdict on a row, and what its recipient's rules say now: without them the rest is as true as with them.
+// verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the limiter fails, only the quota is
+// missing.
 func (a *Console) judge(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
 	known, err := a.facts(ctx, s, now, away)
@@ -88,7 +89,7 @@ func (a *Console) judge(ctx context.Context, s store.Story, w texts.Words) (expl
 // errSeveral says that a row names no recipient whose rules could be asked.
 var errSeveral = errors.New("admin: the row stands for several recipients")
 
-// quotaOf asks what the recipient's rules say now about one more send like this one.
+// quotaOf peeks what the recipient's rules say now about one more send like this one.
 func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
@@ -111,7 +112,7 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quota
 	return v
 }
 
-// facts reads what the verdict on a row goes by.
+// facts reads what the verdict on a row depends on.
 func (a *Console) facts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts, err error) {
 	if away == nil {
 		known.Quota = &now
@@ -134,7 +135,7 @@ func (a *Console) facts(ctx context.Context, s store.Story, now quota.Decision, 
 	return known, err
 }
 
-// scopeOf is whom the rule that refused a row looks at, as far as it is still in force.
+// scopeOf returns the scope of the rule that refused a row, if that rule is still in force.
 func (a *Console) scopeOf(s store.Send) quota.Scope {
 	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
@@ -145,7 +146,7 @@ func (a *Console) scopeOf(s store.Send) quota.Scope {
 	return ""
 }
 
-// newest is the latest request of the same recipient for the same; nil where that is the row itself, or was erased by now.
+// newest returns the recipient's latest request for the same purpose; nil if that is the row itself or was erased.
 func (a *Console) newest(ctx context.Context, s store.Send) (*store.Send, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
@@ -160,8 +161,8 @@ func (a *Console) newest(ctx context.Context, s store.Send) (*store.Send, error)
 	return &rows[0], nil
 }
 
-// codeOf is the newest code among what led to a refusal. One that a back end's key asked for names none, and its recipient may have
-// one all the same.
+// codeOf returns the newest code among the rows before a refusal. A back end's refusal names no verification, but its recipient may
+// have one.
 func (a *Console) codeOf(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

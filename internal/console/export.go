@@ -42,7 +42,7 @@ const byteOrderMark = "\ufeff"
 // onlyOfPages are parameters that an export, which is all rows, has no use for.
 var onlyOfPages = []string{"cursor", "newer", "limit"}
 
-// exportCSV streams the rows that the filters select, the newest first. It is an act, recorded before the first row.
+// exportCSV streams the rows that the filters select, newest first. It writes an audit entry before the first row.
 func (a *Console) exportCSV(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	return nil
 }
 
-// exportBegins records who exports what. Texts that were typed are left out, since they may name a person for good.
+// exportBegins writes the audit entry of an export. It leaves out typed texts, since they could name a person for good.
 func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
 	act, err := a.auth.Record(c, auth.ActionExport)
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (stor
 	return act, nil
 }
 
-// exported says by what rows were filtered: "from=… status=failed app".
+// exportedFilter returns the filters for the audit entry: "from=… status=failed app".
 func exported(given url.Values) string {
 	var parts []string
 	for _, name := range []string{"from", "to", "last", "status", "outcome", "channel", "country"} {
@@ -128,7 +128,7 @@ func (a *Console) exportEnded(c echo.Context, act store.AuditEntry, n int, faile
 	}
 }
 
-// writeCSV writes the rows and those behind them, and counts them.
+// writeCSV writes the rows and those of the next pages, and returns how many.
 func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n int, err error) {
 	h := c.Response().Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
@@ -167,7 +167,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 	}
 }
 
-// exportAddress is that of all rows of a list.
+// exportAddress returns the address that exports a list's rows.
 func exportAddress(given url.Values) string {
 	all := maps.Clone(given)
 	for _, name := range onlyOfPages {
@@ -206,8 +206,8 @@ func exportRow(s store.Send) []string {
 // then ends a line.
 const dividers = ";\t|\r\n"
 
-// harmless is a cell that no spreadsheet takes for a formula (SEC-18), nor any part of it between dividers: what begins like one
-// gets a quote mark in front, which spreadsheets show as text. Bytes that no text has become the mark for that.
+// withoutFormula returns a cell that spreadsheets do not take for a formula (SEC-18): a quote mark is put before what begins like
+// one. Invalid UTF-8 is replaced.
 func harmless(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
@@ -226,7 +226,8 @@ func harmless(cell string) string {
 	return out.String()
 }
 
-// likeFormula: also behind white space or a quotation mark, in full-width letters, or behind what cannot be seen.
+// startsFormula reports whether a text may be taken for a formula, also behind white space or invisible characters, or in
+// full-width letters.
 func likeFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -20,7 +20,7 @@ type found struct {
 	newer string // of the page before it, for "newer"; empty: this is the first
 }
 
-// find reads one page.
+// find reads one page of rows.
 func (a *Console) find(ctx context.Context, f store.Filter) (found, error) {
 	rows, err := a.Log.Sends(ctx, f)
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Console) find(ctx context.Context, f store.Filter) (found, error) {
 
 func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
-// story reads one row with what belongs to it.
+// story reads one row with everything that belongs to it.
 func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
@@ -70,7 +70,7 @@ const (
 	leadTime = 24 * time.Hour
 )
 
-// lead is what the recipient's rules have counted, most likely, and the row itself; oldest first.
+// countedBefore returns the rows that the recipient's rules most likely counted, and the row itself, oldest first.
 func (a *Console) lead(ctx context.Context, s store.Send) ([]store.Send, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Send{s}, nil

@@ -105,7 +105,7 @@ func (a *Console) listJSON(c echo.Context) error {
 	return a.answerList(c, q.filter)
 }
 
-// searchJSON is listJSON for who has an address and no hash. Filters may stand in its address, the recipient never.
+// searchJSON is listJSON for callers that have an address and no hash. The recipient is in the body, never in the URL.
 func (a *Console) searchJSON(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {

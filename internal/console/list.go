@@ -120,8 +120,8 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
-// person shows who the rows are about, the verdict on the newest of them, and what the rules that decided it say now. One hash stands for
-// all who were forgotten, so there is no verdict on them.
+// person adds the recipient that the rows are about, the verdict on the newest row, and what the rules say now. Forgotten
+// recipients share one hash, so they get no verdict.
 func (a *Console) person(c echo.Context, q query, f found, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &personView{Who: v.W.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
@@ -150,7 +150,7 @@ func (a *Console) person(c echo.Context, q query, f found, v *listView) (err err
 // noRecipient is an empty list of one recipient, with no other filter.
 const noRecipient = "norows.what"
 
-// nothing says why a list is empty.
+// emptyReason returns the key of the reason why a list is empty.
 func nothing(q query) string {
 	others := len(q.given)
 	if q.given.Has("limit") {
@@ -167,7 +167,7 @@ func nothing(q query) string {
 	return "list.none"
 }
 
-// address is the list's with one parameter changed, or left out where the value is empty.
+// address returns the list's address with one parameter changed, or removed if the value is empty.
 func address(given url.Values, name, value string) string {
 	return listing.Address("/admin", given, name, value)
 }

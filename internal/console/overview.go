@@ -122,7 +122,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	return a.layout.Show(c, http.StatusOK, "overview", v)
 }
 
-// rowsOfTime leads to the rows of a part of the time.
+// rowsOfTime returns a function for the address of the rows of a part of the time range.
 func rowsOfTime(given url.Values) func(from, to time.Time) string {
 	return func(from, to time.Time) string {
 		part := maps.Clone(given)
@@ -132,7 +132,7 @@ func rowsOfTime(given url.Values) func(from, to time.Time) string {
 	}
 }
 
-// Chosen says that codes are told apart.
+// Chosen reports whether codes are counted by a dimension.
 func (v overviewView) Chosen() bool {
 	return slices.ContainsFunc(v.By, func(b byView) bool { return b.Chosen })
 }
@@ -168,7 +168,7 @@ func domainsOf(domains []statistics.DomainCounts, given url.Values) (all []domai
 	return all
 }
 
-// counts are the most frequent first.
+// counts returns the counts, highest first.
 func counts(by map[string]int, of func(string) (text, link string)) (all []countView) {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		text, link := of(name)
@@ -190,7 +190,7 @@ type partitionView struct {
 	Rows, Size   string
 }
 
-// extent asks the log; nil where the console was not given one to ask.
+// extent returns the view of the log's storage; nil if the console has none to ask.
 func (a *Console) extent(ctx context.Context, w texts.Words) (*extentView, error) {
 	if a.Extent == nil {
 		return nil, nil
@@ -232,7 +232,7 @@ func dayOf(t time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// about is an estimate; the database may have none yet.
+// about returns an estimated number of rows; the database may not have one yet.
 func about(n int64) string {
 	if n < 0 {
 		return "–"

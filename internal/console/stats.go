@@ -31,7 +31,8 @@ func (a *Console) statsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, s)
 }
 
-// stats are those that a request's address asks for, and what it says. Days are those of the zone.
+// stats loads the statistics that the raw query string asks for, and also returns its parsed parameters. Days begin at midnight in
+// zone.
 func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics, given url.Values, err error) {
 	q, err := parseQuery(raw, a.Now(), zone)
 	if err != nil {
@@ -45,7 +46,7 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	return s, q.given, err
 }
 
-// statsQuery takes what a list's filters can say of a time, an app, a channel and a purpose.
+// statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other filters are an error.
 func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {

@@ -55,7 +55,7 @@ type Auth struct {
 // maxChecks is how many passwords are checked at once.
 const maxChecks = 2
 
-// New prepares logging in. A PasswordHash that cannot be read refuses every password.
+// New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		log: c.Accounts, attempts: attempts.New(c.Limiter, logger, now), refused: c.Refused, logger: logger, now: now,
@@ -75,7 +75,7 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 	return a
 }
 
-// Register adds the pages on which people log in and look after accounts.
+// Register adds the pages for logging in and for accounts.
 func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)

@@ -38,8 +38,8 @@ type Change struct {
 	Identity string // what the provider calls whom; a new account that has one gets no password
 }
 
-// ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
-// kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
+// ChangeAccount changes an account and returns the new password if one was made; only its hash is stored. Errors:
+// *verification.InvalidError, store.ErrUnavailable.
 func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time,
 	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
@@ -76,7 +76,7 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	return decided(made, log.AddAccount(ctx, x, act))
 }
 
-// changeOf is what of an account a wish is about, with the password where that is a new one.
+// changeOf returns the store's change for the requested one, and the new password if one was made.
 func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
@@ -105,7 +105,7 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 	return c, made, nil
 }
 
-// decided is the answer to what the log said of a change.
+// changeResult returns the password, or the store's error as one that a form can show.
 func decided(made string, err error) (string, error) {
 	switch {
 	case err == nil:
@@ -120,7 +120,7 @@ func decided(made string, err error) (string, error) {
 	return "", err
 }
 
-// dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
+// dropFactor removes the second factor of a person who lost the device and the recovery codes, also of the configured account.
 func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.AuditEntry) error {
 	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
 	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
@@ -130,7 +130,7 @@ func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store
 	return err
 }
 
-// identity is the wished one, which must be unique.
+// identity returns the requested identity, or an error if another account has it.
 func identity(ctx context.Context, log store.AccountStore, w Change) (string, error) {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
@@ -149,7 +149,7 @@ func identity(ctx context.Context, log store.AccountStore, w Change) (string, er
 // maxIdentity is in bytes.
 const maxIdentity = 200
 
-// ActOfCommand begins the record of what was done with a shell.
+// ActOfCommand returns the audit entry with the account and role of the command line.
 func ActOfCommand(act store.AuditEntry) store.AuditEntry {
 	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", store.AuditDone
 	return act

@@ -48,7 +48,7 @@ func (a *Auth) codePage(c echo.Context) error {
 	return a.showCode(c, http.StatusOK, next, "")
 }
 
-// awaited is the session of who has given the password, and not yet the code.
+// sessionAwaitingCode returns the session of a person who gave the password but not yet the code.
 func (a *Auth) awaited(c echo.Context) (session, bool, error) {
 	v, ok, err := a.current(c)
 	return v, ok && v.lacks == lacksCode, err
@@ -60,7 +60,7 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 	return a.layout.Show(c, status, "code", v)
 }
 
-// giveCode ends the session that awaited the code and begins another, so that earlier cookies are worthless.
+// giveCode checks the second factor's code, ends the session and begins a new one, so that earlier cookies are worthless.
 func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	next := oursOr(form.Get("next"))
 	v, ok, err := a.awaited(c)
@@ -84,7 +84,7 @@ func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, orStart(next))
 }
 
-// anew has a session that has passed take the place of one that had not.
+// replaceSession ends a session that lacked the second factor and begins one that has it.
 func (a *Auth) anew(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, p, err := a.holder(ctx, v.Session)
@@ -103,7 +103,7 @@ type refusal struct {
 	text   string
 }
 
-// takeCode takes a code of the account's second factor, or a recovery code, each once. The attempt is counted before it is looked at.
+// takeCode accepts a code of the account's second factor, or a recovery code, each once. It counts the attempt before it compares.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
 	ctx, w, code := c.Request().Context(), layout.Words(c), factor.Plain(typed)
 	if code == "" {

@@ -57,8 +57,8 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 	return a.layout.Show(c, status, "factor", v)
 }
 
-// changeFactor begins a second factor, which needs the password, has a first code confirm it, or, which needs a code, takes it away or
-// makes new recovery codes.
+// changeFactor handles the form of the second factor: begin one (needs the password), confirm it with a first code, remove it or
+// make new recovery codes (need a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, ok, err := a.current(c)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// beginFactor shows a new secret. The password is asked for: a stolen session alone must not shut the owner out.
+// beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.attempts.Login(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
@@ -118,7 +118,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	return a.showFactor(c, s, status, v)
 }
 
-// grouped writes four characters at a time, as they are read out.
+// grouped puts a space after every four characters.
 func grouped(s string) string {
 	var groups []string
 	for group := range slices.Chunk([]byte(s), 4) {
@@ -127,7 +127,7 @@ func grouped(s string) string {
 	return strings.Join(groups, " ")
 }
 
-// confirmFactor keeps a secret once its app has made a right code of it; that code counts as used.
+// confirmFactor stores a secret once a right code shows that the app has it; that code counts as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	secret, ok := unseal[[]byte](a, enrolLabel, s.ID[:], form.Get("kept"))
@@ -161,7 +161,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
 }
 
-// withCode does what a code was given for.
+// withCode does the action that the code was given for.
 func (a *Auth) withCode(c echo.Context, s session, do string) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	act, err := a.Record(c, ActionFactor+"."+do)

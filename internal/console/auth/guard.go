@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/server"
 )
 
-// pagesNeedSession sends who is not logged in to the login page, and back to this page afterwards.
+// pagesNeedSession redirects requests without a session to the login page, which leads back afterwards.
 func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.current(c)
@@ -36,7 +36,7 @@ func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// addressTo names the page to come back to, unless that is where logging in leads anyhow.
+// addressTo returns the login page's URL with the page to return to, unless that is the first page anyway.
 func addressTo(login string, r *http.Request) string {
 	back := r.URL.RequestURI()
 	if back == "/admin" || !isOurs(back) {
@@ -45,7 +45,7 @@ func addressTo(login string, r *http.Request) string {
 	return withNext(login, back)
 }
 
-// isOurs admits addresses of console pages only, so that no link can lead elsewhere after logging in.
+// isConsolePage reports whether an address is a page of the console, so that no link leads elsewhere after a login.
 func isOurs(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
@@ -55,7 +55,7 @@ func isOurs(address string) bool {
 	return inMenu || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
 }
 
-// oursOr is the address if it is a console page's, else none.
+// consolePageOr returns the address if it is a page of the console, else "".
 func oursOr(address string) string {
 	if !isOurs(address) {
 		return ""
@@ -63,7 +63,7 @@ func oursOr(address string) string {
 	return address
 }
 
-// programsNeedKey lets through a valid bearer token or session. If there is a token, the session does not matter.
+// programsNeedKey admits requests with a valid bearer token or session. If there is a token, the session is ignored.
 func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if header := c.Request().Header.Get(echo.HeaderAuthorization); header != "" {

@@ -15,15 +15,14 @@ const knownFor = 90 * 24 * time.Hour
 // browserLabel is what cookies of known browsers are sealed with.
 const browserLabel = "known browser"
 
-// browserName is the cookie's name for an account: one browser may be known for several.
+// browserName returns the cookie's name for an account, since a browser may be known for several.
 func browserName(account string) string {
 	sum := sha256.Sum256([]byte(account))
 	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
 
-// rememberBrowser makes the browser known for the account, which is no login: attempts with its cookie are counted apart from those
-// of unknown browsers. Each login makes another cookie, so that attempts with one that was stolen earlier are not counted against this
-// browser.
+// rememberBrowser marks the browser as known for the account, whose attempts are then counted apart from those of unknown browsers.
+// It is no login. Each login makes a new cookie, so that attempts with a stolen older one do not count against this browser.
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
@@ -35,7 +34,7 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	c.SetCookie(cookieOf(c, browserName(account), value, int(knownFor/time.Second)))
 }
 
-// browserOf identifies a browser that logged in to the account before; empty: it is unknown.
+// browserOf returns the identifier of a browser that logged in to the account before; "" if it is unknown.
 func (a *Auth) browserOf(c echo.Context, account string) string {
 	id, _ := unseal[[]byte](a, browserLabel, []byte(account), cookieValue(c, browserName(account)))
 	return hex.EncodeToString(id)

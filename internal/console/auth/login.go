@@ -50,8 +50,8 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 // maxName is the longest name of an account.
 const maxName = 32
 
-// login counts the attempt before it looks at the password, so that guessing in parallel gains nothing. Without a name it is
-// the account of the settings that logs in. What is answered does not tell whether there is an account of that name.
+// login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. Without a name it is the
+// configured account. The answer does not tell whether an account exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := layout.Words(c), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
@@ -104,7 +104,7 @@ func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, 
 	return false, nil
 }
 
-// reportRefused writes at most one line a minute for each rule.
+// reportRefused logs at most one line a minute for each rule.
 func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	rule, _ := count.Blocking()
 	a.refused("login", rule.Name)
@@ -155,7 +155,7 @@ func (a *Auth) logout(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 
-// withNext is the address of a page that leads on to next.
+// withNext returns the address of a page with the page to go to afterwards.
 func withNext(page, next string) string {
 	if next == "" {
 		return page

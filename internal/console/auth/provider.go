@@ -55,8 +55,8 @@ const (
 	errandCookie = cookieName + "-provider"
 )
 
-// startProvider sends the browser to the provider. It does so by a page: browsers hold the redirects of a form against form-action,
-// which is for this site alone, and a provider may redirect to others.
+// startProvider sends the browser to the identity provider. It uses a page, since browsers apply form-action, which allows this
+// site only, to the redirects of a form.
 func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	next := oursOr(form.Get("next"))
 	address, attempt, err := a.provider.Asked.Begin(c.Request().Context())
@@ -69,15 +69,15 @@ func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	return a.onward(c, address)
 }
 
-// onward is a page of ours that leads elsewhere by itself.
+// redirectPage answers with a page that leads to the address by itself.
 func (a *Auth) onward(c echo.Context, address string) error {
 	page := layout.NewPage(c, "onward.title", "")
 	page.Onward = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
 
-// finishProvider is where the provider sends the browser back to. A new session's cookie is not sent along with what another
-// site's redirect leads to (SameSite=Strict), so a page of ours leads to the console.
+// finishProvider handles the provider's redirect back. It ends with a page that leads to the console, since a redirect chain from
+// another site does not carry the new cookie (SameSite=Strict).
 func (a *Auth) finishProvider(c echo.Context) error {
 	kept, ok := a.errandOf(c)
 	c.SetCookie(errandWith(c, "", -1))
@@ -112,7 +112,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	return a.onward(c, orStart(kept.Next))
 }
 
-// notVouchedFor says in our own words why the login failed.
+// notVouchedFor shows the login page with the reason why the login by the provider failed.
 func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	ctx := c.Request().Context()
 	known, ok := errors.AsType[*openid.Error](err)
@@ -128,7 +128,7 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.provider.Title))
 }
 
-// welcome is the account of a person whom the provider names, and the session that they may have; without a proof they have no access.
+// accountFor returns the account of a person whom the provider identified, and a new session; without a proof they have no access.
 func (a *Auth) welcome(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.log.AccountOf(ctx, person.Name)
@@ -151,8 +151,8 @@ func (a *Auth) welcome(ctx context.Context, person openid.Person) (Actor, proof,
 	return who, a.word(person.Name), s, nil
 }
 
-// vouchedFor is who a session by the provider stands for now: an account that was closed, or got another identity, ends it, and
-// so does a value that gives no role any more.
+// vouchedFor returns who a session by the provider stands for now. The proof is empty if the account was closed or got another
+// identity, or if the person's claims give no role any more.
 func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, error) {
 	if a.provider == nil {
 		return Actor{}, proof{}, nil
@@ -175,7 +175,7 @@ func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, e
 	return who, p, nil
 }
 
-// byIdentity is who an account stands for that is logged in to by the provider.
+// byIdentity returns who an account stands for that is logged in to by the provider.
 func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return Actor{}, proof{}
@@ -183,7 +183,7 @@ func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
 	return Actor{known.Name, Role(known.Role)}, a.word(known.Identity)
 }
 
-// word is the provider's, about a person of this name.
+// providerProof returns the proof that the provider identified a person of this name.
 func (a *Auth) word(name string) proof {
 	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
 }
@@ -193,7 +193,7 @@ func digest(state string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// keepErrand binds an attempt to the browser.
+// keepErrand stores the state of a login by the provider in a cookie of this browser.
 func (a *Auth) keepErrand(c echo.Context, e errand) error {
 	value, err := seal(a, errandLabel, nil, e, errands)
 	if err == nil {
@@ -202,7 +202,7 @@ func (a *Auth) keepErrand(c echo.Context, e errand) error {
 	return err
 }
 
-// errandWith is a cookie that must come along with the provider's redirect, so it is Lax.
+// errandWith returns that cookie. It is Lax, since it must come with the provider's redirect.
 func errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
 	cookie := cookieOf(c, errandCookie, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode

@@ -88,19 +88,19 @@ const bearerName = "token"
 
 const actorKey = "sendcode.admin.actor"
 
-// is notes who makes the request; the middleware does it.
+// attachTo stores the actor in the request's context.
 func (w Actor) is(c echo.Context) {
 	c.Set(actorKey, w)
 	layout.SetReader(c, w.Name, string(w.Role))
 }
 
-// ActorOf is the zero Actor, which may do nothing, where no session and no token was asked for.
+// ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no token was checked.
 func ActorOf(c echo.Context) Actor {
 	w, _ := c.Get(actorKey).(Actor)
 	return w
 }
 
-// allowed refuses an action to those whose role is below it.
+// allowed rejects actors whose role does not allow the action.
 func (a *Auth) allowed(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -121,7 +121,7 @@ type Route struct {
 	Action       string
 }
 
-// Add registers routes. What stands before a handler is said per route: a group's middleware would answer 404 where 405 is due.
+// Add registers routes. Each route has its own middleware: with a group's, a wrong method would get 404, not 405.
 func (a *Auth) Add(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
 		before := a.PagesFor(r.Action)
@@ -132,18 +132,18 @@ func (a *Auth) Add(e *echo.Echo, routes []Route) {
 	}
 }
 
-// PagesFor stands before a page that needs a login with a role that allows the action.
+// PagesFor returns the middleware of a page that needs a session with a role that allows the action.
 func (a *Auth) PagesFor(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.allowed(action))
 }
 
-// ProgramsFor is the same before a part of the JSON API.
+// ProgramsFor returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
 func (a *Auth) ProgramsFor(action string) []echo.MiddlewareFunc {
 	return append(a.layout.ProgramMiddleware(), a.programsNeedKey, a.allowed(action))
 }
 
-// Record begins the record of an action: the account and the network. What, on whom and why is the caller's to add, and to have
-// written, by the log's own method where the effect is in the log, else by AddAuditEntry before the effect.
+// Record begins the audit entry of an action with the account and the network. The caller adds the rest and has it written: by the
+// store's method if the effect is in the store, else by AddAuditEntry before the effect.
 func (a *Auth) Record(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)

@@ -14,7 +14,7 @@ type sealed[V any] struct {
 	Ends time.Time `json:"end"`
 }
 
-// seal writes a value for a browser to keep for a while, bound to what it is about.
+// seal encrypts a value for a browser to keep for life. about is bound to it: unseal needs the same.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
 	plain, err := json.Marshal(sealed[V]{v, a.now().Add(life)})
 	if err != nil {
@@ -24,7 +24,7 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	return base64.RawURLEncoding.EncodeToString(kept), err
 }
 
-// unseal reads such a value; false: it is none, or its time is over.
+// unseal decrypts a value that seal made. False: it is not one, or it has expired.
 func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
 	kept, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -38,7 +38,7 @@ func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bo
 	return s.V, true
 }
 
-// cookieValue is that of a cookie; empty: there is none.
+// cookieValue returns a cookie's value; "" if it is missing.
 func cookieValue(c echo.Context, name string) string {
 	cookie, err := c.Cookie(nameOf(c, name))
 	if err != nil {

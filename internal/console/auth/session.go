@@ -22,8 +22,8 @@ const cookieName = "sendcode-admin"
 
 func isHTTPS(c echo.Context) bool { return c.Scheme() == "https" }
 
-// nameOf is what a cookie is called on the way. With "__Host-" a browser takes it only over https, for this host alone and with path
-// "/" (RFC 6265bis section 4.1.3.2), so no neighbour under the same domain can plant one.
+// nameOf returns a cookie's name. Over https it begins with "__Host-", so that no other host of the domain can set it (RFC 6265bis
+// section 4.1.3.2).
 func nameOf(c echo.Context, name string) string {
 	if isHTTPS(c) {
 		return "__Host-" + name
@@ -40,14 +40,14 @@ func (a *Auth) current(c echo.Context) (session, bool, error) {
 	return a.sessionOf(c.Request().Context(), key)
 }
 
-// keep writes the session's cookie, which goes when the session would.
+// keep writes the session's cookie, which expires with the session.
 func (a *Auth) keep(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
 	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(cookieOf(c, cookieName, key, max(seconds, 1)))
 }
 
-// forget takes the cookie back, also one that this very answer was to renew.
+// forget deletes the session's cookie, even if this response was to renew it.
 func (a *Auth) forget(c echo.Context) {
 	c.Response().Header().Del(echo.HeaderSetCookie)
 	c.SetCookie(cookieOf(c, cookieName, "", -1))
@@ -60,7 +60,7 @@ func cookieOf(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	}
 }
 
-// renew says that a session is in use, at most once a minute, so that it does not go idle.
+// renew records, at most once a minute, that a session is in use, so that it does not expire as idle.
 func (a *Auth) renew(c echo.Context, v session) error {
 	if v.now.Sub(v.SeenAt) < renewal {
 		return nil
@@ -99,7 +99,8 @@ const (
 // halfway is how long a login may take from the password to the code.
 const halfway = 10 * time.Minute
 
-// lacking looks at the second factor. A session that passed one which was replaced since has not passed; the provider's are its own matter.
+// factorMissing returns what a session lacks of the second factor; "" if nothing. A factor that was replaced since does not count.
+// Sessions by the provider need none.
 func (v session) lacking(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
@@ -115,7 +116,7 @@ func (v session) lacking(demanded bool) string {
 // keySize is the number of random bytes in a session's cookie.
 const keySize = 32
 
-// readKey reads a cookie's value.
+// readKey decodes a cookie's value.
 func readKey(value string) ([]byte, bool) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(value)
 	return key, err == nil && len(key) == keySize
@@ -129,8 +130,8 @@ type proof struct {
 
 func proofOf(p password.Password) proof { return proof{set: p.IsSet(), identity: p.Identity()} }
 
-// boundTo names a proof in a session, so that the session ends when the password changes. It is keyed with what only the
-// cookie has: who reads the table can't try passwords on it.
+// boundTo returns what a session stores of the proof, so that it ends when the password changes. It is keyed with the cookie's
+// value, so that a reader of the table can't try passwords.
 func boundTo(key []byte, p proof) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
@@ -138,7 +139,8 @@ func boundTo(key []byte, p proof) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// lives also refuses a session that was last seen in the future: a clock that was set back would keep it alive.
+// lives reports whether the session has not expired. One last seen in the future has, since a clock that was set back would prolong
+// it.
 func (v session) lives() bool {
 	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
 }
@@ -153,7 +155,8 @@ func (v session) ends() time.Time {
 	return v.SeenAt.Add(idle)
 }
 
-// sessionOf reads a session and whose it is; false: there is none, it has ended, or its account may not log in as it did.
+// sessionOf returns the session with the key and its account. False: there is none, it has ended, or its account may no longer log
+// in that way.
 func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
 	s, now, err := a.log.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
@@ -176,7 +179,7 @@ func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error)
 	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
 }
 
-// holder is who a session stands for now, and by what proof, judged by the way in which they logged in.
+// holder returns who a session stands for now, and the present proof of the way in which they logged in.
 func (a *Auth) holder(ctx context.Context, s store.Session) (Actor, proof, error) {
 	if s.Via == viaProvider {
 		return a.vouchedFor(ctx, s)
@@ -185,7 +188,7 @@ func (a *Auth) holder(ctx context.Context, s store.Session) (Actor, proof, error
 	return who, proofOf(p), err
 }
 
-// account is who a name stands for now, and the password; one that is not set refuses every login.
+// account returns the actor and the password of an account; a password that is not set refuses every login.
 func (a *Auth) account(ctx context.Context, name string) (Actor, password.Password, error) {
 	if name == bootstrap.Name {
 		return bootstrap, a.password, nil
@@ -207,7 +210,7 @@ func (a *Auth) account(ctx context.Context, name string) (Actor, password.Passwo
 	return Actor{known.Name, Role(known.Role)}, p, nil
 }
 
-// begin completes a login: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
+// begin completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.
 func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness

@@ -24,7 +24,7 @@ type Token struct {
 	Expires time.Time // from then on it is refused; zero: never
 }
 
-// actor is the bearer of a token.
+// actor returns the actor that a token stands for.
 func (t Token) actor() Actor {
 	if t.ID == "" {
 		return Actor{bearerName, t.Role}
@@ -34,7 +34,7 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// bearerOf identifies the bearer of an Authorization header, or returns the problem to answer with.
+// bearerOf returns the actor of an Authorization header, or the problem to answer with.
 func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 	ctx := c.Request().Context()
 	d, err := a.attempts.Token(ctx, server.ClientIP(c))
@@ -70,7 +70,7 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	}
 }
 
-// reportToken writes at most one line a minute about refused tokens, and another about each one that expired.
+// reportToken logs at most one line a minute about refused tokens, and another about each expired one.
 func (a *Auth) reportToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
 	if expired != "" {
@@ -84,8 +84,8 @@ func (a *Auth) reportToken(c echo.Context, expired string) {
 	}
 }
 
-// tokenOf reads an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1). It compares with every token,
-// in a time that does not depend on which one is right.
+// tokenOf finds the token of an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1). It compares with
+// all tokens, in a time that does not depend on which one matches.
 func (a *Auth) tokenOf(header string) (found Token, known bool) {
 	scheme, presented, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

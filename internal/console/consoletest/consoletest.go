@@ -53,7 +53,7 @@ func (c *Clock) Add(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// Ring is a key ring of one new key.
+// Ring returns a key ring with one new key.
 func Ring(t *testing.T) *keyring.Ring {
 	t.Helper()
 	ring, err := keyring.Parse(keyring.Generate())
@@ -115,19 +115,19 @@ func (b *Browser) Post(path string, form url.Values, header ...string) *httptest
 	return b.Do(http.MethodPost, path, form.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 }
 
-// Login gives the password of the account of the settings.
+// Login logs in to the configured account.
 func (b *Browser) Login(password string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Post("/admin/login", url.Values{"password": {password}})
 }
 
-// LoginAs gives a name and a password.
+// LoginAs logs in with a name and a password.
 func (b *Browser) LoginAs(name, password string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Post("/admin/login", url.Values{"username": {name}, "password": {password}})
 }
 
-// Want checks a status and shows the body when it is another.
+// Want fails the test, and shows the body, if the status is another.
 func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) {
 	t.Helper()
 	if rec.Code != status {
@@ -135,7 +135,7 @@ func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) {
 	}
 }
 
-// Contains checks that all texts are in an answer.
+// Contains fails the test unless all texts are in the response.
 func Contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -145,7 +145,7 @@ func Contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	}
 }
 
-// Lacks checks that none of the texts is in an answer.
+// Lacks fails the test if one of the texts is in the response.
 func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -157,7 +157,7 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Golden compares with a file under testdata.
+// Golden fails the test unless got equals the file under testdata.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

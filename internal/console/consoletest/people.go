@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// SmallHash is a hash that costs a test nothing.
+// SmallHash returns a password hash that is cheap to compute.
 func SmallHash(password string) string {
 	const salt = "0123456789abcdef"
 	sum := argon2.IDKey([]byte(password), []byte(salt), 1, 64, 1, 32)
@@ -51,7 +51,7 @@ func (d Device) at(shift time.Duration) string {
 // Code is the code that the app shows.
 func (d Device) Code() string { d.Helper(); return d.at(0) }
 
-// Wrong is a code of none of the steps that are taken now, which any fixed one is by chance.
+// Wrong returns a code that is wrong at this time; any fixed one could be right by chance.
 func (d Device) Wrong() string {
 	d.Helper()
 	right := map[string]bool{d.at(-period): true, d.at(0): true, d.at(period): true}
@@ -62,14 +62,14 @@ func (d Device) Wrong() string {
 	return code
 }
 
-// Next is a code that was not used yet.
+// Next returns the code of a later time step, which was not used yet.
 func (d Device) Next() string {
 	d.Helper()
 	d.Clock.Add(period)
 	return d.Code()
 }
 
-// Identities are the settings for a provider on loopback.
+// Identities returns the settings for an identity provider on loopback.
 func Identities(server *openidtest.Provider) openid.Settings {
 	return openid.Settings{
 		Issuer: server.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret, RedirectURL: server.Redirect,
@@ -77,12 +77,12 @@ func Identities(server *openidtest.Provider) openid.Settings {
 	}
 }
 
-// Is has the provider log this person in from now on.
+// Is makes the provider log this person in from now on.
 func Is(server *openidtest.Provider, name string, groups ...string) {
 	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
 }
 
-// LeadsTo is the address that a page's refresh leads to.
+// LeadsTo returns the address that a page's refresh leads to.
 func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
 	t.Helper()
 	Want(t, rec, http.StatusOK)
@@ -94,7 +94,7 @@ func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
 	return html.UnescapeString(address)
 }
 
-// AtProvider begins a login and does at the provider what a browser does; it comes back with the address that it was sent to.
+// AtProvider begins a login, follows it at the provider, and returns the address that the provider redirects to.
 func (b *Browser) AtProvider(next string) string {
 	b.Helper()
 	address := LeadsTo(b.T, b.Post("/admin/oidc/start", url.Values{"next": {next}}))
@@ -122,7 +122,7 @@ type Entries interface {
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 }
 
-// Acts are what administrators did, the oldest first, without their logins.
+// Acts returns what administrators did, oldest first, without their logins.
 func Acts(t *testing.T, log Entries) []string {
 	t.Helper()
 	list, err := log.AuditEntries(context.Background(), store.AuditFilter{Limit: 100})
@@ -138,7 +138,7 @@ func Acts(t *testing.T, log Entries) []string {
 	return out
 }
 
-// WantActs compares what administrators did.
+// WantActs fails the test unless administrators did exactly this.
 func WantActs(t *testing.T, log Entries, want ...string) {
 	t.Helper()
 	if got := Acts(t, log); strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -49,7 +49,7 @@ func (r *Rig) Must(err error) {
 	}
 }
 
-// Account adds an account, or makes the one of its name like it.
+// Account adds an account, or changes the one with its name to equal it.
 func (r *Rig) Account(a store.Account) {
 	r.Helper()
 	id, err := uuid.NewV7()
@@ -69,7 +69,7 @@ func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock
 // Acts compares what administrators did.
 func (r *Rig) Acts(want ...string) { r.Helper(); WantActs(r.T, r.Log, want...) }
 
-// LoggedIn is a browser with a session of the account of the settings.
+// LoggedIn returns a browser in which the configured account is logged in.
 func (r *Rig) LoggedIn() *Browser {
 	r.Helper()
 	b := NewBrowser(r.T, r.Handler)
@@ -77,7 +77,7 @@ func (r *Rig) LoggedIn() *Browser {
 	return b
 }
 
-// As is a browser in which an account of the role is logged in.
+// As returns a browser in which an account with the role is logged in.
 func (r *Rig) As(role string) *Browser {
 	r.Helper()
 	name := "the-" + role
@@ -89,7 +89,7 @@ func (r *Rig) As(role string) *Browser {
 	return b
 }
 
-// Between is what stands in a page between two texts.
+// Between returns what stands in a page between two texts; it fails the test if they are missing.
 func Between(t *testing.T, page, before, after string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, before)

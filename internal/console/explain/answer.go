@@ -21,13 +21,13 @@ type Answer struct {
 	Times bool        // it has some, so it has to say whose
 }
 
-// Zone is what stands before and after the name of the times' zone.
+// Zone returns the texts before and after the name of the time zone.
 func (a Answer) Zone() [2]string {
 	before, after, _ := strings.Cut(a.W.Get("answer.zone"), "{zone}")
 	return [2]string{before, after}
 }
 
-// answerOf says to the person what judge says to the administrator; none where there is nothing to say.
+// answerOf returns the reply for the person; empty if there is nothing to say.
 func answerOf(c matter, reader texts.Words) Answer {
 	a := Answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
 	if c.Recipients > 0 { // there is no one person to answer
@@ -74,7 +74,7 @@ func (c matter) tellPerson() texts.Sentence {
 	return c.person("underway")
 }
 
-// person fills a text for the person.
+// person returns a text for the person, with its values filled in.
 func (c matter) person(key string, more ...texts.Part) texts.Sentence {
 	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
 	if c.handedOver() {
@@ -93,7 +93,7 @@ func (c matter) handedOver() bool {
 	})
 }
 
-// blame sorts a failure by who can do something about it, in the person's eyes.
+// failureClass returns who can do something about a failure, for the person's reply.
 func (c matter) blame() string {
 	switch kind := c.failure(); kind {
 	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit",
@@ -123,7 +123,7 @@ func (c matter) blame() string {
 	return "ours"
 }
 
-// costPerson says that a failure took no place, where they can make something of it.
+// quotaCostForPerson says that a failure did not count, if that is of use to the person.
 func (c matter) costPerson() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
@@ -131,7 +131,7 @@ func (c matter) costPerson() texts.Sentence {
 	return c.person("free")
 }
 
-// stillWorks says of a code that reached them before that it can be used.
+// stillWorks says that an earlier code can still be used.
 func (c matter) stillWorks() texts.Sentence {
 	if c.has == nil {
 		return nil
@@ -160,7 +160,7 @@ func (c matter) refusedPerson() texts.Sentence {
 	return c.person("refused.at", texts.At("free", free))
 }
 
-// checksPerson is about the lockout that ends last: which kind of caller asked is not for the person.
+// checksPerson explains the lockout that ends last, whichever kind of caller it is about.
 func (c matter) checksPerson() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.locks {
@@ -172,7 +172,7 @@ func (c matter) checksPerson() texts.Sentence {
 	return c.person("refused.checks", texts.At("free", c.now.Add(wait).Truncate(time.Second).Add(time.Second)))
 }
 
-// freeAgain is when the next request is let in, as again has it; zero: now.
+// freeAgain returns when the next request is admitted; zero: now. known is false if that can't be told.
 func (c matter) freeAgain() (free time.Time, known bool) {
 	if c.quota == nil || !c.speaksOf(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1

@@ -36,7 +36,7 @@ func ToneOf(s store.Status) Tone {
 	return Warn
 }
 
-// Lost says that a send did not reach its recipient, as far as is known.
+// Lost reports whether a send did not reach its recipient, as far as is known.
 func Lost(s store.Send) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
@@ -50,10 +50,10 @@ var codeStates = map[verification.State]store.CodeState{
 	verification.Expired: store.CodeExpired, verification.Pending: store.CodeWaiting,
 }
 
-// CodeOf is what became of a code, by the log's clock.
+// CodeOf returns what became of a code by now, on the log's clock.
 func CodeOf(v store.Verification, now time.Time) store.CodeState { return codeStates[StateOf(v, now)] }
 
-// StateOf is where a verification stands, by the log's clock.
+// StateOf returns a verification's state at now, on the log's clock.
 func StateOf(v store.Verification, now time.Time) verification.State {
 	switch {
 	case !v.ApprovedAt.IsZero():

@@ -26,7 +26,7 @@ type Entry struct {
 	order time.Time // where it stands
 }
 
-// Timeline tells the whole story in the order in which it happened.
+// Timeline returns all that happened to a row, in order.
 func Timeline(s store.Story, w texts.Words) []Entry {
 	var all []Entry
 	for _, row := range withSelf(s) {
@@ -44,7 +44,7 @@ func Timeline(s store.Story, w texts.Words) []Entry {
 	return all
 }
 
-// withSelf is what belongs to the row, oldest first, the row itself among it.
+// withSelf returns the related rows and the row itself, oldest first.
 func withSelf(s store.Story) []store.Send {
 	if slices.ContainsFunc(s.Related, func(r store.Send) bool { return r.ID == s.Send.ID }) {
 		return s.Related
@@ -54,7 +54,7 @@ func withSelf(s store.Story) []store.Send {
 
 func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
-// RecipientAddress is that of everything of a recipient; empty for those who were forgotten, whom one hash stands for.
+// RecipientAddress returns the address of the list of a recipient's rows; "" for forgotten ones, who share one hash.
 func RecipientAddress(h recipient.Hash) string {
 	if h.IsZero() {
 		return ""
@@ -86,7 +86,7 @@ func (t teller) entries() []Entry {
 // maxLead is how much earlier than the log's instant the limiter's may be to be believed: they are two clocks.
 const maxLead = 10 * time.Second
 
-// asked is the instant of the Take where the two clocks agree, else the log's.
+// asked returns TakenAt if the two clocks agree, else LoggedAt.
 func (t teller) asked() time.Time {
 	lead := t.row.LoggedAt.Sub(t.row.TakenAt)
 	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxLead {
@@ -131,7 +131,7 @@ func (t teller) dated(when time.Time, tone Tone, key string) Entry {
 	return Entry{At: t.Exactly(when), Tone: tone, What: t.line(key), order: when}
 }
 
-// undated stands behind what happened at after; when itself is not in the log.
+// undated returns an entry after another one, for something whose time is not stored.
 func (t teller) undated(after time.Time, tone Tone, key string) Entry {
 	return Entry{Tone: tone, What: t.line(key), order: after}
 }
@@ -147,14 +147,14 @@ func (t teller) line(key string) texts.Sentence {
 		texts.Plain("took", t.Took(r.Took)))
 }
 
-// said is the server's code and our reason, as far as there are any.
+// said returns the server's code and our reason, if there are any.
 func (t teller) said() string {
 	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
 }
 
-// codeEntries tell what became of the code itself.
+// codeEntries returns the entries about the code itself.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
 	line := func(when time.Time, tone Tone, key string) Entry {

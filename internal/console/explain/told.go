@@ -24,7 +24,7 @@ var toldTones = []toldTone{
 	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
-// told adds to a verdict the worst that a provider told. A code that was entered did arrive, whatever was told.
+// told adds the worst provider event to a verdict, unless the code was entered: then it arrived.
 func (c matter) told(v Verdict) Verdict {
 	for _, t := range toldTones {
 		i := slices.IndexFunc(c.events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })

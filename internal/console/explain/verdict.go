@@ -60,7 +60,8 @@ type Facts struct {
 	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
-// Judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
+// Judge returns what became of a row, what to do next and the reply for the person. testdata/verdicts has the text of each
+// combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	c := matter{
 		Send: s.Send, Words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, WentOut), quota: now.Quota, pause: now.Pause,
@@ -104,7 +105,7 @@ func WentOut(s store.Send) bool {
 	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered || s.Status == store.Unknown || s.InDoubt
 }
 
-// about fills a pattern with everything that the row and its code can say. Where there is one for text messages, they have that.
+// about fills a text with the values of the row and its code. Text messages have their own text if there is one.
 func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 	key = c.ofChannel(key)
 	ended := c.FinishedAt
@@ -126,7 +127,7 @@ func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 	return c.Tell(key, parts...)
 }
 
-// ofChannel is the key of what is said of a text message, where the row is one and that is another text.
+// ofChannel returns the key of the text about text messages, if the row is one and the text exists, else key.
 func (c matter) ofChannel(key string) string {
 	if c.Channel == recipient.SMS {
 		return c.variant(key, string(recipient.SMS))
@@ -134,7 +135,7 @@ func (c matter) ofChannel(key string) string {
 	return key
 }
 
-// variant is key.kind where there is such a text, else key.
+// variant returns key.kind if that text exists, else key.
 func (c matter) variant(key, kind string) string {
 	if c.Has(key + "." + kind) {
 		return key + "." + kind
@@ -142,7 +143,7 @@ func (c matter) variant(key, kind string) string {
 	return key
 }
 
-// reply is the server's code in brackets, or nothing.
+// reply returns the server's code in brackets; "" if there is none.
 func (c matter) reply() string {
 	if c.ProviderCode == "" {
 		return ""
@@ -150,7 +151,7 @@ func (c matter) reply() string {
 	return c.Get("reply", "code", c.ProviderCode)
 }
 
-// doubt warns that an earlier attempt of the same send ended without a word.
+// earlierAttemptWarning warns that an earlier attempt ended without a result and may have delivered.
 func (c matter) doubt() texts.Sentence {
 	switch {
 	case !c.InDoubt:
@@ -161,7 +162,7 @@ func (c matter) doubt() texts.Sentence {
 	return c.about("doubt.else")
 }
 
-// afterwards says what became of the sent code and what to do next. how is the state of the send; most texts are those of sent.
+// afterwards says what became of the sent code and what to do next. how is the state of the send.
 func (c matter) afterwards(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
 	if !c.Has(key) {

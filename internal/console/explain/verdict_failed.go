@@ -32,7 +32,7 @@ func (c matter) failed() (what, next texts.Sentence) {
 	return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.cost())
 }
 
-// failure sorts a failed send by who can do something about it.
+// failure returns the kind of a failure, by who can do something about it.
 func (c matter) failure() string {
 	switch {
 	case c.Reason == "ended" && c.state == verification.Canceled:
@@ -50,8 +50,8 @@ func (c matter) failure() string {
 	return strings.TrimPrefix(key, failed)
 }
 
-// topic is what a server's code is about, whether it is for good or for now: in an enhanced status code x.1.x is about the address,
-// x.2.x about the mailbox, x.7.x about policy (RFC 3463 section 3). The code may stand beside others; empty: it does not say.
+// topic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x policy (RFC 3463 section 3); "" if it
+// does not tell.
 func (c matter) topic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
@@ -70,7 +70,7 @@ func (c matter) topic(code string) string {
 	return ""
 }
 
-// cost says whether a failure took a place in the recipient's quota.
+// quotaCost says whether a failure counted in the recipient's quota.
 func (c matter) cost() texts.Sentence {
 	if c.Counts {
 		return c.about("cost.counted")

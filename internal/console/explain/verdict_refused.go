@@ -45,7 +45,7 @@ func (c matter) unserved() (what, next texts.Sentence) {
 	return what, c.about("norows.next." + c.BlockedBy)
 }
 
-// refusedByChecks says that no code was sent since none could have been entered, whose codes that is about, and until when.
+// refusedByChecks says that no code was sent because none could have been entered, for which kind of caller, and until when.
 func (c matter) refusedByChecks() (what, next texts.Sentence) {
 	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)),
 		texts.Plain("n", strconv.Itoa(c.Count)))
@@ -72,7 +72,7 @@ func (c matter) refusedByChecks() (what, next texts.Sentence) {
 	return what, next
 }
 
-// looksAt is whose requests the rule counts; empty where that is the recipient, or not known.
+// looksAt returns whose requests the rule counts; "" if only the recipient's, or if it is not known.
 func (c matter) looksAt() string {
 	switch {
 	case c.BlockedBy == policy.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == policy.SpellingsName && c.rule == "":
@@ -83,7 +83,7 @@ func (c matter) looksAt() string {
 	return string(c.rule)
 }
 
-// shared says that others' requests count as well, so that the person can do little about it.
+// shared reports whether others' requests count too, so that the person can do little.
 func (c matter) shared() bool {
 	switch c.looksAt() {
 	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName:
@@ -92,8 +92,8 @@ func (c matter) shared() bool {
 	return true
 }
 
-// again says when the next request is let in: by what the rules say now, where they say something about the rule that
-// refused. A rule that looks at more than the recipient, their network for example, is not among them.
+// nextAdmitted says when the next request is admitted, by what the rules say now if they include the rule that refused. A rule that
+// counts more than the recipient, for example a network's, is not included.
 func (c matter) again() texts.Sentence {
 	if c.quota == nil {
 		return c.later()
@@ -107,7 +107,7 @@ func (c matter) again() texts.Sentence {
 	return c.whenFree()
 }
 
-// whenFree is by the recipient's rules alone.
+// whenFree says when the recipient's rules admit one more.
 func (c matter) whenFree() texts.Sentence {
 	if c.quota == nil {
 		return c.about("next.refused.later")
@@ -118,8 +118,8 @@ func (c matter) whenFree() texts.Sentence {
 	return c.about("next.refused.free")
 }
 
-// later is what the row alone can say. Of several requests it knows when the first came and what the last was told,
-// which together give no instant.
+// later says what the row alone tells. A row of several requests has the time of the first and the wait of the last, which give no
+// instant.
 func (c matter) later() texts.Sentence {
 	if c.Count > 1 {
 		return c.about("next.refused.later")
@@ -131,7 +131,7 @@ func (c matter) speaksOf(rule string) bool {
 	return slices.ContainsFunc(c.quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 
-// FreeAt is when a rule lets one more in, rounded up to whole seconds: never early.
+// FreeAt returns when a rule admits one more, rounded up to whole seconds.
 func FreeAt(d quota.Decision, s quota.State) time.Time {
 	free := d.At.Add(s.RetryAfter)
 	if whole := free.Truncate(time.Second); whole.Before(free) {

@@ -32,7 +32,8 @@ func (c matter) suppressed() (what, next texts.Sentence) {
 	return c.about("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", Cause(s, c.Words))), c.still(c.mendedBy(s), s)
 }
 
-// mendedBy is the key of what to do about a suppression: who told a carrier to stop has to tell it otherwise first.
+// remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
+// revoke it there.
 func (c matter) mendedBy(s store.Suppression) string {
 	if c.toldToStop(s) && s.Active(c.now) {
 		return "next.failed.suppressed.stop"
@@ -50,7 +51,7 @@ func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
 		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
-// standing ends the key of a sentence on something that holds for a while unless it is lifted.
+// holdState returns the end of a key: whether something still holds, has ended or was lifted.
 func standing(active bool, lifted time.Time) string {
 	switch {
 	case active:
@@ -61,7 +62,7 @@ func standing(active bool, lifted time.Time) string {
 	return ".ended"
 }
 
-// still says whether a suppression still holds. A text that there is not says nothing.
+// stillHolds says whether a suppression still holds; a text that does not exist says nothing.
 func (c matter) still(key string, s store.Suppression) texts.Sentence {
 	return c.about(key+standing(s.Active(c.now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
@@ -74,7 +75,7 @@ func (c matter) paused() texts.Sentence {
 		texts.Plain("pwhy", cmp.Or(c.pause.Reason, c.Get("pause.why.none"))))
 }
 
-// newer points to the latest request like this one.
+// newer returns a link to the latest request like this one.
 func (c matter) newer(s *store.Send) *Onward {
 	if s == nil {
 		return nil
@@ -87,7 +88,7 @@ func onwardTo(w texts.Words, key string, s store.Send) Onward {
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 
-// erased says of a row whose recipient was forgotten that nothing else about it is of use.
+// erased reduces the verdict on a row whose recipient was forgotten.
 func (c matter) erased(v Verdict) Verdict {
 	if c.To != store.Erased {
 		return v
@@ -97,7 +98,7 @@ func (c matter) erased(v Verdict) Verdict {
 	return v
 }
 
-// Cause is why a recipient is suppressed, in a few words.
+// Cause returns why a recipient is suppressed, in a few words.
 func Cause(s store.Suppression, w texts.Words) string {
 	parts := []string{w.Or("cause", string(s.Cause))}
 	if s.Detail != "" {
@@ -109,7 +110,7 @@ func Cause(s store.Suppression, w texts.Words) string {
 	return strings.Join(parts, " · ")
 }
 
-// Numbers are those that it was paused for.
+// Numbers returns the counts that led to a pause.
 func Numbers(p store.PrefixPause, w texts.Words) string {
 	text := w.Get("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
 	if p.Usual >= 0 {

@@ -5,7 +5,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Unserved is the verdict on a recipient without rows to whom nothing is sent, for the reason; nil of another reason.
+// Unserved returns the verdict on a recipient without rows to whom nothing is sent for this reason; nil for other reasons.
 func Unserved(reason string, w texts.Words) *Verdict {
 	what := w.Tell("norows.what." + reason)
 	if reason == "" || what == nil {
@@ -15,7 +15,7 @@ func Unserved(reason string, w texts.Words) *Verdict {
 		Answer: Answer{W: w, Text: w.Tell("answer.norows.unserved")}}
 }
 
-// Unknown is the verdict on a recipient without rows; near are requests for recipients that are spelled almost the same.
+// Unknown returns the verdict on a recipient without rows; near are requests of recipients with a similar spelling.
 func Unknown(near []store.Send, w texts.Words) *Verdict {
 	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: Answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {

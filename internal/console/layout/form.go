@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Form is a handler of a form's fields.
+// Form returns a handler that reads a form and passes its fields to handle.
 func Form(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		form, err := readForm(c)
@@ -23,7 +23,7 @@ func Form(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
 	}
 }
 
-// readForm reads a form's fields from the body alone: what stands in the address is no part of it.
+// readForm reads a form's fields from the body only, not from the URL.
 func readForm(c echo.Context) (url.Values, error) {
 	if mediaOf(c) != echo.MIMEApplicationForm {
 		return nil, &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the form as a browser does."}
@@ -61,7 +61,7 @@ func readBody(c echo.Context) ([]byte, error) {
 	return body, nil
 }
 
-// Invalid is the error of a field that was given.
+// Invalid returns the error of a field with a wrong value.
 func Invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }

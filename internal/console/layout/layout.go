@@ -27,7 +27,7 @@ type Option struct {
 	Chosen      bool
 }
 
-// Options are the choices of one field, the first of which chooses nothing.
+// Options returns the choices of a field; the first one chooses nothing.
 func Options(w texts.Words, field, names, chosen string, values ...string) []Option {
 	all := []Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
@@ -44,7 +44,7 @@ type Layout struct {
 	files     map[string]*compress.File
 }
 
-// New parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
+// New parses the embedded templates. It panics if they are wrong.
 func New(logger *slog.Logger) *Layout {
 	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{},
 		files: map[string]*compress.File{}}
@@ -76,7 +76,7 @@ func (l *Layout) path(name string) string {
 	return "/admin/static/" + name + "?v=" + l.files[name].Version()
 }
 
-// Show renders completely before anything is sent, so that half a page is never shown.
+// Show renders a page completely and then sends it, so that no half page is shown.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	var b bytes.Buffer
 	if err := l.templates[name].Execute(&b, view); err != nil {
@@ -90,21 +90,21 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// Draw is one block of a page.
+// Draw renders one block of a page.
 func (l *Layout) Draw(name, block string, view any) (string, error) {
 	var b bytes.Buffer
 	err := l.templates[name].ExecuteTemplate(&b, block, view)
 	return b.String(), err
 }
 
-// Register adds the files that the pages load, and what readers prefer.
+// Register adds the static files and the form for language and time zone.
 func (l *Layout) Register(e *echo.Echo) {
 	e.POST(preferPath, Form(prefer), l.PageMiddleware()...)
 	e.GET("/admin/static/:name", l.static)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }
 
-// static serves the style sheet and the script. Their addresses name their content, so a browser may keep them.
+// static serves the style sheet and the script. Their addresses contain a hash of the content, so browsers may cache them.
 func (l *Layout) static(c echo.Context) error {
 	name := c.Param("name")
 	f, ok := l.files[name]

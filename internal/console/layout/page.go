@@ -44,7 +44,7 @@ type Page struct {
 	Onward string // where the page leads by itself; empty: it stays
 }
 
-// NewPage is a page for a request: the key of its title, and its section of the menu.
+// NewPage returns the frame of a page: title is its text's key, here its section of the menu.
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: home}
@@ -67,7 +67,7 @@ func (p Page) Sections(more bool) (list []Section) {
 	return list
 }
 
-// InMore says that the page is one of those behind the menu's last entry.
+// InMore reports whether the page is behind the menu's last entry.
 func (p Page) InMore() bool {
 	for _, s := range p.Sections(true) {
 		if s.Name == p.Here {
@@ -80,7 +80,7 @@ func (p Page) InMore() bool {
 // Zone is how far the page's times are from UTC now.
 func (p Page) Zone() string { return p.W.ZoneName(time.Now()) }
 
-// Languages are the others that the page can be read in.
+// Languages returns the other languages of the page.
 func (p Page) Languages() (others []texts.Words) {
 	for _, w := range texts.All() {
 		if w.Lang() != p.W.Lang() {
@@ -94,7 +94,7 @@ type reader struct{ name, role string }
 
 const readerKey = "sendcode.admin.reader"
 
-// SetReader notes the account that a request is of, for the frame.
+// SetReader stores the request's account, which the page's frame shows.
 func SetReader(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
 
 // What a reader prefers is in cookies that each page goes by; scripts set the zone's where it is missing, as they alone know it.
@@ -106,8 +106,8 @@ const (
 	keptFor        = 365 * 24 * time.Hour
 )
 
-// Words picks the language that the reader chose, or the browser asks for, else English; times are in the zone that the reader's browser
-// or the reader chose, else in UTC.
+// Words returns the texts in the language that the reader chose, else the browser's, else English, with times in the chosen or the
+// browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.For(c.Request().Header.Get("Accept-Language"))
 	if chosen, ok := texts.In(cookie(c, languageCookie)); ok {
@@ -131,7 +131,7 @@ func cookie(c echo.Context, name string) string {
 	return value
 }
 
-// zoneOf knows zones by their names in the time zone database; "Local" would be this machine's.
+// zoneOf loads a zone of the time zone database; "Local", which would be this machine's, is rejected.
 func zoneOf(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false
@@ -140,7 +140,7 @@ func zoneOf(name string) (*time.Location, bool) {
 	return zone, err == nil
 }
 
-// prefer keeps the language or the zone that a form names, and leads back to its page.
+// prefer stores the language or the zone that a form names and redirects to the form's page.
 func prefer(c echo.Context, form url.Values) error {
 	if _, ok := texts.In(form.Get("language")); ok {
 		keep(c, languageCookie, form.Get("language"))

@@ -18,8 +18,7 @@ type problemView struct {
 	Field  string // of the address, when it is to blame
 }
 
-// asPages shows those problems as pages of the console that a reader meets here. Everything else is for the
-// server's own table.
+// asPages shows problems that readers meet as pages of the console. Other errors are left to the server.
 func (l *Layout) asPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -51,7 +50,7 @@ func (l *Layout) showProblem(c echo.Context, k server.Kind, name, detail, field 
 	return l.Show(c, k.Status, "problem", v)
 }
 
-// fromStore says what the store's errors are to those outside.
+// fromStore maps the store's errors to public problems.
 func (l *Layout) fromStore(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err, ctx := next(c), c.Request().Context()
@@ -69,8 +68,8 @@ func (l *Layout) fromStore(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// sameOrigin refuses what another site makes a browser send. A request with neither Sec-Fetch-Site nor
-// Origin passes, as no browser of today sends one across sites; SameSite=Strict stands behind it.
+// sameOrigin rejects requests that another site makes a browser send. Requests with neither Sec-Fetch-Site nor Origin pass: no
+// present browser omits both across sites, and cookies are SameSite=Strict.
 func (l *Layout) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := l.origin.Check(c.Request()); err != nil {

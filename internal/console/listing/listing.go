@@ -25,7 +25,7 @@ const (
 	cursorSize    = 1 + 8 + 16
 )
 
-// WriteCursor writes a place.
+// WriteCursor encodes a place in a list.
 func WriteCursor(m store.Mark) string {
 	b := []byte{cursorVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(m.At.UnixMicro()))
@@ -33,7 +33,7 @@ func WriteCursor(m store.Mark) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ReadCursor reads a place.
+// ReadCursor decodes a place in a list.
 func ReadCursor(text string) (store.Mark, bool) {
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) { // also one with line ends, which decoding passes over
 		return store.Mark{}, false
@@ -57,7 +57,7 @@ type List[F, R any] struct {
 	Later func(f F) bool                     // it begins behind a row
 }
 
-// Marked is a list that goes on at a place in the log: cursor and limit are parameters of it, and of its filter the fields that are named.
+// Marked returns a list with the parameters cursor and limit, which set these fields of the filter; mark returns a row's place.
 func (l List[F, R]) Marked(limit func(f *F) *int, before func(f *F) **store.Mark, mark func(r R) store.Mark) List[F, R] {
 	l.Known["cursor"], l.Known["limit"], l.Bound = Cursor(before), Limit(limit), limit
 	l.Next = func(f *F, last R) string {
@@ -86,7 +86,7 @@ type Pages struct {
 	Newest string // address of the first page; empty: this is it
 }
 
-// Find reads the page that an address asks for; start is the filter of an address without parameters.
+// Find reads the page that the raw query asks for; start is the filter without parameters.
 func (l List[F, R]) Find(ctx context.Context, raw string, start F) (p Page[F, R], err error) {
 	*l.Bound(&start) = DefaultLimit
 	f, given, err := Parse(raw, start, l.Known, time.Time{})
@@ -106,8 +106,7 @@ func (l List[F, R]) Find(ctx context.Context, raw string, start F) (p Page[F, R]
 	return p, err
 }
 
-// With is the list's address with one parameter changed, or left out where the value is empty. Another filter starts again at the
-// newest row.
+// With returns the list's address with one parameter changed, or removed if the value is empty. It starts again at the newest row.
 func (p Page[F, R]) With(name, value string) string { return Address(p.path, p.given, name, value) }
 
 // Pages are the addresses of the rest.
@@ -121,7 +120,7 @@ func (p Page[F, R]) Pages() (to Pages) {
 	return to
 }
 
-// Address is a list's with one parameter changed, or left out where the value is empty.
+// Address returns a list's address with one parameter changed, or removed if the value is empty.
 func Address(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
@@ -139,7 +138,7 @@ func Address(path string, given url.Values, name, value string) string {
 	return path + "?" + next.Encode()
 }
 
-// JSON answers with the page that a request's address asks for.
+// JSON returns a handler that answers with the page that the request asks for.
 func JSON[F, R, J any](l List[F, R], start F, row func(r R, now time.Time) J) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		p, err := l.Find(c.Request().Context(), c.Request().URL.RawQuery, start)

@@ -33,8 +33,8 @@ type Set[F any] func(f *F, value string, now time.Time) (detail string)
 // Parameters are those that a list knows.
 type Parameters[F any] map[string]Set[F]
 
-// Parse reads an address's raw query into a filter. A parameter that is unknown, repeated or wrong is an error that names it:
-// a filter that was left out in silence would answer another question than the one asked. given has no empty parameters.
+// Parse parses a raw query into a filter. A parameter that is unknown, repeated or wrong is an error that names it, since a filter
+// that is silently ignored would answer another question. given has no empty parameters.
 func Parse[F any](raw string, f F, known Parameters[F], now time.Time) (_ F, given url.Values, err error) {
 	given = url.Values{}
 	err = each(raw, func(name, value string) error {
@@ -54,7 +54,7 @@ func Parse[F any](raw string, f F, known Parameters[F], now time.Time) (_ F, giv
 	return f, given, err
 }
 
-// each hands out an address's parameters in the order of their names, each of which may be given once.
+// each calls take for the parameters in the order of their names. A repeated one is an error.
 func each(raw string, take func(name, value string) error) error {
 	values, err := Values(raw)
 	if err != nil {
@@ -85,7 +85,7 @@ func Unknown(name string) error {
 	return layout.Invalid(safeName(name), "unknown", "There is no such parameter.")
 }
 
-// safeName shortens what a caller named, so that an answer can't be made to carry a page's worth of it.
+// safeName shortens a name that came from a request, for use in a response.
 func safeName(name string) string {
 	if r := []rune(name); len(r) > maxWord {
 		return string(r[:maxWord]) + "…"
@@ -96,7 +96,7 @@ func safeName(name string) string {
 // maxWord is the longest name or reference that a row can have, in characters.
 const maxWord = 64
 
-// Word reads a text that a row may hold. A database would refuse some texts with an error of its own.
+// Word parses a text that a row may hold; others are an error, since a database would reject them.
 func Word[F any](field func(*F) *string) Set[F] {
 	return func(f *F, value string, _ time.Time) string {
 		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
@@ -107,7 +107,7 @@ func Word[F any](field func(*F) *string) Set[F] {
 	}
 }
 
-// Recipient reads a recipient's hash.
+// Recipient parses a recipient's hash.
 func Recipient[F any](field func(*F) **recipient.Hash) Set[F] {
 	return func(f *F, value string, _ time.Time) string {
 		h, err := recipient.ParseHash(value)
@@ -145,7 +145,7 @@ func Limit[F any](field func(*F) *int) Set[F] {
 	}
 }
 
-// Active reads whether only what holds now is listed.
+// Active parses whether only entries that apply now are listed.
 func Active[F any](field func(*F) *bool) Set[F] {
 	return func(f *F, value string, _ time.Time) string {
 		if *field(f) = value == "active"; value != "active" && value != "all" {
@@ -155,7 +155,7 @@ func Active[F any](field func(*F) *bool) Set[F] {
 	}
 }
 
-// Instant reads RFC 3339, or what a browser's datetime-local field sends, which is then in the zone of now.
+// Instant parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone of now.
 func Instant[F any](field func(*F) *time.Time) Set[F] {
 	return func(f *F, value string, now time.Time) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
@@ -168,5 +168,5 @@ func Instant[F any](field func(*F) *time.Time) Set[F] {
 	}
 }
 
-// inRange keeps to years that every database and JSON can write.
+// inRange reports whether databases and JSON can hold the year.
 func inRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }

@@ -49,7 +49,8 @@ func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 	}
 }
 
-// look reads what came and what changed. The first one only finds out where the log ends: earlier rows are on the page.
+// poll reads new and changed rows and publishes them. The first call only finds the end of the log, since earlier rows are on the
+// page.
 func (f *follower) look(ctx context.Context, begun bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*tailTick)
 	defer cancel()
@@ -80,7 +81,7 @@ func (f *follower) skip(ctx context.Context) error {
 	return err
 }
 
-// came reads rows behind the mark, and those shortly before it again, of which some may have been committed late.
+// newRows reads the rows after the mark, and again those shortly before it, since some may have been committed late.
 func (f *follower) came(ctx context.Context) (changes []change, all bool, err error) {
 	after := store.Mark{At: f.mark.At.Add(-overlap)}
 	if later(f.floor, after) {
@@ -102,7 +103,7 @@ func (f *follower) came(ctx context.Context) (changes []change, all bool, err er
 	return changes, false, nil
 }
 
-// take notes rows, the oldest first, and gives those that are new or changed.
+// recordRows remembers rows, oldest first, and returns those that are new or changed.
 func (f *follower) take(rows []store.Send) (changes []change) {
 	for _, row := range rows {
 		before, known := f.seen[row.ID]
@@ -124,7 +125,7 @@ func (f *follower) take(rows []store.Send) (changes []change) {
 	return changes
 }
 
-// changed reads the rows that may have changed.
+// readChanged reads the rows that may have changed.
 func (f *follower) changed(ctx context.Context) ([]change, error) {
 	f.watchFewer()
 	if len(f.watched) == 0 {
@@ -141,7 +142,7 @@ func (f *follower) changed(ctx context.Context) ([]change, error) {
 	return changes, nil
 }
 
-// watchFewer keeps to the bound: the oldest go, those first that have an outcome, for a receipt may never come.
+// watchFewer drops the oldest watched rows over the limit, first those with an outcome, which may only wait for a receipt.
 func (f *follower) watchFewer() {
 	over := len(f.watched) - maxWatched
 	f.watched = slices.DeleteFunc(f.watched, func(id uuid.UUID) bool {
@@ -156,7 +157,7 @@ func (f *follower) watchFewer() {
 	}
 }
 
-// forget drops what cannot come again.
+// forget drops rows that can't be read again.
 func (f *follower) forget() {
 	watched := map[uuid.UUID]bool{}
 	for _, id := range f.watched {
@@ -169,7 +170,7 @@ func (f *follower) forget() {
 	}
 }
 
-// mayChange: what is in flight ends, refusals are added up for a while, and a carrier tells more of text messages later.
+// mayChange reports whether a row may still change: it is in flight, a recent refusal, or a text message without a receipt.
 func mayChange(s store.Send) bool {
 	return s.Status.InFlight() || s.Status == store.Refused || awaitsReceipt(s)
 }

@@ -35,7 +35,7 @@ type Stream struct {
 	ID     func(store.Mark) string // of an event: where to go on from
 }
 
-// Serve answers with what comes, until the reader leaves or is sent away.
+// Serve streams new rows to a reader until the reader leaves or is disconnected.
 func (t *Tail) Serve(c echo.Context, s Stream) error {
 	r, err := t.join(s.Filter)
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *Tail) Serve(c echo.Context, s Stream) error {
 	return nil
 }
 
-// since are the rows behind a place, for one who was there.
+// since reads the rows after a place, for a reader who comes back.
 func (t *Tail) since(ctx context.Context, f store.Filter, from store.Mark) (past batch, err error) {
 	after := store.Mark{At: from.At.Add(-ResumeOverlap)}
 	for range resumePages {
@@ -103,7 +103,7 @@ func (s *events) open(past batch) error {
 	return s.tell(past)
 }
 
-// follow writes what comes. A sign of life keeps the connection open on its way, and finds out when the reader is gone.
+// follow writes what is published. Heartbeats keep the connection open and detect that the reader is gone.
 func (s *events) follow(r *reader, beat, life time.Duration) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
@@ -158,7 +158,7 @@ func (s *events) tell(b batch) error {
 	return s.write(out.String())
 }
 
-// write has its own deadline: the server's is for a whole answer.
+// write sets a deadline of its own, since the server's is for a whole response.
 func (s *events) write(text string) error {
 	if err := s.rc.SetWriteDeadline(time.Now().Add(WriteWait)); err != nil {
 		return err

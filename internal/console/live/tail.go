@@ -81,7 +81,7 @@ func New(log Log, logger *slog.Logger) *Tail {
 	return &Tail{log: log, logger: logger, Beat: tailBeat, Life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
 }
 
-// join adds a reader, who must leave.
+// join adds a reader; the caller must call leave.
 func (t *Tail) join(f store.Filter) (*reader, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *Tail) leave(r *reader) {
 	}
 }
 
-// Close ends every stream, and waits until nothing is read any more.
+// Close ends every stream and waits until the log is no longer read.
 func (t *Tail) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -141,8 +141,8 @@ func (t *Tail) end(r *reader, why string) {
 	close(r.rows)
 }
 
-// publish hands rows to who wants them. A reader who is behind is sent away rather than waited for: it comes again and
-// goes on where it was.
+// publish passes rows to the readers whose filters they match. A reader that is too slow is disconnected; it reconnects and
+// continues where it was.
 func (t *Tail) publish(changes []change, gap bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,7 +32,7 @@ const (
 // trialPeriods are the values of "last".
 var trialPeriods = []string{"24h", "7d", "30d"}
 
-// trialAsked reads what is to be tried; nothing is asked where no policy is named.
+// trialAsked parses which policy to try; nil if none is named.
 func (a *Pages) trialAsked(raw string) (url.Values, error) {
 	asked, err := listing.Values(raw)
 	if err != nil {

@@ -30,7 +30,7 @@ type Counter struct {
 	now     func() time.Time
 }
 
-// New makes one that counts in the limiter.
+// New returns a counter that counts in the limiter, or in this process while the limiter does not answer.
 func New(limiter Limiter, logger *slog.Logger, now func() time.Time) *Counter {
 	return &Counter{limiter: limiter, spare: quota.NewMemory(now, "console"), logger: logger, now: now}
 }
@@ -81,8 +81,7 @@ var (
 	}
 )
 
-// Login takes a place for one attempt with a password, the right one's too: whether it is right is not known yet. browser is what the
-// cookie of a known browser holds, or empty.
+// Login counts one attempt with a password, before the password is compared. browser is the cookie of a known browser, or "".
 func (c *Counter) Login(ctx context.Context, account, browser string, address netip.Addr) (quota.Decision, error) {
 	if browser != "" {
 		return c.take(ctx, knownRules, map[quota.Scope]string{anAccount: bucket("login", "browser", account+"/"+browser)})
@@ -93,35 +92,35 @@ func (c *Counter) Login(ctx context.Context, account, browser string, address ne
 	return c.take(ctx, loginRules, buckets)
 }
 
-// Code takes a place for one attempt at an account's second factor.
+// Code counts one attempt at an account's second factor.
 func (c *Counter) Code(ctx context.Context, account string) (quota.Decision, error) {
 	return c.take(ctx, codeRules, map[quota.Scope]string{anAccount: bucket("code", anAccount, account)})
 }
 
-// Provider takes a place for one question to a provider of identities; via names its kind.
+// Provider counts one request to an identity provider; via names its kind.
 func (c *Counter) Provider(ctx context.Context, via string, address netip.Addr) (quota.Decision, error) {
 	return c.take(ctx, providerRules, networkBuckets(via, address))
 }
 
-// FirstUse says whether a value comes for the first time within life, on whatever replica.
+// FirstUse reports whether a value is used for the first time within life, on any replica.
 func (c *Counter) FirstUse(ctx context.Context, value string, life time.Duration) (bool, error) {
 	d, err := c.take(ctx, []quota.Rule{{Name: "once", Scope: anAccount, Limit: 1, Window: life}},
 		map[quota.Scope]string{anAccount: bucket("provider", anAccount, value)})
 	return d.Admitted, err
 }
 
-// Token looks whether a network may present a token; WrongToken counts one that was not known.
+// Token reports whether a network may present a token; it counts nothing. WrongToken counts an unknown token.
 func (c *Counter) Token(ctx context.Context, address netip.Addr) (quota.Decision, error) {
 	return c.ask(ctx, Limiter.Peek, quota.Request{Rules: tokenRules, Buckets: networkBuckets("token", address)})
 }
 
-// WrongToken takes a place for a token that was not known.
+// WrongToken counts one unknown token of a network.
 func (c *Counter) WrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
 	return c.take(ctx, tokenRules, networkBuckets("token", address))
 }
 
-// Line counts an event for the log. due: a line should be written now, for n events; there is one a minute for each key at most. The
-// keys are a few fixed words.
+// Line counts an event. If due, the caller should log one line for n events; this is at most once a minute for each key. Keys are a
+// few fixed words.
 func (c *Counter) Line(key string) (n int, due bool) { return c.lines.add(key, c.now()) }
 
 func bucket(what string, scope quota.Scope, value string) string {
@@ -139,7 +138,7 @@ func (c *Counter) take(ctx context.Context, rules []quota.Rule, buckets map[quot
 	return c.ask(ctx, Limiter.Take, quota.Request{Rules: rules, Buckets: buckets})
 }
 
-// ask puts a question to the limiter, and to this process's own where that does not answer.
+// ask asks the limiter, or this process's own limiter if that fails.
 func (c *Counter) ask(ctx context.Context, question func(Limiter, context.Context, quota.Request) (quota.Decision, error),
 	r quota.Request) (quota.Decision, error) {
 	r.ID = rand.Text()
@@ -155,7 +154,7 @@ func (c *Counter) ask(ctx context.Context, question func(Limiter, context.Contex
 	return question(c.spare, ctx, r)
 }
 
-// Left is how many attempts the strictest rule still lets in.
+// Left returns how many attempts the strictest rule still admits.
 func Left(d quota.Decision) int {
 	n := 0
 	for i, s := range d.Rules {
@@ -166,7 +165,7 @@ func Left(d quota.Decision) int {
 	return n
 }
 
-// Network is what logs and limits call an address: a person's IPv6 addresses are a whole /64 (QUOTA-19).
+// Network returns the network that an address is logged and limited by: an IPv4 address or an IPv6 /64 (QUOTA-19).
 func Network(address netip.Addr) string { return prefixOf(address, 32, 64) }
 
 func prefixOf(address netip.Addr, bits4, bits6 int) string {

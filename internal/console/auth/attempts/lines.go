@@ -19,7 +19,7 @@ type pending struct {
 	count int // since last
 }
 
-// add counts an event. due: a line should be written now, for count events.
+// add counts an event. If due, a line should be logged now, for count events.
 func (l *lines) add(key string, now time.Time) (count int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

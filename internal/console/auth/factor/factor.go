@@ -29,19 +29,19 @@ var codeOptions = totp.ValidateOpts{Period: uint(Period / time.Second), Digits: 
 // secretSize is in bytes (RFC 4226 section 4, R6).
 const secretSize = 20
 
-// NewSecret is a key of 160 random bits, which the log keeps encrypted.
+// NewSecret returns a key of 160 random bits. The caller stores it encrypted.
 func NewSecret() []byte {
 	secret := make([]byte, secretSize)
 	rand.Read(secret) // never fails: the program stops when the system has no randomness
 	return secret
 }
 
-// Spell is a secret as people type it and apps read it.
+// Spell returns a secret as people type it and apps read it.
 func Spell(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// StepOf is the time step at now, or next to it, whose code was typed and that is later than after.
+// StepOf returns the time step, at most one from now and later than after, whose code was typed. False: there is none.
 func StepOf(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(Period/time.Second)
 	found, ok := int64(0), false
@@ -58,7 +58,7 @@ func codeAt(secret string, at time.Time) (string, error) {
 	return totp.GenerateCodeCustom(secret, at, codeOptions)
 }
 
-// KeyAddress is what an app reads out of the QR code.
+// KeyAddress returns the otpauth URL for the QR code.
 func KeyAddress(account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period, Digits: codeOptions.Digits,
@@ -76,7 +76,7 @@ type Picture struct {
 	Path template.HTMLAttr
 }
 
-// Draw is the QR code of a text.
+// Draw returns the QR code of a text.
 func Draw(text string) (Picture, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {
@@ -101,7 +101,7 @@ const (
 	RecoverySize  = 16 // letters and digits of base32
 )
 
-// NewRecoveryCodes are codes to show once, and what the log keeps of them.
+// NewRecoveryCodes returns new codes to show once, and the hashes to store.
 func NewRecoveryCodes(account string) (shown []string, kept [][32]byte) {
 	for range RecoveryCodes {
 		code := strings.ToLower(rand.Text()[:RecoverySize])
@@ -111,12 +111,12 @@ func NewRecoveryCodes(account string) (shown []string, kept [][32]byte) {
 	return shown, kept
 }
 
-// RecoveryHash is what the log keeps of a recovery code of the account.
+// RecoveryHash returns the stored hash of an account's recovery code.
 func RecoveryHash(account, code string) [32]byte {
 	return sha256.Sum256([]byte("recovery\x00" + account + "\x00" + code))
 }
 
-// Plain is what was typed, without what people put between.
+// Plain removes the characters that people type between those of a code.
 func Plain(typed string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed))
 }

@@ -13,8 +13,8 @@ type Password struct {
 	identity [sha256.Size]byte
 }
 
-// Parse takes the password itself or its hash in the PHC string format; the hash wins. It is the zero Password where both are
-// empty. The error repeats nothing of the hash.
+// Parse returns the Password of a plain text or of a hash in PHC format, which takes precedence; the zero Password if both are
+// empty. The error contains nothing of the hash.
 func Parse(plain, hash string) (Password, error) {
 	switch {
 	case hash != "":
@@ -34,10 +34,10 @@ func Parse(plain, hash string) (Password, error) {
 	return Password{}, nil
 }
 
-// identityOf names a password that is not hashed.
+// identityOf returns the identity of a password that is not hashed.
 func identityOf(plain string) [sha256.Size]byte { return sha256.Sum256([]byte("plain\x00" + plain)) }
 
-// Hash is the argon2id hash of a password, in the PHC string format.
+// Hash returns the argon2id hash of a password, in PHC format.
 func Hash(plain string) string {
 	h := unmatchable
 	h.salt = make([]byte, len(unmatchable.salt))
@@ -46,7 +46,7 @@ func Hash(plain string) string {
 	return h.String()
 }
 
-// New makes one up, of 120 random bits, that can be typed.
+// New returns a random password of 120 bits that can be typed.
 func New() string { return rand.Text()[:24] }
 
 // unmatchable takes the time of a new hash and is no password. One check takes some 20 ms: a recommendation of OWASP's password storage
@@ -56,11 +56,11 @@ var unmatchable = phc{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte,
 // IsSet says whether anything matches.
 func (p Password) IsSet() bool { return p.matches != nil }
 
-// Identity names this password: sessions end when it changes. It is no use for finding the password.
+// Identity returns a value that differs for each password; sessions end when it changes. The password can't be found from it.
 func (p Password) Identity() [sha256.Size]byte { return p.identity }
 
-// Matches compares in a time that does not depend on the typed password. The zero Password takes the time of a hash too: a login of
-// an unknown account lasts as long as one of a known account.
+// Matches compares in a time that does not depend on the typed password. The zero Password also computes a hash, so that a login to
+// an unknown account takes as long as one to a known account.
 func (p Password) Matches(typed string) bool {
 	if p.matches == nil {
 		unmatchable.matches(typed)
