@@ -168,7 +168,7 @@ func (a *App) Serve(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { a.outbox.Run(background) })
 	work.Go(func() { jobs.Run(background, a.jobs(), jobs.DefaultTick, a.logger) })
-	work.Go(func() { a.watch(background) })
+	work.Go(func() { a.watchConfig(background) })
 	work.Go(func() { a.hooks.Run(background) })
 	err := a.serveHTTP(ctx)
 	stop()

@@ -169,12 +169,12 @@ func (a *App) registerPages(e *echo.Echo) {
 		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
 		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
-	a.say(a.cfg)
+	a.updatePage(a.cfg)
 	a.page.Register(e)
 }
 
 // updatePage makes the page use the present configuration.
-func (a *App) say(cfg config.Config) {
+func (a *App) updatePage(cfg config.Config) {
 	p := cfg.Purposes["default"]
 	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
 	called, first, others := titles(cfg), page.AppPage{}, []page.AppPage(nil)
@@ -274,7 +274,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		a.drain()
+		a.waitUnready()
 	case err = <-failed:
 	}
 	if a.console != nil {
@@ -284,7 +284,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 }
 
 // waitUnready makes /readyz fail for a while before the ports close, so that load balancers notice. On loopback it does not wait.
-func (a *App) drain() {
+func (a *App) waitUnready() {
 	a.health.Stopping()
 	if a.cfg.Loopback() {
 		return

@@ -30,7 +30,7 @@ type reloader struct {
 }
 
 // watchConfig reloads the configuration when it is told to or its file has changed, until ctx ends.
-func (a *App) watch(ctx context.Context) {
+func (a *App) watchConfig(ctx context.Context) {
 	if a.again.Environ == nil {
 		return
 	}
@@ -100,7 +100,7 @@ func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error)
 	renewed, own, fixed, err := r.load(read)
 	if err != nil {
 		r.metrics.Reloaded(metrics.Rejected)
-		r.complain(err)
+		r.logMistakes(err)
 		return
 	}
 	for _, name := range fixed {
@@ -130,7 +130,7 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 }
 
 // logMistakes logs every mistake of a configuration in its own line.
-func (r *reloader) complain(err error) {
+func (r *reloader) logMistakes(err error) {
 	const what = "the configuration was read again and rejected; nothing has changed"
 	all, ok := errors.AsType[*config.Errors](err)
 	if !ok {
@@ -151,14 +151,14 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own ownTemp
 			r.logger.Warn(w)
 		}
 	}
-	r.use(own)
+	r.useTemplates(own)
 	wider := r.policy.Change(policies(renewed))
 	r.hooks.Change(receivers(renewed))
 	r.limits.SetLimits(limitSet(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {
-		r.say(r.now)
+		r.updatePage(r.now)
 	}
 	if wider {
 		if err := r.rebuild(ctx); err != nil { // the log decides right without it; only looks may promise too much

@@ -41,12 +41,12 @@ func (a *App) newOutbox() error {
 	if err != nil {
 		return err
 	}
-	a.use(own)
+	a.useTemplates(own)
 	a.keys = vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
 	a.policy = policy.NewInForce(policies(a.cfg), a.now)
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{
-		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: marks(a.cfg), Watch: a.watchOf(), AskAfter: a.askAfter(),
+		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: mailHeaders(a.cfg), Watch: a.watchOf(), AskAfter: a.askAfter(),
 		Workers: max(outbox.DefaultWorkers, a.servers.Conns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
 		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Renderer: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,

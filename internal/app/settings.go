@@ -50,7 +50,7 @@ func policies(cfg config.Config) policy.Set {
 			App: rule("app", quota.App, cfg.Checks.App),
 		},
 		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
-		Numbers:   numbers(cfg),
+		Numbers:   servedNumbers(cfg),
 		Breaker:   rule(policy.BreakerName, policy.Everything, cfg.Breaker),
 		Spellings: rule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
 	}
@@ -68,7 +68,7 @@ func pauses(cfg config.Config) (all []policy.Pause) {
 }
 
 // mailHeaders returns the headers by which mail providers identify our mails.
-func marks(cfg config.Config) (headers []string) {
+func mailHeaders(cfg config.Config) (headers []string) {
 	for _, p := range cfg.Providers {
 		if p.Header != "" && !slices.Contains(headers, p.Header) {
 			headers = append(headers, p.Header)

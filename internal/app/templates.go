@@ -12,7 +12,7 @@ import (
 )
 
 // templateDirs returns the directories, without empty names, whose files replace built-in templates; later ones take precedence.
-func overrides(directories ...string) (trees []fs.FS) {
+func templateDirs(directories ...string) (trees []fs.FS) {
 	for _, d := range directories {
 		if d != "" {
 			trees = append(trees, os.DirFS(d))
@@ -22,14 +22,14 @@ func overrides(directories ...string) (trees []fs.FS) {
 }
 
 func (a *App) renderer(own ...string) (*message.Renderer, error) {
-	return message.New(templates.FS, overrides(append([]string{a.cfg.Templates}, own...)...)...)
+	return message.New(templates.FS, templateDirs(append([]string{a.cfg.Templates}, own...)...)...)
 }
 
 func (a *App) textRenderer(own ...string) (*message.Texts, error) {
 	limits := message.TextLimits{
 		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: func(text string) int { return sms.Measure(text).Segments },
 	}
-	return message.NewTexts(limits, templates.FS, overrides(append([]string{a.cfg.Templates}, own...)...)...)
+	return message.NewTexts(limits, templates.FS, templateDirs(append([]string{a.cfg.Templates}, own...)...)...)
 }
 
 // ownTemplates are what apps have of their own, read and tried.
@@ -57,7 +57,7 @@ func (a *App) templatesOf(cfg config.Config) (own ownTemplates, err error) {
 }
 
 // useTemplates makes later messages use these templates.
-func (a *App) use(own ownTemplates) {
+func (a *App) useTemplates(own ownTemplates) {
 	a.mails.SetApps(own.mails)
 	if a.texts != nil {
 		a.texts.SetApps(own.texts)

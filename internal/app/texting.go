@@ -120,7 +120,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 
 // servedNumbers returns the phone numbers that the configuration admits. The dev mailbox admits every country unless some are
 // listed.
-func numbers(cfg config.Config) policy.Numbers {
+func servedNumbers(cfg config.Config) policy.Numbers {
 	n := policy.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.VoIP == "refuse"}
 	n.Everywhere = cfg.DevPhone() && len(cfg.SMS.Countries) == 0
 	for _, country := range cfg.SMS.Countries {

@@ -116,7 +116,7 @@ func (o *OIDC) Check(p *document.Place) {
 
 // checkSecureURL returns "" for an https URL, or an http URL on this machine, else what is wrong.
 func checkSecureURL(text string) string {
-	p, problem := address.Check(text)
+	p, problem := address.CheckURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":

@@ -26,23 +26,23 @@ var checks = map[string]func(text string) string{
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	"token":       matching(tokenPattern, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
-	"webhook_url": except("", checkWebhookURL), "event": among(WebhookEvents, "there is no such event"),
+	"webhook_url": allowing("", checkWebhookURL), "event": oneOf(WebhookEvents, "there is no such event"),
 	"name":  matching(namePattern, "a name has 1 to 32 of a-z 0-9 _ -"),
 	"title": checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
-	"scope": among(KeyScopes, "must be send, check, read or limit"),
+	"scope": oneOf(KeyScopes, "must be send, check, read or limit"),
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   hashOf("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": hashOf("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
-	"proxy":      notAll("would trust every client, and let each choose the address that the rules look at"),
-	"callee":     notAll("would let events go to every machine that this one can reach; name networks"),
+	"proxy":      notWholeInternet("would trust every client, and let each choose the address that the rules look at"),
+	"callee":     notWholeInternet("would let events go to every machine that this one can reach; name networks"),
 	"admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
-	"country":    checkCountry, "price_of": except(defaultName, checkCountry), "prefix": checkPrefix, "sender": checkSender,
-	"page_host": except("", checkPageHost), "public_url": except("", checkPublicURL),
-	"sender_address_or_none": except("", checkMailFrom), "accent": except("", brand.CheckAccent),
-	"logo": except("", checkLogo), "home": except("", checkHome),
-	"country_or_none": except("", checkCountry), "sender_or_none": except("", checkSender),
+	"country":    checkCountry, "price_of": allowing(defaultName, checkCountry), "prefix": checkPrefix, "sender": checkSender,
+	"page_host": allowing("", checkPageHost), "public_url": allowing("", checkPublicURL),
+	"sender_address_or_none": allowing("", checkMailFrom), "accent": allowing("", brand.CheckAccent),
+	"logo": allowing("", checkLogo), "home": allowing("", checkHome),
+	"country_or_none": allowing("", checkCountry), "sender_or_none": allowing("", checkSender),
 	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
 	"outcome": func(text string) string {
@@ -58,8 +58,8 @@ func when(wrong bool, text string) string {
 	return ""
 }
 
-// except returns a check that accepts the text allowed and otherwise runs check.
-func except(allowed string, check func(string) string) func(string) string {
+// allowing returns a check that accepts the text allowed and otherwise runs check.
+func allowing(allowed string, check func(string) string) func(string) string {
 	return func(text string) string {
 		if text == allowed {
 			return ""
@@ -68,8 +68,8 @@ func except(allowed string, check func(string) string) func(string) string {
 	}
 }
 
-// among returns a check that accepts only these words; problem is what it returns for others.
-func among(words []string, problem string) func(string) string {
+// oneOf returns a check that accepts only these words; problem is what it returns for others.
+func oneOf(words []string, problem string) func(string) string {
 	return func(text string) string {
 		return when(!slices.Contains(words, text), problem+document.DidYouMean(text, words))
 	}
@@ -199,8 +199,8 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-// notAll returns a check that accepts a network other than the whole internet; problem is what it returns for that.
-func notAll(problem string) func(string) string {
+// notWholeInternet returns a check that accepts a network other than the whole internet; problem is what it returns for that.
+func notWholeInternet(problem string) func(string) string {
 	return func(text string) string {
 		network, wrong := document.Network(text)
 		if wrong == "" && network.Bits() == 0 {

@@ -41,7 +41,7 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 	path := filepath.Join(dir, secretsName)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
-		return nil, false, fmt.Errorf("%s cannot be locked: %s", document.Plain(path), cause(err))
+		return nil, false, fmt.Errorf("%s cannot be locked: %s", document.Plain(path), reasonWithoutPath(err))
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	secrets, err = readSecrets(path)
@@ -54,7 +54,7 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 	}
 	secrets = generateSecrets()
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), cause(err))
+		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), reasonWithoutPath(err))
 	}
 	return secrets, true, nil
 }
@@ -81,7 +81,7 @@ func readSecrets(path string) (map[string]string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fs.ErrNotExist
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), reasonWithoutPath(err))
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // there the bits say nothing
 		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", document.Plain(path))
 	}
@@ -150,7 +150,7 @@ func LockDataDir(dir string) (release func() error, err error) {
 	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
 	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Plain(dir), cause(err))
+		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Plain(dir), reasonWithoutPath(err))
 	case !locked:
 		return nil, fmt.Errorf("the data directory %s is in use by another sendcode process: "+
 			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Plain(dir))
@@ -160,7 +160,7 @@ func LockDataDir(dir string) (release func() error, err error) {
 
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the data directory %s cannot be made: %s", document.Plain(dir), cause(err))
+		return fmt.Errorf("the data directory %s cannot be made: %s", document.Plain(dir), reasonWithoutPath(err))
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ type setting struct {
 // fromEnviron reads the settings from the variables, and from the files that the variables …_FILE name. Empty variables count as
 // missing, because container tools pass them. Mistakes are added to errs.
 func fromEnviron(environ map[string]string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
-	given := ours(environ)
-	unknown(given, errs)
+	given := withPrefix(environ)
+	reportUnknown(given, errs)
 	settings := map[string]setting{}
 	for _, v := range variables {
-		s, found := give(v, given, readFile, errs)
+		s, found := settingOf(v, given, readFile, errs)
 		if found && checkValue(s, errs) {
 			settings[v.key] = s
 		}
@@ -31,9 +31,9 @@ func fromEnviron(environ map[string]string, readFile func(string) ([]byte, error
 	return settings
 }
 
-// give returns the value of one setting from its variable or its file. False: neither is given, or there was a mistake, which it
+// settingOf returns the value of one setting from its variable or its file. False: neither is given, or there was a mistake, which it
 // adds.
-func give(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *document.Errors) (setting, bool) {
+func settingOf(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *document.Errors) (setting, bool) {
 	name := envName(v.key)
 	value, path := given[name], given[name+"_FILE"]
 	switch {
@@ -58,8 +58,8 @@ func byName(environ []string) map[string]string {
 	return all
 }
 
-// ours returns the variables that begin with SENDCODE_.
-func ours(environ map[string]string) map[string]string {
+// withPrefix returns the variables that begin with SENDCODE_.
+func withPrefix(environ map[string]string) map[string]string {
 	given := map[string]string{}
 	for name, value := range environ {
 		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, testPrefix) {
@@ -69,8 +69,8 @@ func ours(environ map[string]string) map[string]string {
 	return given
 }
 
-// unknown adds a mistake for each SENDCODE_ variable that is no setting.
-func unknown(given map[string]string, errs *document.Errors) {
+// reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
+func reportUnknown(given map[string]string, errs *document.Errors) {
 	known := envNames()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, name) && !fromOrchestrator(name, given[name]) {
@@ -96,7 +96,7 @@ func suggestVariable(name string, known []string) string {
 func fromFile(path, name string, readFile func(string) ([]byte, error), errs *document.Errors) (string, bool) {
 	content, err := readFile(path)
 	if err != nil {
-		errs.Add(name, "%s cannot be read: %s", document.Plain(path), cause(err))
+		errs.Add(name, "%s cannot be read: %s", document.Plain(path), reasonWithoutPath(err))
 		return "", false
 	}
 	value := strings.TrimSpace(string(content))
@@ -122,8 +122,8 @@ func checkValue(s setting, errs *document.Errors) bool {
 	return false
 }
 
-// cause returns the reason of a failed file operation, without the path.
-func cause(err error) string {
+// reasonWithoutPath returns the reason of a failed file operation, without the path.
+func reasonWithoutPath(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err.Error()
 	}

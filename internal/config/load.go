@@ -92,7 +92,7 @@ func (d *reader) file(from setting) *document.Place {
 	content, err := d.readFile(from.value)
 	var n *yaml.Node
 	if err != nil {
-		d.Errs.Add(from.where, "%s cannot be read: %s", document.Plain(from.value), cause(err))
+		d.Errs.Add(from.where, "%s cannot be read: %s", document.Plain(from.value), reasonWithoutPath(err))
 	} else {
 		n = d.Parse(content)
 	}

@@ -33,7 +33,7 @@ func (s *SecretSource) Check(p *document.Place) {
 	case s.SecretFile != "":
 		content, err := readerOf(p).readFile(s.SecretFile)
 		if err != nil {
-			p.Complain("secret_file", "%s cannot be read: %s", document.Plain(s.SecretFile), cause(err))
+			p.Complain("secret_file", "%s cannot be read: %s", document.Plain(s.SecretFile), reasonWithoutPath(err))
 			return
 		}
 		s.keep(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+document.Plain(s.SecretFile))

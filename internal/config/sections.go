@@ -144,7 +144,7 @@ func (d *reader) readDisposable(root *document.Place) {
 	}
 	content, err := d.readFile(c.DisposableFile)
 	if err != nil {
-		complain(" cannot be read: %s", cause(err))
+		complain(" cannot be read: %s", reasonWithoutPath(err))
 		return
 	}
 	c.Disposable = map[string]bool{}

@@ -82,7 +82,7 @@ func (c *SMSCarrier) Prepare(p *document.Place) bool {
 		}
 		names = append(names, t.name)
 	}
-	p.Mistake(p.Node, p.Path, "type must be %s", document.Either(names))
+	p.Mistake(p.Node, p.Path, "type must be %s", document.JoinOr(names))
 	return false
 }
 

@@ -70,7 +70,7 @@ func (w *Webhook) Check(p *document.Place) {
 
 // checkWebhookURL never repeats the URL: people put tokens into them.
 func checkWebhookURL(text string) string {
-	p, problem := address.Check(text)
+	p, problem := address.CheckURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":

@@ -56,7 +56,7 @@ func (a *Console) sendPage(c echo.Context) error {
 
 func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
 	w := layout.Words(c)
-	verdict, quota, err := a.judge(c.Request().Context(), s, w)
+	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 
 // verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the limiter fails, only the quota is
 // missing.
-func (a *Console) judge(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
+func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
 	known, err := a.facts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err

@@ -82,7 +82,7 @@ func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (stor
 	if err != nil {
 		return act, err
 	}
-	act.Outcome, act.Detail = store.AuditBegun, exported(q.given)
+	act.Outcome, act.Detail = store.AuditBegun, exportedFilter(q.given)
 	if q.filter.Recipient != nil {
 		act.Recipient, act.To = *q.filter.Recipient, store.Erased
 		if len(rows) > 0 {
@@ -96,7 +96,7 @@ func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (stor
 }
 
 // exportedFilter returns the filters for the audit entry: "from=… status=failed app".
-func exported(given url.Values) string {
+func exportedFilter(given url.Values) string {
 	var parts []string
 	for _, name := range []string{"from", "to", "last", "status", "outcome", "channel", "country"} {
 		if value := given.Get(name); value != "" {
@@ -118,7 +118,7 @@ func (a *Console) exportEnded(c echo.Context, act store.AuditEntry, n int, faile
 	if failed != nil {
 		outcome = store.AuditFailed
 	}
-	end, err := store.EndOfAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
+	end, err := store.CompleteAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
 		err = a.Log.AddAuditEntry(ctx, end)
 	}
@@ -197,7 +197,7 @@ func exportRow(s store.Send) []string {
 		s.Country, number(int64(s.Recipients), s.Recipients > 0),
 	}
 	for i, cell := range row {
-		row[i] = harmless(cell)
+		row[i] = withoutFormula(cell)
 	}
 	return row
 }
@@ -208,7 +208,7 @@ const dividers = ";\t|\r\n"
 
 // withoutFormula returns a cell that spreadsheets do not take for a formula (SEC-18): a quote mark is put before what begins like
 // one. Invalid UTF-8 is replaced.
-func harmless(cell string) string {
+func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
 	for rest := cell; rest != ""; {
@@ -217,7 +217,7 @@ func harmless(cell string) string {
 			part = rest[:end+1]
 		}
 		first := len(rest) == len(cell)
-		if likeFormula(part) && (first || !strings.Contains(dividers, part)) {
+		if startsFormula(part) && (first || !strings.Contains(dividers, part)) {
 			out.WriteByte('\'')
 		}
 		out.WriteString(part)
@@ -228,7 +228,7 @@ func harmless(cell string) string {
 
 // startsFormula reports whether a text may be taken for a formula, also behind white space or invisible characters, or in
 // full-width letters.
-func likeFormula(s string) bool {
+func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	return strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, unseen) == 0

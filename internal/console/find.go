@@ -56,7 +56,7 @@ func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	}
 	s, err := a.Log.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
-		s.Related, err = a.lead(ctx, s.Send)
+		s.Related, err = a.countedBefore(ctx, s.Send)
 	}
 	if err != nil {
 		return s, err
@@ -71,7 +71,7 @@ const (
 )
 
 // countedBefore returns the rows that the recipient's rules most likely counted, and the row itself, oldest first.
-func (a *Console) lead(ctx context.Context, s store.Send) ([]store.Send, error) {
+func (a *Console) countedBefore(ctx context.Context, s store.Send) ([]store.Send, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Send{s}, nil
 	}

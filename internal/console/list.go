@@ -90,7 +90,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Count = w.Plural("list.count.more", len(found.rows))
 	}
 	if len(found.rows) == 0 {
-		if v.Nothing = w.Get(nothing(q)); nothing(q) == noRecipient {
+		if v.Nothing = w.Get(emptyReason(q)); emptyReason(q) == noRecipient {
 			v.Verdict, err = a.withoutRows(c.Request().Context(), q.hints, w)
 		}
 		if err != nil {
@@ -143,7 +143,7 @@ func (a *Console) person(c echo.Context, q query, f found, v *listView) (err err
 		return err
 	}
 	v.Person.Newest, v.Verdict = explain.SendAddress(newest.ID), new(explain.Verdict)
-	*v.Verdict, v.Person.Quota, err = a.judge(ctx, story, v.W)
+	*v.Verdict, v.Person.Quota, err = a.verdictAndQuota(ctx, story, v.W)
 	return err
 }
 
@@ -151,7 +151,7 @@ func (a *Console) person(c echo.Context, q query, f found, v *listView) (err err
 const noRecipient = "norows.what"
 
 // emptyReason returns the key of the reason why a list is empty.
-func nothing(q query) string {
+func emptyReason(q query) string {
 	others := len(q.given)
 	if q.given.Has("limit") {
 		others--

@@ -43,7 +43,7 @@ const (
 // EventStore are the log's methods for provider events. Implementations: postgres.DB and sqlite.DB.
 type EventStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error)
+	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error)
 }
 
 // Providers records the events that mail providers report.
@@ -71,12 +71,12 @@ func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error)
 	if known && !s.sameRecipient(t.To, to) {
 		return OtherRecipient, nil
 	}
-	var bar store.SuppressAs
+	var suppress store.SuppressAs
 	if why := t.cause(); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		bar = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
+		suppress = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
 	fresh, err := s.Store.IngestProviderEvent(ctx,
-		store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
+		store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, suppress)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return UnknownMessage, nil

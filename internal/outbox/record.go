@@ -37,7 +37,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)
 		}
 	}
-	if out.Status == store.Failed && store.Failure(out.Reason) {
+	if out.Status == store.Failed && store.CountsAsRejected(out.Reason) {
 		o.recordFailure(s)
 	}
 }

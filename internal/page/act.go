@@ -45,12 +45,12 @@ func (u *Page) act(c echo.Context) error {
 	s := u.remembered(c)
 	s.Note = note{}
 	p := posted{
-		caller: u.caller(c), locale: localeOf(c.Request()), channel: u.meant(f.Get("channel")),
+		caller: u.caller(c), locale: localeOf(c.Request()), channel: u.channelOf(f.Get("channel")),
 		country: countryCode(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
 	}
 	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
 	do, ok := map[string]func(context.Context, session, posted) session{
-		"send": u.send, "again": u.again, "other": u.other, "check": u.check, "use": u.use,
+		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.check, "use": u.use,
 	}[f.Get("act")]
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
@@ -60,9 +60,9 @@ func (u *Page) act(c echo.Context) error {
 		case of != "" && of == markOf(s.Before): // check tries both codes, and another request is meant for the same recipient
 		case of == "" || of != s.Other.mark():
 			s.Note = note{Kind: stale}
-			return u.back(c, s)
+			return u.saveAndRedirect(c, s)
 		default:
-			s = s.turned() // the form stood on the card of the other channel
+			s = s.onOtherChannel() // the form stood on the card of the other channel
 		}
 	}
 	ctx := c.Request().Context()
@@ -72,17 +72,17 @@ func (u *Page) act(c echo.Context) error {
 	}
 	acts := func() session { return do(context.WithoutCancel(ctx), s, p) }
 	if p.act == "" { // another browser can post the same form
-		return u.back(c, acts())
+		return u.saveAndRedirect(c, acts())
 	}
 	after, err := u.once.do(ctx, key, u.Now(), acts)
 	if err != nil {
 		return err // the browser has gone
 	}
-	return u.back(c, after)
+	return u.saveAndRedirect(c, after)
 }
 
-// back stores the session in the cookie and redirects to the page, so that a reload does not post again.
-func (u *Page) back(c echo.Context, s session) error {
+// saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does not post again.
+func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	if err := u.remember(c, s); err != nil {
 		return err
 	}
@@ -99,21 +99,21 @@ func (u *Page) back(c echo.Context, s session) error {
 func (u *Page) send(ctx context.Context, s session, p posted) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
-		return s.typed(p, note{Kind: badAddress, Reason: reasonOf(err)})
+		return s.withDraft(p, note{Kind: badAddress, Reason: reasonOf(err)})
 	}
-	if doubt, ok := doubted(to, p); ok {
-		return s.typed(p, note{Kind: doubt})
+	if doubt, ok := doubtOf(to, p); ok {
+		return s.withDraft(p, note{Kind: doubt})
 	}
-	after := u.ask(ctx, s.at(to, p), p)
+	after := u.ask(ctx, s.withRecipient(to, p), p)
 	if after.Note.Kind == badAddress { // nothing came of it, so the browser is where it was
-		return s.typed(p, after.Note)
+		return s.withDraft(p, after.Note)
 	}
 	return after
 }
 
-// doubted returns a note, and true, if a person should confirm the recipient before anything is sent: the domain looks mistyped, or
+// doubtOf returns a note, and true, if a person should confirm the recipient before anything is sent: the domain looks mistyped, or
 // the number probably gets no text messages.
-func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
+func doubtOf(to recipient.Recipient, p posted) (noteKind, bool) {
 	if to.Channel() == recipient.SMS {
 		return landline, to.Landline() && p.sure != p.to
 	}
@@ -122,12 +122,12 @@ func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
 	return typo, likely && p.sure != domain
 }
 
-// at returns the session with this recipient on its channel; a verification of the same recipient stays. If the recipient is
+// withRecipient returns the session with this recipient on its channel; a verification of the same recipient stays. If the recipient is
 // another person, the other channel is cleared too, since another person may use the browser.
-func (s session) at(to recipient.Recipient, p posted) session {
+func (s session) withRecipient(to recipient.Recipient, p posted) session {
 	came := to.Channel() != s.channel()
 	if came {
-		s = s.turned()
+		s = s.onOtherChannel()
 	}
 	if known, err := recipient.Parse(to.Channel(), s.To); err != nil || !known.Equal(to) {
 		if !came {
@@ -142,8 +142,8 @@ func (s session) at(to recipient.Recipient, p posted) session {
 	return s
 }
 
-// typed keeps the typed text and a note for the next page, without acting on it. The browser's verification stays.
-func (s session) typed(p posted, n note) session {
+// withDraft keeps the typed text and a note for the next page, without acting on it. The browser's verification stays.
+func (s session) withDraft(p posted, n note) session {
 	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
 	if len(p.to) > maxAddress {
 		s.Draft = ""
@@ -162,22 +162,22 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// again asks for another code for the remembered recipient.
-func (u *Page) again(ctx context.Context, s session, p posted) session {
+// sendAgain asks for another code for the remembered recipient.
+func (u *Page) sendAgain(ctx context.Context, s session, p posted) session {
 	if s.To == "" {
 		return session{Return: s.Return}
 	}
 	return u.ask(ctx, s, p)
 }
 
-// other switches to the remembered recipient of the other channel and asks for a code there. If that must wait, it only switches
+// sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code there. If that must wait, it only switches
 // and shows no refusal.
-func (u *Page) other(ctx context.Context, s session, p posted) session {
+func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) session {
 	if s.Other.To == "" {
 		s.Note = note{Kind: stale}
 		return s
 	}
-	s = s.turned()
+	s = s.onOtherChannel()
 	if s.ID != "" {
 		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && !a.Quota.Allowed() {
 			s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
@@ -271,7 +271,7 @@ func (u *Page) use(_ context.Context, s session, p posted) session {
 	if better, ok := recipient.Suggest(doubted); ok {
 		p.to = better
 	}
-	return s.typed(p, note{Kind: taken})
+	return s.withDraft(p, note{Kind: taken})
 }
 
 // check tries the typed code. A text that can't be a code is answered here and costs no try.
@@ -280,7 +280,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		return s
 	}
 	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // otherwise Check says what is the matter
-		found, reason := slip(a.View.Code, p.code)
+		found, reason := readTyped(a.View.Code, p.code)
 		if reason != "" {
 			s.Note = note{Kind: badCode, Reason: reason}
 			return s
@@ -309,8 +309,8 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	return s
 }
 
-// slip returns the code that a text contains, or the reason why it is none: a reason of package verification, or "length".
-func slip(shape code.Shape, typed string) (found, reason string) {
+// readTyped returns the code that a text contains, or the reason why it is none: a reason of package verification, or "length".
+func readTyped(shape code.Shape, typed string) (found, reason string) {
 	found, err := shape.Find(typed)
 	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
 		return "", bad.Reason

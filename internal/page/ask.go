@@ -25,8 +25,8 @@ func (l *look) typed() typed {
 	return typed{on: l.session.begun(), text: l.session.shown()}
 }
 
-// elsewhere returns the text of the field whose channel is not chosen.
-func (l *look) elsewhere() typed {
+// typedElsewhere returns the text of the field whose channel is not chosen.
+func (l *look) typedElsewhere() typed {
 	other := otherThan(l.session.channel())
 	if l.session.DraftOn == other {
 		return l.typed()
@@ -56,8 +56,8 @@ func (u *Page) offers() []verification.Offer {
 	return all
 }
 
-// meant returns the channel that a form names, or the first one if the page does not have that.
-func (u *Page) meant(named string) recipient.Channel {
+// channelOf returns the channel that a form names, or the first one if the page does not have that.
+func (u *Page) channelOf(named string) recipient.Channel {
 	offers := u.offers()
 	if len(offers) == 0 {
 		return recipient.Email
@@ -67,15 +67,15 @@ func (u *Page) meant(named string) recipient.Channel {
 }
 
 func (l *look) askFor(e typed) *askCard {
-	e.on = l.meant(string(e.on))
-	t := l.words.on(e.on)
+	e.on = l.channelOf(string(e.on))
+	t := l.words.forChannel(e.on)
 	offers := l.offers()
 	k := &askCard{Lead: t.AskLead, Channel: e.on, Back: (l.view == changing || l.view == elsewhere) && l.session.ID != ""}
 	k.Heading = t.AskHeading
 	if l.Title != "" {
 		k.Heading = fill(t.AskHeadingApp, "app", l.Title)
 	}
-	leads := t.of(l.Code)
+	leads := t.codeTexts(l.Code)
 	if k.Lead = t.AskLead; len(offers) > 1 {
 		k.Lead, k.Legend = t.AskLeadEither, t.ChannelLabel
 		leads.lead = leads.either
@@ -103,7 +103,7 @@ var fieldName = map[recipient.Channel]string{recipient.Email: "to", recipient.SM
 
 // entry returns the field of a channel, filled with e if e is of this channel, else with what the session remembers.
 func (l *look) entry(e typed, ch recipient.Channel) entry {
-	f := entry{Name: fieldName[ch], Label: l.words.on(ch).AddressLabel, Focus: ch == e.on}
+	f := entry{Name: fieldName[ch], Label: l.words.forChannel(ch).AddressLabel, Focus: ch == e.on}
 	if ch == e.on {
 		f.Value = e.text
 	} else if l.view != anew {
@@ -118,7 +118,7 @@ func (l *look) askNotes(k *askCard, e typed) {
 	if f == nil {
 		return
 	}
-	t := l.words.on(k.Channel)
+	t := l.words.forChannel(k.Channel)
 	switch n := l.session.Note; n.Kind {
 	case badAddress:
 		f.Error = cmp.Or(t.BadAddress[n.Reason], t.BadAddressElse)
@@ -151,7 +151,7 @@ func (k *askCard) field() *entry {
 
 // doubt returns a suggestion if the domain looks mistyped or the number is a landline's; else nil.
 func (l *look) doubt(e typed) *suggestion {
-	t := l.words.on(e.on)
+	t := l.words.forChannel(e.on)
 	if e.on == recipient.SMS {
 		if l.session.Note.Kind != landline {
 			return nil

@@ -169,7 +169,7 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
 		words := catalogues()[0]
 		l := &look{
-			Page: u, ctx: t.Context(), view: c.State.Screen, words: words, t: words.on(c.channel()), regions: []string{"DE"},
+			Page: u, ctx: t.Context(), view: c.State.Screen, words: words, t: words.forChannel(c.channel()), regions: []string{"DE"},
 			session: session{leg: leg{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
 		}
 		if c.State.Status == "" { // nothing was sent yet
@@ -200,7 +200,7 @@ func TestTextMessagesNameThePagesHost(t *testing.T) {
 			var log bytes.Buffer
 			u := New(Config{AppPage: AppPage{App: "shop"}, Origin: origin, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for range 3 {
-				u.seenAt(host)
+				u.warnOfOtherHost(host)
 			}
 			want := told
 			if origin == "" {

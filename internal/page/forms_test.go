@@ -145,7 +145,7 @@ func FuzzPage(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer w.Close()
-		w.Codes.Text("DE", "US")
+		w.Codes.SetCountries("DE", "US")
 		target, err := url.Parse(w.URL)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // this browser asked for a code there, since an address must not reveal its owner's other one.
 func (l *look) instead(f *frame) *instead {
 	other := otherThan(l.session.channel())
-	if l.meant(string(other)) != other {
+	if l.channelOf(string(other)) != other {
 		return nil
 	}
 	t, s := l.words, l.session.Other
@@ -48,8 +48,8 @@ func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 	return a.Quota.RetryAfter(), a.View.State == verification.Pending
 }
 
-// patient reports whether the message may still arrive within the usual time, so that the other channel is not offered yet.
-func patient(a verification.Answer) bool {
+// mayStillArrive reports whether the message may still arrive within the usual time, so that the other channel is not offered yet.
+func mayStillArrive(a verification.Answer) bool {
 	switch wait := a.Quota.RetryAfter(); a.View.Send.Status {
 	case store.Queued, store.Sending:
 		return true

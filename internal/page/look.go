@@ -46,7 +46,7 @@ func (l *look) card() card {
 	case l.view == changing:
 		return l.askFor(l.typed())
 	case l.view == elsewhere:
-		return l.askFor(l.elsewhere())
+		return l.askFor(l.typedElsewhere())
 	case l.session.ID != "":
 		return l.verification()
 	case l.session.Note.Kind == away:
@@ -71,7 +71,7 @@ func (l *look) verification() card {
 	if err != nil {
 		return l.away(true)
 	}
-	k := l.at(a)
+	k := l.cardOf(a)
 	if a.View.State != verification.Approved {
 		k.head().Support = support(l.t, a.View.Send.ID)
 	}
@@ -90,8 +90,8 @@ func support(t *cardTexts, send string) string {
 	return ""
 }
 
-// at returns the card for the state of a verification.
-func (l *look) at(a verification.Answer) card {
+// cardOf returns the card for the state of a verification.
+func (l *look) cardOf(a verification.Answer) card {
 	refused := l.session.Refused && a.Quota.RetryAfter() > soon
 	if worst, blocked := a.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && neverSent(a.View) {
 		refused = true // by the carrier, which told its reason and its wait

@@ -25,16 +25,16 @@ func (l *look) code(a verification.Answer) card {
 	k.Sending = inFlight(v.Send.Status)
 	k.Poll = k.Sending
 	k.Heading, k.Sent = t.sending(v)
-	k.Say = t.said(v, a)
+	k.Say = t.spokenStatus(v, a)
 	k.Again = l.again(&k.frame, t.SendAgain, a.Quota)
 	left := v.ExpiresAt.Sub(v.Now)
 	k.Next = left.Milliseconds() + 1
-	k.Expiry = at(left, t.WorksUntil, fill(t.WorksElse, "d", t.atMost(left)))
+	k.Expiry = at(left, t.WorksUntil, fill(t.WorksElse, "d", t.durationDown(left)))
 	k.Help = l.help(a)
-	if k.Instead = l.instead(&k.frame); patient(a) {
+	if k.Instead = l.instead(&k.frame); mayStillArrive(a) {
 		k.Instead = k.Instead.back()
 	}
-	k.Hint = fill(t.of(v.Code).hint, "n", strconv.Itoa(k.Length))
+	k.Hint = fill(t.codeTexts(v.Code).hint, "n", strconv.Itoa(k.Length))
 	l.codeNotes(k, v)
 	k.Auto = k.Error == "" && k.Length > 0
 	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(),
@@ -60,14 +60,14 @@ func (t *cardTexts) sending(v verification.View) (heading string, sent template.
 	return heading, emphasise(pattern, "to", v.To)
 }
 
-// said returns the sentence for screen readers: how far the mail has come, and when another can be asked for.
-func (t *cardTexts) said(v verification.View, a verification.Answer) string {
+// spokenStatus returns the sentence for screen readers: how far the mail has come, and when another can be asked for.
+func (t *cardTexts) spokenStatus(v verification.View, a verification.Answer) string {
 	heading, _ := t.sending(v)
 	if inFlight(v.Send.Status) {
 		return heading
 	}
 	if wait := a.Quota.RetryAfter(); wait > 0 {
-		return heading + t.Stop + fill(t.TimerElse, "d", t.lasting(wait))
+		return heading + t.Stop + fill(t.TimerElse, "d", t.durationUp(wait))
 	}
 	return t.AvailableNow
 }
@@ -109,16 +109,16 @@ func (t *cardTexts) slipped(reason string, shape code.Shape) string {
 	case "required":
 		return t.CodeRequired
 	case "not_digits", "not_in_alphabet":
-		return t.of(shape).foreign
+		return t.codeTexts(shape).foreign
 	}
-	return fill(t.of(shape).length, "n", strconv.Itoa(shape.Length))
+	return fill(t.codeTexts(shape).length, "n", strconv.Itoa(shape.Length))
 }
 
 // codeTexts are those that say what a code is made of.
 type codeTexts struct{ lead, either, hint, foreign, length string }
 
-// of returns the texts for codes of this shape: digits or letters, and their length.
-func (t *cardTexts) of(shape code.Shape) codeTexts {
+// codeTexts returns the texts for codes of this shape: digits or letters, and their length.
+func (t *cardTexts) codeTexts(shape code.Shape) codeTexts {
 	if shape.Alphabet == code.Unambiguous {
 		return codeTexts{t.AskLeadCharacters, t.AskLeadEitherCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
 	}
@@ -142,7 +142,7 @@ func (l *look) help(a verification.Answer) *help {
 	}
 	h.Spam = l.spam()
 	h.Right = emphasise(t.IsAddressRight, "to", v.To)
-	h.Facts = append(h.Facts, t.known(v, since), t.another(a))
+	h.Facts = append(h.Facts, t.serverAnswer(v, since), t.nextMail(a))
 	return h
 }
 
@@ -161,13 +161,13 @@ func (l *look) spam() template.HTML {
 	return emphasise(l.t.LookInSpam, "sender", l.Sender)
 }
 
-// known returns the sentence about what the mail server answered.
-func (t *cardTexts) known(v verification.View, since time.Duration) until {
+// serverAnswer returns the sentence about what the mail server answered.
+func (t *cardTexts) serverAnswer(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
 	case store.Delivered:
 		return until{Else: t.HasArrived}
 	case store.Sent, store.Undelivered:
-		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.atMost(since)))
+		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.durationDown(since)))
 		m.Round = "second"
 		return m
 	case store.Unknown:
@@ -176,8 +176,8 @@ func (t *cardTexts) known(v verification.View, since time.Duration) until {
 	return until{Else: t.NotAcceptedYet}
 }
 
-// another returns the sentence about when the next mail can be asked for and whether it has the same code.
-func (t *cardTexts) another(a verification.Answer) until {
+// nextMail returns the sentence about when the next mail can be asked for and whether it has the same code.
+func (t *cardTexts) nextMail(a verification.Answer) until {
 	v, wait := a.View, a.Quota.RetryAfter()
 	which := t.SameCode
 	if v.ExpiresAt.Sub(v.Now)-wait < joinable(v) {
@@ -190,7 +190,7 @@ func (t *cardTexts) another(a verification.Answer) until {
 	case wait < clockFrom:
 		return until{Else: which}
 	}
-	m := at(wait, which+t.AnotherAt, which+fill(t.AnotherElse, "d", t.lasting(wait)))
+	m := at(wait, which+t.AnotherAt, which+fill(t.AnotherElse, "d", t.durationUp(wait)))
 	m.Round = "up"
 	return m
 }

@@ -17,11 +17,11 @@ func (l *look) enough(a verification.Answer) card {
 	t := l.t
 	worst, _ := a.Quota.Blocking()
 	k := &enoughCard{Rows: t.pips(a.Quota)}
-	k.Heading, k.Lead = t.spent(worst, a.View.To)
+	k.Heading, k.Lead = t.ruleExplanation(worst, a.View.To)
 	k.Again = l.again(&k.frame, t.SendCode, a.Quota)
 	k.Say = k.Heading + t.Stop + k.Again.Reason
 	if left := a.View.ExpiresAt.Sub(a.View.Now); a.View.State == verification.Pending && left > 0 && !neverSent(a.View) {
-		last := at(left, t.LastCodeUntil, fill(t.LastCodeElse, "d", t.atMost(left)))
+		last := at(left, t.LastCodeUntil, fill(t.LastCodeElse, "d", t.durationDown(left)))
 		k.Last = &last
 		k.Next = left.Milliseconds() + 1
 	}
@@ -33,8 +33,8 @@ func (l *look) enough(a verification.Answer) card {
 // neverSent reports whether the first message of a verification failed.
 func neverSent(v verification.View) bool { return v.Send.Status == store.Failed && v.Send.Number <= 1 }
 
-// spent returns the explanation of the rule that refuses longest, and when it ends.
-func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
+// ruleExplanation returns the explanation of the rule that refuses longest, and when it ends.
+func (t *cardTexts) ruleExplanation(worst quota.State, to string) (string, until) {
 	switch worst.Scope.Base() {
 	case quota.Recipient, policy.Spellings:
 		if worst.Name == verification.CarrierRule {
@@ -66,7 +66,7 @@ func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
 	since := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
 	return heading, at(-since,
 		fill(t.count(t.SentSince, worst.Used), "to", to),
-		fill(t.count(t.SentElse, worst.Used), "to", to, "d", t.lasting(max(since, time.Second))))
+		fill(t.count(t.SentElse, worst.Used), "to", to, "d", t.durationUp(max(since, time.Second))))
 }
 
 // failed returns the card of a verification whose first message was not sent. It does not say why (SEC-19).
@@ -108,7 +108,7 @@ func (l *look) ended(a verification.Answer) card {
 	case verification.Canceled:
 		k.Heading, k.Lead = t.Canceled, t.CanceledLead
 	default:
-		k.Heading, k.Lead = t.Expired, fill(t.ExpiredLead, "d", t.lasting(v.ExpiresAt.Sub(v.CreatedAt)))
+		k.Heading, k.Lead = t.Expired, fill(t.ExpiredLead, "d", t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
 	}
 	k.Again = l.again(&k.frame, t.NewCode, a.Quota)
 	k.Say = k.Heading + t.Stop + k.Again.Reason

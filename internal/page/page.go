@@ -115,9 +115,9 @@ type said struct {
 // Requests under way keep the old values.
 func (u *Page) Say(shape code.Shape, apps ...AppPage) { u.said.Store(&said{shape, apps}) }
 
-// of returns a copy of the page for the app that the request names; later calls of Say do not change it. It fails if there is no
+// forRequest returns a copy of the page for the app that the request names; later calls of Say do not change it. It fails if there is no
 // such app.
-func (u *Page) of(c echo.Context) (*Page, error) {
+func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
 	said := u.said.Load()
 	i := slices.IndexFunc(said.apps, func(a AppPage) bool { return name == "" || a.App == name })
@@ -163,7 +163,7 @@ func (u *Page) Register(e *echo.Echo) {
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.answer((*Page).show))
 	e.POST("/", u.answer((*Page).act), protected)
 	e.GET(stylePath, func(c echo.Context) error {
-		now, err := u.of(c)
+		now, err := u.forRequest(c)
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func parse(pattern string) *template.Template {
 // answer returns a handler that answers a request as the page of the app that it names.
 func (u *Page) answer(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		now, err := u.of(c)
+		now, err := u.forRequest(c)
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func TestTheServiceAwayIsA503ThatIsNoQuota(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", pagetest.Address)
-	w.Codes.Down(true)
+	w.Codes.SetDown(true)
 	answer, err := w.Client().Get(w.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -119,16 +119,16 @@ func TestTheServiceAwayIsA503ThatIsNoQuota(t *testing.T) {
 	page := get(t, w, "")
 	shows(t, page, "away")
 	silent(t, text(page), "enough", "left", "free")
-	w.Codes.Down(false)
+	w.Codes.SetDown(false)
 	shows(t, get(t, w, ""), "code")
 }
 
 // What was typed is kept, and one press sends it, as soon as the service is back.
 func TestTheAddressIsTypedOnce(t *testing.T) {
 	w := world(t)
-	w.Codes.Down(true)
+	w.Codes.SetDown(true)
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "away")
-	w.Codes.Down(false)
+	w.Codes.SetDown(false)
 	w.Codes.Immediately = store.Sent
 	shows(t, post(t, w, "", "again"), "code", "Code sent to a•••@example.com")
 	w.Advance(11 * time.Minute)

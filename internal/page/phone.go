@@ -105,9 +105,9 @@ func regionsOf(r *http.Request, configured string) []string {
 	return slices.Concat(named, []string{configured}, suggested)
 }
 
-// seenAt logs once if the page is opened under a host for which browsers will not fill in codes from text messages, since those
+// warnOfOtherHost logs once if the page is opened under a host for which browsers will not fill in codes from text messages, since those
 // name another. A subdomain of the named host is fine.
-func (u *Page) seenAt(host string) {
+func (u *Page) warnOfOtherHost(host string) {
 	name := hostOf(host)
 	if u.Origin == "" || name == u.Origin || strings.HasSuffix(name, "."+u.Origin) || isLoopback(host) {
 		return

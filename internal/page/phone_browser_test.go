@@ -16,7 +16,7 @@ import (
 func phoning(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	t.Helper()
 	w := running(t, rules...)
-	w.Codes.Text("AT", "CN", "DE", "JM", "US")
+	w.Codes.SetCountries("AT", "CN", "DE", "JM", "US")
 	return w
 }
 

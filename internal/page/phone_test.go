@@ -22,7 +22,7 @@ const (
 func texting(t *testing.T, countries ...string) *pagetest.World {
 	t.Helper()
 	w := world(t)
-	w.Codes.Text(countries...)
+	w.Codes.SetCountries(countries...)
 	return w
 }
 
@@ -76,7 +76,7 @@ func TestThePageOffersWhatThereIs(t *testing.T) {
 		"all there is is paused": {nil, recipient.Email, `name="to"`},
 	} {
 		w := world(t)
-		w.Codes.Text(c.countries...)
+		w.Codes.SetCountries(c.countries...)
 		w.Codes.Pause(c.paused)
 		if got := fields(get(t, w, "")); got != c.want {
 			t.Errorf("%s: %s", name, got)
@@ -219,7 +219,7 @@ func TestTextMessagesThatAreGone(t *testing.T) {
 	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
 	w.Advance(61 * time.Second)
-	w.Codes.Text()
+	w.Codes.SetCountries()
 	shows(t, post(t, w, "", "again"), "ask", "Email address", "This page was out of date.")
 }
 
@@ -227,7 +227,7 @@ func TestCookiesOfBeforeTheChoiceAreUnderstood(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", pagetest.Address)
-	w.Codes.Text("DE")
+	w.Codes.SetCountries("DE")
 	w.Advance(61 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your mail", "Send a text message instead")
 }

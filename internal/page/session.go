@@ -69,8 +69,8 @@ func (l leg) masked() string {
 	return r.Masked()
 }
 
-// turned returns the session with the other channel chosen.
-func (s session) turned() session {
+// onOtherChannel returns the session with the other channel chosen.
+func (s session) onOtherChannel() session {
 	other := s.Other
 	other.Channel = otherThan(s.channel())
 	s.leg, s.Other = other, s.leg

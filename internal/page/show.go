@@ -18,15 +18,15 @@ import (
 
 // show renders the card of the present state, alone for the script, else within the page.
 func (u *Page) show(c echo.Context) error {
-	u.seenAt(c.Request().Host)
+	u.warnOfOtherHost(c.Request().Host)
 	if c.QueryParams().Has("return_url") {
 		return u.arrive(c)
 	}
 	words, s, v := textsOf(c.Request()), u.remembered(c), view(c.QueryParam("view"))
 	if v == besides && s.Other.ID != "" {
-		s, v = s.turned(), ""
+		s, v = s.onOtherChannel(), ""
 	}
-	t := words.on(s.channel())
+	t := words.forChannel(s.channel())
 	l := &look{
 		Page: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: v,
 		words: words, t: t, regions: regionsOf(c.Request(), u.Country),
@@ -147,14 +147,14 @@ func (u *Page) admitted(c echo.Context, answer func(*Page, echo.Context) error) 
 		return answer(u, c)
 	}
 	words, s := textsOf(c.Request()), u.remembered(c)
-	l := &look{Page: u, session: s, words: words, t: words.on(s.channel())}
+	l := &look{Page: u, session: s, words: words, t: words.forChannel(s.channel())}
 	return u.draw(c, l, l.crowded(wait))
 }
 
 // crowded returns the card shown after too many requests of a network. Like the card of a failure it only offers to reload.
 func (l *look) crowded(wait time.Duration) card {
 	t := l.t
-	k := &awayCard{Lead: fill(t.CrowdedLead, "d", t.lasting(time.Duration(quota.Seconds(wait))*time.Second)), Reload: true}
+	k := &awayCard{Lead: fill(t.CrowdedLead, "d", t.durationUp(time.Duration(quota.Seconds(wait))*time.Second)), Reload: true}
 	k.Heading = t.Crowded
 	k.Say = k.Heading + t.Stop + k.Lead
 	k.Crowded = wait

@@ -195,8 +195,8 @@ func decode(section map[string]any, into *cardTexts) {
 	}
 }
 
-// on returns the texts in the version for a channel.
-func (t *cardTexts) on(ch recipient.Channel) *cardTexts {
+// forChannel returns the texts in the version for a channel.
+func (t *cardTexts) forChannel(ch recipient.Channel) *cardTexts {
 	if ch == recipient.SMS && t.phones != nil {
 		return t.phones
 	}

@@ -138,7 +138,7 @@ func TestPhonesHaveTheirOwnWordsForAllThatSpeaksOfMails(t *testing.T) {
 				t.Errorf("%s: %s speaks of mails on phones too: %s", c.all.Lang, name, text)
 			}
 		}
-		for name, text := range samples(c.all.on(recipient.SMS)) {
+		for name, text := range samples(c.all.forChannel(recipient.SMS)) {
 			if field, _, _ := strings.Cut(name, " "); c.mail.MatchString(text) && !slices.Contains(ofMails, field) {
 				t.Errorf("%s: %s speaks of mails: %s", c.all.Lang, name, text)
 			}
@@ -152,7 +152,7 @@ func TestPhonesHaveTheirOwnWordsForAllThatSpeaksOfMails(t *testing.T) {
 func TestPhonesFillInTheSame(t *testing.T) {
 	for _, c := range []*cardTexts{english, chinese} {
 		all := samples(c)
-		for name, text := range samples(c.on(recipient.SMS)) {
+		for name, text := range samples(c.forChannel(recipient.SMS)) {
 			if strings.HasPrefix(name, "BadAddress ") || strings.HasPrefix(name, "LookInSpam") {
 				continue
 			}

@@ -46,8 +46,8 @@ func digits(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// lasting returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
-func (t *cardTexts) lasting(d time.Duration) string {
+// durationUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+func (t *cardTexts) durationUp(d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60
 	switch {
@@ -61,20 +61,20 @@ func (t *cardTexts) lasting(d time.Duration) string {
 	return fill(t.HoursMinutes, "h", strconv.Itoa(minutes/60), "m", strconv.Itoa(minutes%60))
 }
 
-// atMost returns a duration in words, rounded down: 9 min; under a minute in seconds.
-func (t *cardTexts) atMost(d time.Duration) string {
+// durationDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
+func (t *cardTexts) durationDown(d time.Duration) string {
 	if d < time.Minute {
-		return t.lasting(max(d.Truncate(time.Second), time.Second))
+		return t.durationUp(max(d.Truncate(time.Second), time.Second))
 	}
-	return t.lasting(d.Truncate(time.Minute))
+	return t.durationUp(d.Truncate(time.Minute))
 }
 
 // ticking returns what a countdown shows before the script runs: digits, or words from ten minutes on.
 func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
 	if d < clockFrom {
-		return fill(short, "t", digits(d), "d", t.lasting(d))
+		return fill(short, "t", digits(d), "d", t.durationUp(d))
 	}
-	return fill(otherwise, "d", t.lasting(d))
+	return fill(otherwise, "d", t.durationUp(d))
 }
 
 // pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
@@ -146,5 +146,5 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	case r.Window >= 48*time.Hour && r.Window%(24*time.Hour) == 0:
 		return fill(t.Within, "d", t.count(t.Days, int(r.Window/(24*time.Hour))))
 	}
-	return fill(t.Within, "d", t.lasting(r.Window))
+	return fill(t.Within, "d", t.durationUp(r.Window))
 }

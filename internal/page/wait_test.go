@@ -35,10 +35,10 @@ func TestDurationsInWords(t *testing.T) {
 		3*time.Hour + 19*time.Minute + 1:  {"3 h 20 min", "3 小时 20 分钟"},
 		23*time.Hour + 59*time.Minute + 1: {"24 h", "24 小时"},
 	} {
-		if got := english.lasting(d); got != want[0] {
+		if got := english.durationUp(d); got != want[0] {
 			t.Errorf("%v: %s, want %s", d, got, want[0])
 		}
-		if got := chinese.lasting(d); got != want[1] {
+		if got := chinese.durationUp(d); got != want[1] {
 			t.Errorf("%v: %s, want %s", d, got, want[1])
 		}
 	}
@@ -49,7 +49,7 @@ func TestWhatEndsIsNotPromisedTooLong(t *testing.T) {
 		9*time.Minute + 59*time.Second: "9 min", 10 * time.Minute: "10 min", 60 * time.Second: "1 min",
 		59*time.Second + 900*time.Millisecond: "59 s", 300 * time.Millisecond: "1 s",
 	} {
-		if got := english.atMost(d); got != want {
+		if got := english.durationDown(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
@@ -132,16 +132,16 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 		{quota.Month, "Monthly limit reached", "1 code was sent to a•••@x.example this month."},
 	} {
 		worst := quota.State{Rule: quota.Rule{Name: "x", Scope: quota.Recipient, Limit: 1, Per: c.per, Window: time.Hour}, Used: 1, ResetAfter: time.Minute}
-		heading, lead := english.spent(worst, "a•••@x.example")
+		heading, lead := english.ruleExplanation(worst, "a•••@x.example")
 		if heading != c.heading || lead != (until{Else: c.lead}) {
 			t.Errorf("%s: %q, %+v", c.per, heading, lead)
 		}
 	}
-	heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 3, Days: 7}, Used: 3}, "a•••@x.example")
+	heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 3, Days: 7}, Used: 3}, "a•••@x.example")
 	if want := "3 codes were sent to a•••@x.example in 7 days."; heading != "Limit reached" || lead != (until{Else: want}) {
 		t.Errorf("%q, %+v", heading, lead)
 	}
-	_, lead = chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
+	_, lead = chinese.ruleExplanation(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
 	if want := "今天已向 a•••@x.example 发送 2 次验证码。"; lead.Else != want {
 		t.Errorf("%q, want %q", lead.Else, want)
 	}
@@ -152,12 +152,12 @@ func TestARuleForAllIsNotTheRecipientsFault(t *testing.T) {
 		quota.IP: english.EnoughNetwork, quota.Network: english.EnoughNetwork,
 		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,
 	} {
-		heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
+		heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
 		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "Your address isn't blocked.") {
 			t.Errorf("%s: %q, %+v", scope, heading, lead)
 		}
 	}
-	heading, lead := english.spent(quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}, Used: 20}, "a•••@x.example")
+	heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}, Used: 20}, "a•••@x.example")
 	if heading != english.EnoughFailures || lead.MS != 0 || !strings.HasPrefix(lead.Else, "The mail server of a•••@x.example refused") {
 		t.Errorf("failures: %q, %+v", heading, lead)
 	}

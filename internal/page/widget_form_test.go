@@ -111,7 +111,7 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	if got := len(w.Codes.Asks()); got != 0 {
 		t.Errorf("%d requests", got)
 	}
-	letGo := w.Codes.Hold()
+	letGo := w.Codes.BlockSends()
 	b.asked(pagetest.Address)
 	b.until(b.root + `.querySelector('.busy')`)
 	eval[bool](b, `setTimeout(() => { window.sent = true }, 600), true`)

@@ -85,14 +85,14 @@ func aWidgetOffline(t *testing.T, browser context.Context) {
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := running(t)
 	w.Codes.Immediately = store.Sent
-	w.Codes.Down(true)
+	w.Codes.SetDown(true)
 	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
 	b.tolerate = "status of 503"
 	eval[bool](b, `freeze() ?? true`) // the wait is a short one
 	b.asked(pagetest.Address)
 	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com", "Try again in 0:02")
 	b.hears("failed", `"reason":"unavailable"`)
-	w.Codes.Down(false)
+	w.Codes.SetDown(false)
 	eval[bool](b, `jump(2_000, 2_000), document.dispatchEvent(new Event('visibilitychange'))`)
 	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
 	b.click("#again")
@@ -101,23 +101,23 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	if len(asks) != 2 || asks[0].Key == "" || asks[0].Key != asks[1].Key {
 		t.Errorf("%d requests, keys %q and %q", len(asks), asks[0].Key, asks[len(asks)-1].Key)
 	}
-	w.Codes.Down(true)
+	w.Codes.SetDown(true)
 	b.focus("code")
 	b.keys(pagetest.Code)
 	b.card("code", "this didn't work")
 	b.do(chromedp.Reload())
 	b.card("away", "We can't do this right now")
-	w.Codes.Down(false)
+	w.Codes.SetDown(false)
 	b.card("code", "Check your mail") // without a press
 	b.click("[data-act=change]")      // of what was tried last, not of what was there before, is the next try
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
-	w.Codes.Down(true)
+	w.Codes.SetDown(true)
 	b.click("[data-act=change]")
 	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
 	b.asked("cem@example.com")
 	b.card("away", "Your address is kept: cem@example.com")
-	w.Codes.Down(false)
+	w.Codes.SetDown(false)
 	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
 	b.click("#again")
 	b.card("code", "c•••@example.com")

@@ -58,7 +58,7 @@ type AccountStore interface {
 // Checked validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
 // ErrBadRequest.
 func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
-	if !Storable(s.Account, s.Via, s.Granted) {
+	if !ValidTexts(s.Account, s.Via, s.Granted) {
 		return act, Bad("a text of a session can't be stored")
 	}
 	return act.Checked()
@@ -88,7 +88,7 @@ func IsAccountName(name string) bool { return accountName.MatchString(name) }
 // Checked validates the account and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
 // ErrBadRequest.
 func (a Account) Checked(act AuditEntry) (AuditEntry, error) {
-	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !Storable(a.Password, a.Identity) {
+	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !ValidTexts(a.Password, a.Identity) {
 		return act, Bad("an account has a name of small letters and digits, and a role")
 	}
 	return act.Checked()
@@ -154,7 +154,7 @@ const maxSealed = 512
 // Checked validates the second factor and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
 // ErrBadRequest.
 func (f SecondFactor) Checked(act AuditEntry) (AuditEntry, error) {
-	if f.Account == "" || !Storable(f.Account) || len(f.Sealed) == 0 || len(f.Sealed) > maxSealed {
+	if f.Account == "" || !ValidTexts(f.Account) || len(f.Sealed) == 0 || len(f.Sealed) > maxSealed {
 		return act, Bad("a second factor has an account and a sealed secret")
 	}
 	return act.Checked()

@@ -74,7 +74,7 @@ func (a AuditEntry) Checked() (AuditEntry, error) {
 		return a, Bad("an act has an ID, says who did it and what it was")
 	case !slices.Contains([]AuditOutcome{AuditBegun, AuditDone, AuditFailed}, a.Outcome):
 		return a, Bad("an act has an outcome")
-	case !Storable(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
+	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, Bad("a text of an act can't be stored")
 	case utf8.RuneCountInString(a.Reason) > MaxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
 		return a, Bad("a reason has at most %d characters", MaxReason)
@@ -82,11 +82,11 @@ func (a AuditEntry) Checked() (AuditEntry, error) {
 	return a, nil
 }
 
-// OnSomebody reports whether the entry names a recipient. Only such entries have a row in the table act_people.
-func (a AuditEntry) OnSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
+// HasRecipient reports whether the entry names a recipient. Only such entries have a row in the table act_people.
+func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// EndOfAuditEntry makes the row that tells how a begun act ended. Error: the system has no randomness.
-func EndOfAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
+// CompleteAuditEntry makes the row that tells how a begun act ended. Error: the system has no randomness.
+func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
 	return a, err

@@ -34,7 +34,7 @@ type NewEvent struct {
 
 // Check returns an error that wraps ErrBadRequest unless the event is empty or has an ID and a type.
 func (t NewEvent) Check() error {
-	return badIf((t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type), "who is told of something is told what, under an ID")
+	return badRequestIf((t.Type == "") != (t.ID == uuid.Nil) || !ValidTexts(t.Type), "who is told of something is told what, under an ID")
 }
 
 // EventState is where an event's delivery stands.
@@ -87,7 +87,7 @@ type AppEventEnd struct {
 
 // Checked validates the end of an attempt and returns it as it is stored; errors wrap ErrBadRequest.
 func (e AppEventEnd) Checked() (AppEventEnd, error) {
-	e.Answer = mended(e.Answer)
+	e.Answer = sanitized(e.Answer)
 	if e.State != EventPending && e.State != EventDelivered && e.State != EventGivenUp || e.After < 0 {
 		return e, Bad("an attempt ends in a state, and the next one is not in the past")
 	}

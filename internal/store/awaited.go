@@ -44,13 +44,13 @@ const (
 
 // Check validates the arguments of AwaitReceipt; its error wraps ErrBadRequest.
 func (a PendingReceipt) Check(ask time.Duration) error {
-	return badIf(a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID),
+	return badRequestIf(a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !ValidTexts(a.Carrier, a.ID),
 		"what is awaited names its carrier, its message and its send")
 }
 
 // CheckDuePolls validates the limit of a call of DuePolls; its error wraps ErrBadRequest.
 func CheckDuePolls(limit int) error {
-	return badIf(limit < 1 || limit > MaxPage, "from 1 to %d messages are asked for", MaxPage)
+	return badRequestIf(limit < 1 || limit > MaxPage, "from 1 to %d messages are asked for", MaxPage)
 }
 
 // OldestFirst sorts the list in place by the time when the carrier took the message, oldest first, and returns it.
@@ -67,5 +67,5 @@ func OldestFirst(list []PendingReceipt) []PendingReceipt {
 
 // CheckReceipt returns an error that wraps ErrBadRequest unless the status of a call of Receive is Delivered or Undelivered.
 func CheckReceipt(status Status) error {
-	return badIf(status != Delivered && status != Undelivered, "a receipt says delivered or undelivered")
+	return badRequestIf(status != Delivered && status != Undelivered, "a receipt says delivered or undelivered")
 }

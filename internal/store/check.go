@@ -26,8 +26,8 @@ func Bad(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// badIf returns nil, or an error that wraps ErrBadRequest if the request is wrong.
-func badIf(wrong bool, format string, args ...any) error {
+// badRequestIf returns nil, or an error that wraps ErrBadRequest if the request is wrong.
+func badRequestIf(wrong bool, format string, args ...any) error {
 	if !wrong {
 		return nil
 	}
@@ -36,7 +36,7 @@ func badIf(wrong bool, format string, args ...any) error {
 
 // checkPage returns an error that wraps ErrBadRequest unless a page of this length, 1 to MaxPage rows, can be read.
 func checkPage(limit int) error {
-	return badIf(limit < 1 || limit > MaxPage, "a page has 1 to %d rows, not %d", MaxPage, limit)
+	return badRequestIf(limit < 1 || limit > MaxPage, "a page has 1 to %d rows, not %d", MaxPage, limit)
 }
 
 // Micro returns t as the log stores it: whole microseconds, in UTC, without the monotonic clock. The zero time stays zero.
@@ -49,7 +49,7 @@ func Micro(t time.Time) time.Time {
 
 // ValidTexts reports whether every database can store all of these texts: at most MaxText bytes (an index must hold them), UTF-8,
 // no NUL. Postgres would reject others, together with all rows in the same statement.
-func Storable(texts ...string) bool {
+func ValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxText || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
@@ -76,12 +76,12 @@ func Checked(in Intent) (Intent, error) {
 		return in, Bad("a browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, Bad("purpose %q does not share its own policy", s.Purpose)
-	case !Storable(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder,
+	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder,
 		v.KeyID, in.Join):
 		return in, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
-	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !Storable(p) || strings.Contains(p, Separator) }):
+	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !ValidTexts(p) || strings.Contains(p, Separator) }):
 		return in, Bad("a purpose has control characters")
-	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !Storable(r) || strings.Contains(r, Comma) }):
+	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !ValidTexts(r) || strings.Contains(r, Comma) }):
 		return in, Bad("an observed rule has no name, or one with a comma")
 	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Keep() < time.Microsecond }):
 		return in, Bad("limits and windows are positive")
@@ -101,7 +101,7 @@ const Separator = "\x1f"
 // Checked returns the outcome as it is stored; errors wrap ErrBadRequest. Texts from a mail server that no database could store are
 // repaired, not rejected: without a stored outcome the send would stay in flight.
 func (o Outcome) Checked() (Outcome, error) {
-	o.Reason, o.Provider, o.ProviderCode = mended(o.Reason), mended(o.Provider), mended(o.ProviderCode)
+	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Suppress.For).Truncate(time.Microsecond)
 	switch {
 	case o.Status != Sent && o.Status != Failed && o.Status != Unknown:
@@ -116,7 +116,7 @@ func (o Outcome) Checked() (Outcome, error) {
 
 // Checked returns the postponement as it is stored, with its texts repaired; its error wraps ErrBadRequest.
 func (p Postponement) Checked() (Postponement, error) {
-	p.Reason, p.Provider, p.ProviderCode = mended(p.Reason), mended(p.Provider), mended(p.ProviderCode)
+	p.Reason, p.Provider, p.ProviderCode = sanitized(p.Reason), sanitized(p.Provider), sanitized(p.ProviderCode)
 	if p.After < 0 {
 		return p, Bad("a postponement ends in the past")
 	}
@@ -124,7 +124,7 @@ func (p Postponement) Checked() (Postponement, error) {
 }
 
 // sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxText bytes, so that every database can store it.
-func mended(s string) string {
+func sanitized(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > MaxText {
 		s = strings.ToValidUTF8(s[:MaxText], "")
@@ -134,7 +134,7 @@ func mended(s string) string {
 
 // CheckLease validates the arguments of a call that leases rows; its error wraps ErrBadRequest.
 func CheckLease(lease time.Duration, limit int) error {
-	return badIf(lease < time.Microsecond || limit < 1 || limit > maxTaken, "a lease is positive and a limit is 1 to %d", maxTaken)
+	return badRequestIf(lease < time.Microsecond || limit < 1 || limit > maxTaken, "a lease is positive and a limit is 1 to %d", maxTaken)
 }
 
 // Checked validates the filter and rounds its instants to microseconds; errors wrap ErrBadRequest.
@@ -169,7 +169,7 @@ func Merged(refusals []Send) ([]Send, error) {
 	}
 	rows := make([]Send, 0, len(byID))
 	for _, r := range byID {
-		rows = append(rows, refusal(r))
+		rows = append(rows, refusalRow(r))
 	}
 	slices.SortFunc(rows, func(a, b Send) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return rows, nil
@@ -177,13 +177,13 @@ func Merged(refusals []Send) ([]Send, error) {
 
 // refusalRow returns the row of a refusal, without LoggedAt and without the fields that only a send has. Texts that no database
 // could store are repaired, not rejected, since every refused request is recorded (AUDIT-1).
-func refusal(r Send) Send {
+func refusalRow(r Send) Send {
 	row := Send{
-		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
-		Purpose: mended(r.Purpose), Recipient: r.Recipient, To: mended(r.To), Locale: mended(r.Locale),
-		Country: mended(r.Country), Prefix: mended(r.Prefix), Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused,
-		TakenAt: Micro(r.TakenAt), Clock: mended(r.Clock),
-		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count, Recipients: r.Recipients,
+		ID: r.ID, VerificationID: sanitized(r.VerificationID), App: sanitized(r.App), Channel: recipient.Channel(sanitized(string(r.Channel))),
+		Purpose: sanitized(r.Purpose), Recipient: r.Recipient, To: sanitized(r.To), Locale: sanitized(r.Locale),
+		Country: sanitized(r.Country), Prefix: sanitized(r.Prefix), Reference: sanitized(r.Reference), IP: sanitized(r.IP), Status: Refused,
+		TakenAt: Micro(r.TakenAt), Clock: sanitized(r.Clock),
+		BlockedBy: sanitized(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count, Recipients: r.Recipients,
 	}
 	if row.Clock == "" || row.TakenAt.IsZero() {
 		row.Clock = LogClock
@@ -193,7 +193,7 @@ func refusal(r Send) Send {
 
 // Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows without a query.
 func (f Filter) Matchable() bool {
-	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain, f.Network) &&
+	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain, f.Network) &&
 		(f.Support == "" || IsSupportReference(f.Support))
 }
 
@@ -202,11 +202,11 @@ const Comma = ","
 
 // CheckIDs returns an error that wraps ErrBadRequest if a call of SendsByID or CodesOf has too many IDs.
 func CheckIDs[ID any](ids []ID) error {
-	return badIf(len(ids) > maxTaken, "up to %d rows are read by their IDs", maxTaken)
+	return badRequestIf(len(ids) > maxTaken, "up to %d rows are read by their IDs", maxTaken)
 }
 
 // Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.
 func (h HolderQuery) Check() error {
-	return badIf(h.Holder == "" || !Storable(h.App, string(h.Channel), h.Purpose, h.Holder),
+	return badRequestIf(h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder),
 		"a holding names its holder, app, channel and purpose")
 }

@@ -65,6 +65,6 @@ func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.T
 
 // Check returns an error that wraps ErrBadRequest if the claim is not valid.
 func (c Claim) Check() error {
-	return badIf(c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease,
+	return badRequestIf(c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease,
 		"a claim names its send, and lives at least as long as its lease")
 }

@@ -21,7 +21,7 @@ type Bucket struct {
 
 // Check returns an error that wraps ErrBadRequest if the bucket is not valid.
 func (b Bucket) Check() error {
-	return badIf(len(b.Purposes) == 0 || !Storable(b.App, string(b.Channel)) || !Storable(b.Purposes...),
+	return badRequestIf(len(b.Purposes) == 0 || !ValidTexts(b.App, string(b.Channel)) || !ValidTexts(b.Purposes...),
 		"a bucket names its app, channel and purposes")
 }
 
@@ -42,13 +42,13 @@ const (
 	ReasonPaused   = "paused"
 )
 
-// Failure reports whether a send that failed for this reason counts in the rule on rejected sends.
-func Failure(reason string) bool {
+// CountsAsRejected reports whether a send that failed for this reason counts in the rule on rejected sends.
+func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
 }
 
-// Ended returns a rejected send as a limiter counts it: at the time when it ended, on the log's clock.
-func Ended(s Send) CountedSend {
+// CountedRejection returns a rejected send as a limiter counts it: at the time when it ended, on the log's clock.
+func CountedRejection(s Send) CountedSend {
 	return CountedSend{
 		App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: LogClock,
 		Event: quota.Event{ID: string(s.ID[:]), At: s.FinishedAt},

@@ -7,7 +7,7 @@ import (
 
 // Unavailable wraps err in ErrUnavailable. nil and the store's own errors are returned as they are.
 func Unavailable(err error) error {
-	if err == nil || Own(err) {
+	if err == nil || IsStoreError(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -18,9 +18,9 @@ func Uncertain(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, err)
 }
 
-// Own reports whether err is one of the store's own errors (ErrUnavailable, ErrNotFound, ErrBadRequest), which callers pass on
+// IsStoreError reports whether err is one of the store's own errors (ErrUnavailable, ErrNotFound, ErrBadRequest), which callers pass on
 // unchanged.
-func Own(err error) bool {
+func IsStoreError(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrBadRequest)
 }
 

@@ -73,8 +73,8 @@ func Drifted(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// timely returns the ID of a refusal's row: id, with its time replaced by now if that drifted. So every refusal is recorded.
-func timely(id uuid.UUID, now time.Time) uuid.UUID {
+// refusalID returns the ID of a refusal's row: id, with its time replaced by now if that drifted. So every refusal is recorded.
+func refusalID(id uuid.UUID, now time.Time) uuid.UUID {
 	if Drifted(id, now) != nil {
 		lowest := LowestID(now)
 		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7

@@ -37,19 +37,19 @@ type ProviderEvent struct {
 }
 
 // Checked validates the event and its suppression, and returns both as they are stored; errors wrap ErrBadRequest.
-func (e ProviderEvent) Checked(bar SuppressAs) (ProviderEvent, SuppressAs, error) {
-	e.At, e.Provider, e.Detail, bar.For = Micro(e.At), mended(e.Provider), mended(e.Detail), max(0, bar.For).Truncate(time.Microsecond)
+func (e ProviderEvent) Checked(suppress SuppressAs) (ProviderEvent, SuppressAs, error) {
+	e.At, e.Provider, e.Detail, suppress.For = Micro(e.At), sanitized(e.Provider), sanitized(e.Detail), max(0, suppress.For).Truncate(time.Microsecond)
 	switch {
 	case e.Send == uuid.Nil || e.Kind.rank() < 1:
-		return e, bar, Bad("an event names its send and its kind")
-	case bar.For > 0 && (bar.Address == recipient.Hash{} || !bar.Cause.known()):
-		return e, bar, Bad("an event suppresses an address, for a cause")
+		return e, suppress, Bad("an event names its send and its kind")
+	case suppress.For > 0 && (suppress.Address == recipient.Hash{} || !suppress.Cause.known()):
+		return e, suppress, Bad("an event suppresses an address, for a cause")
 	}
-	return e, bar, nil
+	return e, suppress, nil
 }
 
 // ReceivedAt returns the event with HeardAt set to now, and with At, if it is missing or later, set to now too.
-func (e ProviderEvent) IngestProviderEvent(now time.Time) ProviderEvent {
+func (e ProviderEvent) ReceivedAt(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now
 	}
@@ -57,9 +57,9 @@ func (e ProviderEvent) IngestProviderEvent(now time.Time) ProviderEvent {
 }
 
 // Suppression returns the suppression that the event causes for the recipient of row, its send.
-func (e ProviderEvent) Suppression(bar SuppressAs, row Send) Suppression {
+func (e ProviderEvent) Suppression(suppress SuppressAs, row Send) Suppression {
 	return Suppression{
-		ID: SuppressionID(row.ID, bar.Cause), App: row.App, Channel: row.Channel, Address: bar.Address, Recipient: row.Recipient, To: row.To,
-		Cause: bar.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(bar.For),
+		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address, Recipient: row.Recipient, To: row.To,
+		Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(suppress.For),
 	}
 }

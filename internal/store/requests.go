@@ -9,9 +9,9 @@ import (
 	"sendcode/quota"
 )
 
-// RefusedAt sets the instants of a refusal that is logged at now, and replaces its ID if the time in it drifted.
-func (s *Send) RefusedAt(now time.Time) {
-	s.ID, s.LoggedAt, s.FinishedAt = timely(s.ID, now), now, now
+// SetRefusedAt sets the instants of a refusal that is logged at now, and replaces its ID if the time in it drifted.
+func (s *Send) SetRefusedAt(now time.Time) {
+	s.ID, s.LoggedAt, s.FinishedAt = refusalID(s.ID, now), now, now
 	if s.Clock == LogClock {
 		s.TakenAt = now
 	}

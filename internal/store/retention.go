@@ -46,7 +46,7 @@ type Expired struct {
 
 // CheckAge validates the arguments of Expire or CountHours; its error wraps ErrBadRequest.
 func CheckAge(age time.Duration, limit int) error {
-	return badIf(age <= 0 || limit < 1, "an age and a limit are positive")
+	return badRequestIf(age <= 0 || limit < 1, "an age and a limit are positive")
 }
 
 // StorageStatus is how far the log reaches, and what is still to be done in the background.

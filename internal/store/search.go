@@ -17,7 +17,7 @@ type HeavyQuery struct {
 
 // Check returns an error that wraps ErrBadRequest if the query is not valid.
 func (q HeavyQuery) Check() error {
-	return badIf(len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage,
+	return badRequestIf(len(q.Purposes) == 0 || !ValidTexts(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage,
 		"a crowd has purposes, a number of sends, and a limit")
 }
 
@@ -43,7 +43,7 @@ const MaxLatest = 5000
 
 // CheckLatest validates the arguments of Latest; its error wraps ErrBadRequest.
 func CheckLatest(hs []recipient.Hash, within time.Duration) error {
-	return badIf(len(hs) > MaxLatest || within <= 0, "the latest of up to %d recipients are read, within a positive time", MaxLatest)
+	return badRequestIf(len(hs) > MaxLatest || within <= 0, "the latest of up to %d recipients are read, within a positive time", MaxLatest)
 }
 
 // Latest returns the newest row of each recipient, newest first.

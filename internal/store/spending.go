@@ -59,7 +59,7 @@ func Period(per quota.Period, t time.Time) string {
 
 // CheckCarrierHold validates the duration of a call of HoldBack; its error wraps ErrBadRequest.
 func CheckCarrierHold(lasts time.Duration) error {
-	return badIf(lasts < time.Second || lasts > maxEmbargo, "an embargo lasts from a second to 31 days")
+	return badRequestIf(lasts < time.Second || lasts > maxEmbargo, "an embargo lasts from a second to 31 days")
 }
 
 const maxEmbargo = 31 * 24 * time.Hour

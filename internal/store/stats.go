@@ -46,7 +46,7 @@ type Tally struct {
 // Checked validates the query and rounds its instants; errors wrap ErrBadRequest.
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
-	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !Storable(q.App, q.Purpose, string(q.Channel)) {
+	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !ValidTexts(q.App, q.Purpose, string(q.Channel)) {
 		return q, Bad("statistics are of a time that is given, in whole seconds")
 	}
 	return q, nil
@@ -108,8 +108,8 @@ func (q StatsQuery) Begins(n int64) (at time.Time) {
 	return at
 }
 
-// InOrder compares tallies by time, status, reason and rule.
-func InOrder(a, b Tally) int {
+// CompareTallies compares tallies by time, status, reason and rule.
+func CompareTallies(a, b Tally) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason),
 		strings.Compare(a.BlockedBy, b.BlockedBy))
 }
@@ -128,17 +128,17 @@ type Interval struct {
 	Measures
 }
 
-// Measure adds up the opened and approved verifications of the stretches in by, and sets the intervals and the given times.
-func (s *Stats) Measure(by map[time.Time]Measures, median, p95 time.Duration) {
+// SetMeasures adds up the opened and approved verifications of the stretches in by, and sets the intervals and the given times.
+func (s *Stats) SetMeasures(by map[time.Time]Measures, median, p95 time.Duration) {
 	for _, m := range by {
 		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
 	}
 	s.Median, s.P95 = median, p95
-	s.Intervals = Intervals(by)
+	s.Intervals = NonzeroIntervals(by)
 }
 
-// Intervals returns the stretches with a measure that is not zero, in order of time.
-func Intervals(all map[time.Time]Measures) (list []Interval) {
+// NonzeroIntervals returns the stretches with a measure that is not zero, in order of time.
+func NonzeroIntervals(all map[time.Time]Measures) (list []Interval) {
 	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
 		if all[at] != (Measures{}) {
 			list = append(list, Interval{at, all[at]})

@@ -158,9 +158,9 @@ type SuppressionList interface {
 
 // ProviderEvents are what providers tell of sends that they took.
 type ProviderEvents interface {
-	// IngestProviderEvent records what a provider told of a send that it took, and suppresses as bar says, in one transaction. It changes no
+	// IngestProviderEvent records what a provider told of a send that it took, and adds the suppression if suppress.For > 0, in one transaction. It changes no
 	// status. False: it was told before, and nothing was changed. Errors: ErrNotFound, ErrUnavailable.
-	IngestProviderEvent(ctx context.Context, e ProviderEvent, bar SuppressAs) (bool, error)
+	IngestProviderEvent(ctx context.Context, e ProviderEvent, suppress SuppressAs) (bool, error)
 }
 
 // Budgets bound what text messages may cost.

@@ -81,8 +81,8 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// Between returns the range of IDs that sends of the reference's second have; to is not in it.
-func (r SupportRange) Between() (from, to uuid.UUID) {
+// IDRange returns the range of IDs that sends of the reference's second have; to is not in it.
+func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)
 	return from, to
@@ -91,8 +91,8 @@ func (r SupportRange) Between() (from, to uuid.UUID) {
 // MaxReferenced bounds the rows of one second that are looked through.
 const MaxReferenced = 20_000
 
-// For returns those rows whose IDs have the reference.
-func (r SupportRange) For(rows []Send) []Send {
+// Filter returns those rows whose IDs have the reference.
+func (r SupportRange) Filter(rows []Send) []Send {
 	return slices.DeleteFunc(rows, func(s Send) bool { return !r.of(s.ID) })
 }
 

@@ -89,7 +89,7 @@ func SuppressionsOf(s Send) []uuid.UUID {
 // Checked validates the suppression and act, the audit entry that is written with it (nil: none), and returns both as they are
 // stored. Errors wrap ErrBadRequest.
 func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression, *AuditEntry, error) {
-	s.Detail, s.By = mended(s.Detail), mended(s.By)
+	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
 	switch {
 	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
@@ -98,7 +98,7 @@ func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression,
 		return s, nil, Bad("cause %q suppresses no recipient", s.Cause)
 	case lasts < time.Microsecond:
 		return s, nil, Bad("a suppression lasts for a while")
-	case !Storable(s.App, string(s.Channel), s.To):
+	case !ValidTexts(s.App, string(s.Channel), s.To):
 		return s, nil, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
 	act, err := checkedAct(act)
@@ -114,8 +114,8 @@ func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
 // Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
 // Errors wrap ErrBadRequest.
 func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
-	l.By, l.Why = mended(l.By), mended(l.Why)
-	if l.Channel == "" || l.Address == (recipient.Hash{}) || !Storable(l.App, string(l.Channel)) {
+	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
+	if l.Channel == "" || l.Address == (recipient.Hash{}) || !ValidTexts(l.App, string(l.Channel)) {
 		return l, nil, Bad("who lifts a suppression names channel and address")
 	}
 	act, err := checkedAct(act)
@@ -131,10 +131,10 @@ func checkedAct(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// LiftedAs returns the audit entry with the number of lifted suppressions and, if it names no recipient, with theirs.
-func LiftedAs(act AuditEntry, list []Suppression) AuditEntry {
+// LiftEntry returns the audit entry with the number of lifted suppressions and, if it names no recipient, with theirs.
+func LiftEntry(act AuditEntry, list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
-	if len(list) > 0 && !act.OnSomebody() {
+	if len(list) > 0 && !act.HasRecipient() {
 		act.Recipient, act.To = list[0].Recipient, list[0].To
 	}
 	return act

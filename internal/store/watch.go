@@ -82,7 +82,7 @@ type PrefixLifting struct {
 
 // Check returns an error that wraps ErrBadRequest if the watch is not valid.
 func (w PrefixWatch) Check() error {
-	return badIf(w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause,
+	return badRequestIf(w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause,
 		"a watch counts sends over some time, below half of them, and pauses for a second to a day")
 }
 
@@ -123,14 +123,14 @@ func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []Pr
 		if w.Exempts(c.Prefix) {
 			continue
 		}
-		usual, err := w.usual(b, c, from)
+		usual, err := w.usualPercent(b, c, from)
 		if err != nil {
 			return nil, err
 		}
 		if usual != NoUsual && usual < 2*w.Approved {
 			continue // its codes seldom come back from anywhere: that says nothing of this prefix
 		}
-		p, err := w.started(b, c, usual, now)
+		p, err := w.startPause(b, c, usual, now)
 		if err != nil {
 			return nil, err
 		}
@@ -139,9 +139,9 @@ func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []Pr
 	return started, nil
 }
 
-// usual returns the percentage of codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
+// usualPercent returns the percentage of codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
 // there were too few sends. It looks at the week before, so that an attack on a whole country does not lower it.
-func (w PrefixWatch) usual(b PrefixRecords, c Conversion, before time.Time) (int, error) {
+func (w PrefixWatch) usualPercent(b PrefixRecords, c Conversion, before time.Time) (int, error) {
 	most := NoUsual
 	for _, country := range []string{c.Country, ""} {
 		s, err := b.Share(c.App, country, c.Prefix, before.Add(-usualSpan), before)
@@ -155,9 +155,9 @@ func (w PrefixWatch) usual(b PrefixRecords, c Conversion, before time.Time) (int
 	return most, nil
 }
 
-// started pauses a prefix and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
+// startPause pauses a prefix and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
 // lifted, up to maxPause.
-func (w PrefixWatch) started(b PrefixRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
+func (w PrefixWatch) startPause(b PrefixRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
 	earlier, err := b.Paused(c.App, c.Prefix, now.Add(-usualSpan))
 	if err != nil {
 		return PrefixPause{}, err
@@ -183,8 +183,8 @@ func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
 	return f, checkPage(f.Limit)
 }
 
-// Lifted returns the audit entry with the app and the prefix of the pause that was lifted.
-func (p PrefixPause) Lifted(act AuditEntry) AuditEntry {
+// LiftEntry returns the audit entry with the app and the prefix of the pause that was lifted.
+func (p PrefixPause) LiftEntry(act AuditEntry) AuditEntry {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
 	return act
 }
@@ -192,7 +192,7 @@ func (p PrefixPause) Lifted(act AuditEntry) AuditEntry {
 // Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
 // Errors wrap ErrBadRequest.
 func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
-	l.By, l.Why = mended(l.By), mended(l.Why)
+	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if l.ID == uuid.Nil {
 		return l, nil, Bad("who lifts a pause names it")
 	}
@@ -202,7 +202,7 @@ func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, err
 
 // CheckAcquireLease validates the arguments of AcquireLease; its error wraps ErrBadRequest.
 func CheckAcquireLease(name string, lasts time.Duration) error {
-	return badIf(name == "" || !Storable(name) || lasts < time.Millisecond, "a turn has a name and lasts for a while")
+	return badRequestIf(name == "" || !ValidTexts(name) || lasts < time.Millisecond, "a turn has a name and lasts for a while")
 }
 
 // Untried reports whether the pause of a prefix may have stopped the send.

@@ -109,7 +109,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 
 // ended records how an action ended. If it can't be written, the action stands as begun, and the process's own log has the rest.
 func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
-	end, err := store.EndOfAuditEntry(act, outcome, detail)
+	end, err := store.CompleteAuditEntry(act, outcome, detail)
 	if err == nil {
 		err = d.Store.AddAuditEntry(ctx, end)
 	}

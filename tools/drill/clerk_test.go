@@ -53,7 +53,7 @@ func (c *clerk) do(steps ...chromedp.Action[chromedp.Void]) {
 // leads does something and waits for the page that comes of it.
 func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 	c.Helper()
-	if err := pagetest.Leads(c.tab, to, steps...); err != nil {
+	if err := pagetest.DoAndWaitForPath(c.tab, to, steps...); err != nil {
 		c.Fatal(err)
 	}
 }

@@ -22,17 +22,17 @@ import (
 )
 
 // WithWebhook configures the webhook of the app default to post to the receiver.
-func (s *Stack) Hooked(r *Receiver, more string) *Stack {
+func (s *Stack) WithWebhook(r *Receiver, more string) *Stack {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "sendcode.yaml")
 	s.Env["SENDCODE_CONFIG"] = file
 	s.Env["SENDCODE_WEBHOOK_SECRETS"] = "default:" + HookSecrets[0]
-	s.Hook(r.URL+"/hooks", more)
+	s.WriteWebhook(r.URL+"/hooks", more)
 	return s
 }
 
 // WriteWebhook writes a configuration file in which the app default has a webhook to url.
-func (s *Stack) Hook(url, more string) {
+func (s *Stack) WriteWebhook(url, more string) {
 	s.Helper()
 	s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
 }

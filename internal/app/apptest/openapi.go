@@ -16,10 +16,10 @@ import (
 )
 
 // SpecRouter is SpecRouterOf for the first replica.
-func (s *Stack) Specification() routers.Router { s.Helper(); return s.SpecificationOf(0) }
+func (s *Stack) SpecRouter() routers.Router { s.Helper(); return s.SpecRouterOf(0) }
 
 // SpecRouterOf returns a router built from the OpenAPI document that replica i serves, for Conforms.
-func (s *Stack) SpecificationOf(i int) routers.Router {
+func (s *Stack) SpecRouterOf(i int) routers.Router {
 	s.Helper()
 	router, err := gorillamux.NewRouter(s.OpenAPI(i))
 	if err != nil {
@@ -61,7 +61,7 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 		if err := json.Unmarshal(got.Raw, &value); err != nil {
 			return err
 		}
-		if unnamed := unnamed(media.Schema, value, ""); len(unnamed) > 0 {
+		if unnamed := undocumented(media.Schema, value, ""); len(unnamed) > 0 {
 			return fmt.Errorf("not in the specification: %v", unnamed)
 		}
 	}
@@ -75,25 +75,25 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 }
 
 // undocumented returns the paths of JSON members that no schema names. An object whose schemas name no member may have any.
-func unnamed(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
+func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
 	switch v := value.(type) {
 	case []any:
-		for _, s := range consistsOf(schema) {
+		for _, s := range withAllOf(schema) {
 			for _, item := range v {
 				if s.Items != nil {
-					paths = append(paths, unnamed(s.Items, item, path+"[]")...)
+					paths = append(paths, undocumented(s.Items, item, path+"[]")...)
 				}
 			}
 		}
 	case map[string]any:
 		named := map[string]*openapi3.SchemaRef{}
-		for _, s := range consistsOf(schema) {
+		for _, s := range withAllOf(schema) {
 			maps.Copy(named, s.Properties)
 		}
 		for name, member := range v {
 			switch s, ok := named[name]; {
 			case ok:
-				paths = append(paths, unnamed(s, member, path+"."+name)...)
+				paths = append(paths, undocumented(s, member, path+"."+name)...)
 			case len(named) > 0:
 				paths = append(paths, path+"."+name)
 			}
@@ -103,13 +103,13 @@ func unnamed(schema *openapi3.SchemaRef, value any, path string) (paths []string
 }
 
 // withAllOf returns a schema and the schemas that it includes by allOf.
-func consistsOf(schema *openapi3.SchemaRef) []*openapi3.Schema {
+func withAllOf(schema *openapi3.SchemaRef) []*openapi3.Schema {
 	if schema == nil || schema.Value == nil {
 		return nil
 	}
 	all := []*openapi3.Schema{schema.Value}
 	for _, s := range schema.Value.AllOf {
-		all = append(all, consistsOf(s)...)
+		all = append(all, withAllOf(s)...)
 	}
 	return all
 }

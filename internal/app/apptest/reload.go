@@ -12,7 +12,7 @@ import (
 )
 
 // RedisTTLs returns the time to live of each key in Redis.
-func (s *Stack) Ends() map[string]time.Duration {
+func (s *Stack) RedisTTLs() map[string]time.Duration {
 	s.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Redis.Addr()})
 	defer c.Close()

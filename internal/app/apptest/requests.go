@@ -27,7 +27,7 @@ func (s *Stack) Wait(i int, to string) Answer {
 }
 
 // CountRcptTo counts how often the mail server got a recipient.
-func (s *Stack) Named(to string) (n int) {
+func (s *Stack) CountRcptTo(to string) (n int) {
 	for _, c := range s.SMTP.Commands() {
 		if strings.HasPrefix(c, "RCPT") && strings.Contains(c, to) {
 			n++
@@ -37,7 +37,7 @@ func (s *Stack) Named(to string) (n int) {
 }
 
 // MailServerGot reports whether the mail server got a command with this beginning.
-func (s *Stack) Sent(command string) bool {
+func (s *Stack) MailServerGot(command string) bool {
 	return slices.ContainsFunc(s.SMTP.Commands(), func(c string) bool { return strings.HasPrefix(c, command) })
 }
 
@@ -53,10 +53,10 @@ func WithKey(key string) func(*http.Request) {
 }
 
 // RetryBusy repeats a request while the answer is 503, as it may be on a machine that is busy with other tests.
-func UnlessBusy(ask func() Answer) (a Answer) {
+func RetryBusy(ask func() Answer) (a Answer) {
 	a = ask()
 	for tries := 0; a.StatusCode == http.StatusServiceUnavailable && tries < 5; tries++ {
-		After(time.Second)
+		Sleep(time.Second)
 		a = ask()
 	}
 	return a
@@ -69,7 +69,7 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			a := UnlessBusy(func() Answer { return s.Ask(i%len(s.Replicas), to) })
+			a := RetryBusy(func() Answer { return s.Ask(i%len(s.Replicas), to) })
 			switch a.StatusCode {
 			case http.StatusAccepted:
 				in.Add(1)

@@ -83,7 +83,7 @@ func newStack(t *testing.T) *Stack {
 	s := &Stack{T: t, Key: APIKey, Printed: &parts.Text{}, Answered: &parts.Text{}, Env: map[string]string{
 		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 	}}
-	t.Cleanup(s.leaks)
+	t.Cleanup(s.checkNoSecretsLogged)
 	return s
 }
 
@@ -150,7 +150,7 @@ func (s *Stack) Stop(i int) {
 
 // checkNoSecretsLogged fails the test if a recipient or a key was logged, or if a request panicked. Call it after everything has
 // stopped.
-func (s *Stack) leaks() {
+func (s *Stack) checkNoSecretsLogged() {
 	if strings.Contains(s.Printed.String(), "ana.maria") {
 		s.Error("a recipient was logged")
 	}
@@ -306,7 +306,7 @@ func (s *Stack) Await(what string, done func() bool) {
 }
 
 // Sleep waits for d, which a client was told to wait.
-func After(d time.Duration) { <-time.After(d) }
+func Sleep(d time.Duration) { <-time.After(d) }
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 

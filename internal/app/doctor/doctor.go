@@ -88,11 +88,11 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = log.Close() }()
-	if why, err := log.Guarded(ctx); err == nil && why != "" {
+	if why, err := log.AuditUnprotected(ctx); err == nil && why != "" {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
 	d.compareClock(ctx, "Postgres", log.Clock)
-	said, err := d.extent(ctx, log)
+	said, err := d.storage(ctx, log)
 	return "Postgres answers, and its schema fits: " + said, errors.Join(err, log.Ping(ctx))
 }
 

@@ -13,7 +13,7 @@ import (
 const monthsAhead = 2
 
 // storage describes what the log's database holds and prints remarks on faults.
-func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
+func (d *doctor) storage(ctx context.Context, log *postgres.DB) (string, error) {
 	e, err := log.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {
 		return "", err
@@ -23,7 +23,7 @@ func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
 			"and sendcode migrate does")
 	}
 	if e.Due > 0 {
-		d.remark("retention", fmt.Sprintf("%s rows are older than the log keeps them; the service deletes them while it runs", counted(e.Due)))
+		d.remark("retention", fmt.Sprintf("%s rows are older than the log keeps them; the service deletes them while it runs", countText(e.Due)))
 	}
 	if e.Late > 0 {
 		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
@@ -35,7 +35,7 @@ func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
 	return said, nil
 }
 
-func counted(n int) string {
+func countText(n int) string {
 	if n >= store.MaxDue {
 		return fmt.Sprintf("%d or more", store.MaxDue)
 	}

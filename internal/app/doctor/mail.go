@@ -62,9 +62,9 @@ func (d *doctor) encryption(what string, local bool, e smtp.Encryption) {
 	case e.Version == "":
 		d.remark(what, "none, and the server offers none: every code crosses in the clear")
 	case left < renewal:
-		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer, span(left)))
+		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer, wholeUnits(left)))
 	default:
-		d.fine(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, span(left)))
+		d.fine(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, wholeUnits(left)))
 	}
 }
 
@@ -74,7 +74,7 @@ func onThisMachine(host string) bool {
 }
 
 // wholeUnits returns a duration in words, rounded down.
-func span(left time.Duration) string {
+func wholeUnits(left time.Duration) string {
 	if left < 48*time.Hour {
 		return fmt.Sprintf("%d hours", int(left.Hours()))
 	}

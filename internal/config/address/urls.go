@@ -46,8 +46,8 @@ func cutURL(text string) (Parts, bool) {
 	return p, true
 }
 
-// Check does the checks that all URLs share. It returns the URL's parts, or what is wrong with it.
-func Check(text string) (p Parts, problem string) {
+// CheckURL does the checks that all URLs share. It returns the URL's parts, or what is wrong with it.
+func CheckURL(text string) (p Parts, problem string) {
 	p, ok := cutURL(text)
 	if !ok {
 		return p, Unreadable
@@ -66,7 +66,7 @@ func Check(text string) (p Parts, problem string) {
 
 // CheckDatabase returns what is wrong with the URL of a Postgres database, or "".
 func CheckDatabase(value string) string {
-	p, problem := Check(value)
+	p, problem := CheckURL(value)
 	query, _ := url.ParseQuery(p.Query)
 	switch {
 	case problem != "":
@@ -83,7 +83,7 @@ func CheckDatabase(value string) string {
 
 // CheckRedis returns what is wrong with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
 func CheckRedis(value string) string {
-	p, problem := Check(value)
+	p, problem := CheckURL(value)
 	if problem != "" {
 		return problem
 	}
@@ -104,7 +104,7 @@ func CheckRedis(value string) string {
 // CheckSMTP returns what is wrong with a list of mail servers' URLs, or "". Package delivery parses each.
 func CheckSMTP(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
-		if _, problem := Check(strings.TrimSpace(text)); problem != "" {
+		if _, problem := CheckURL(strings.TrimSpace(text)); problem != "" {
 			return problem
 		}
 	}

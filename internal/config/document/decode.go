@@ -222,7 +222,7 @@ func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflec
 		SetDefaults(one)
 	}
 	places := d.Value(n, path, one, tag)
-	twice := unique(list, one, tag)
+	twice := duplicateProblem(list, one, tag)
 	switch {
 	case places == nil && len(d.Errs.Mistakes) > before:
 		return nil
@@ -239,8 +239,8 @@ func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflec
 	return places
 }
 
-// unique returns a problem if the list already has an element equal to one, by the tag unique; else "".
-func unique(list, one reflect.Value, tag reflect.StructTag) string {
+// duplicateProblem returns a problem if the list already has an element equal to one, by the tag unique; else "".
+func duplicateProblem(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {
 		if v.Kind() == reflect.Struct && !Single(v.Type()) {

@@ -33,7 +33,7 @@ func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (prob
 		problem = check(text)
 	}
 	if words := strings.Fields(tag.Get("oneof")); problem == "" && len(words) > 0 && !slices.Contains(words, text) {
-		problem = "must be " + Either(words)
+		problem = "must be " + JoinOr(words)
 	}
 	if problem == "" && v.Kind() != reflect.String {
 		problem = parse(v, tag, text)
@@ -44,8 +44,8 @@ func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (prob
 	return problem
 }
 
-// Either joins words by commas and "or".
-func Either(words []string) string {
+// JoinOr joins words by commas and "or".
+func JoinOr(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
 		return words[0]
@@ -57,11 +57,11 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
 		if *into, problem = parseDuration(text); problem == "" {
-			problem = outside(tag, *into, parseDuration)
+			problem = outOfRange(tag, *into, parseDuration)
 		}
 	case *int:
 		if *into, problem = parseInt(text); problem == "" {
-			problem = outside(tag, *into, parseInt)
+			problem = outOfRange(tag, *into, parseInt)
 		}
 	case *int64:
 		*into, problem = parseAmount(text)
@@ -89,8 +89,8 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	return problem
 }
 
-// outside returns a problem if the value is out of the range that the tag names, else "".
-func outside[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
+// outOfRange returns a problem if the value is out of the range that the tag names, else "".
+func outOfRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, most, _ := strings.Cut(tag.Get("range"), " ")
 	from, _ := read(least)
 	to, _ := read(most)

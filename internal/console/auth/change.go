@@ -66,14 +66,14 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 		return "", err
 	}
 	if w.Do != "add" {
-		return decided(made, log.ChangeAccount(ctx, w.Name, c, act))
+		return changeResult(made, log.ChangeAccount(ctx, w.Name, c, act))
 	}
 	act.Detail = string(w.Role)
 	x := store.Account{Name: w.Name, Role: act.Detail, Identity: *c.Identity}
 	if c.Password != nil {
 		x.Password = *c.Password
 	}
-	return decided(made, log.AddAccount(ctx, x, act))
+	return changeResult(made, log.AddAccount(ctx, x, act))
 }
 
 // changeOf returns the store's change for the requested one, and the new password if one was made.
@@ -106,7 +106,7 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 }
 
 // changeResult returns the password, or the store's error as one that a form can show.
-func decided(made string, err error) (string, error) {
+func changeResult(made string, err error) (string, error) {
 	switch {
 	case err == nil:
 		return made, nil

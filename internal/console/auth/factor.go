@@ -38,8 +38,8 @@ type codeView struct {
 }
 
 func (a *Auth) codePage(c echo.Context) error {
-	next := oursOr(c.QueryParam("next"))
-	switch _, ok, err := a.awaited(c); {
+	next := consolePageOr(c.QueryParam("next"))
+	switch _, ok, err := a.sessionAwaitingCode(c); {
 	case err != nil:
 		return err
 	case !ok:
@@ -49,7 +49,7 @@ func (a *Auth) codePage(c echo.Context) error {
 }
 
 // sessionAwaitingCode returns the session of a person who gave the password but not yet the code.
-func (a *Auth) awaited(c echo.Context) (session, bool, error) {
+func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 	v, ok, err := a.current(c)
 	return v, ok && v.lacks == lacksCode, err
 }
@@ -62,15 +62,15 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 
 // giveCode checks the second factor's code, ends the session and begins a new one, so that earlier cookies are worthless.
 func (a *Auth) giveCode(c echo.Context, form url.Values) error {
-	next := oursOr(form.Get("next"))
-	v, ok, err := a.awaited(c)
+	next := consolePageOr(form.Get("next"))
+	v, ok, err := a.sessionAwaitingCode(c)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
 		return c.Redirect(http.StatusSeeOther, orStart(next))
 	}
-	v.who.is(c)
+	v.who.attachTo(c)
 	right, problem, err := a.takeCode(c, v, form.Get("code"))
 	switch {
 	case err != nil:
@@ -78,14 +78,14 @@ func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	case !right:
 		return a.showCode(c, problem.status, next, problem.text)
 	}
-	if err := a.anew(c, v); err != nil {
+	if err := a.replaceSession(c, v); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
 }
 
 // replaceSession ends a session that lacked the second factor and begins one that has it.
-func (a *Auth) anew(c echo.Context, v session) error {
+func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, p, err := a.holder(ctx, v.Session)
 	if err != nil {

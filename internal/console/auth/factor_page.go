@@ -155,7 +155,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	case !added:
 		return a.showFactor(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
 	}
-	if err := a.anew(c, s); err != nil {
+	if err := a.replaceSession(c, s); err != nil {
 		return err
 	}
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})

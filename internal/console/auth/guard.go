@@ -28,7 +28,7 @@ func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 		case v.lacks == lacksFactor && c.Path() != factorPage:
 			return c.Redirect(http.StatusSeeOther, factorPage)
 		}
-		v.who.is(c)
+		v.who.attachTo(c)
 		if err := a.renew(c, v); err != nil {
 			return err
 		}
@@ -39,14 +39,14 @@ func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 // addressTo returns the login page's URL with the page to return to, unless that is the first page anyway.
 func addressTo(login string, r *http.Request) string {
 	back := r.URL.RequestURI()
-	if back == "/admin" || !isOurs(back) {
+	if back == "/admin" || !isConsolePage(back) {
 		return login
 	}
 	return withNext(login, back)
 }
 
 // isConsolePage reports whether an address is a page of the console, so that no link leads elsewhere after a login.
-func isOurs(address string) bool {
+func isConsolePage(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return false
@@ -56,8 +56,8 @@ func isOurs(address string) bool {
 }
 
 // consolePageOr returns the address if it is a page of the console, else "".
-func oursOr(address string) string {
-	if !isOurs(address) {
+func consolePageOr(address string) string {
+	if !isConsolePage(address) {
 		return ""
 	}
 	return address
@@ -71,7 +71,7 @@ func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 			if err != nil {
 				return err
 			}
-			bearer.is(c)
+			bearer.attachTo(c)
 			return next(c)
 		}
 		v, ok, err := a.current(c)
@@ -81,7 +81,7 @@ func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 		if !ok || v.lacks != "" {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
-		v.who.is(c)
+		v.who.attachTo(c)
 		if err := a.renew(c, v); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ type loginView struct {
 }
 
 func (a *Auth) loginPage(c echo.Context) error {
-	next := oursOr(c.QueryParam("next"))
+	next := consolePageOr(c.QueryParam("next"))
 	if v, ok, err := a.current(c); ok && err == nil && v.lacks != lacksCode {
 		return c.Redirect(http.StatusSeeOther, orStart(next))
 	}
@@ -53,7 +53,7 @@ const maxName = 32
 // login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. Without a name it is the
 // configured account. The answer does not tell whether an account exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
-	w, next, name := layout.Words(c), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
+	w, next, name := layout.Words(c), consolePageOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}

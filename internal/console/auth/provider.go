@@ -58,7 +58,7 @@ const (
 // startProvider sends the browser to the identity provider. It uses a page, since browsers apply form-action, which allows this
 // site only, to the redirects of a form.
 func (a *Auth) startProvider(c echo.Context, form url.Values) error {
-	next := oursOr(form.Get("next"))
+	next := consolePageOr(form.Get("next"))
 	address, attempt, err := a.provider.Asked.Begin(c.Request().Context())
 	if err != nil {
 		return a.notVouchedFor(c, next, err)
@@ -66,11 +66,11 @@ func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	if err := a.keepErrand(c, errand{attempt, next}); err != nil {
 		return err
 	}
-	return a.onward(c, address)
+	return a.redirectPage(c, address)
 }
 
 // redirectPage answers with a page that leads to the address by itself.
-func (a *Auth) onward(c echo.Context, address string) error {
+func (a *Auth) redirectPage(c echo.Context, address string) error {
 	page := layout.NewPage(c, "onward.title", "")
 	page.Onward = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
@@ -98,7 +98,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	if err != nil {
 		return a.notVouchedFor(c, kept.Next, err)
 	}
-	who, p, s, err := a.welcome(ctx, person)
+	who, p, s, err := a.accountFor(ctx, person)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
 		return err
 	}
-	return a.onward(c, orStart(kept.Next))
+	return a.redirectPage(c, orStart(kept.Next))
 }
 
 // notVouchedFor shows the login page with the reason why the login by the provider failed.
@@ -129,7 +129,7 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 }
 
 // accountFor returns the account of a person whom the provider identified, and a new session; without a proof they have no access.
-func (a *Auth) welcome(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
+func (a *Auth) accountFor(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.log.AccountOf(ctx, person.Name)
 	switch {
@@ -148,7 +148,7 @@ func (a *Auth) welcome(ctx context.Context, person openid.Person) (Actor, proof,
 	if who.Role == "" {
 		return Actor{}, proof{}, s, nil
 	}
-	return who, a.word(person.Name), s, nil
+	return who, a.providerProof(person.Name), s, nil
 }
 
 // vouchedFor returns who a session by the provider stands for now. The proof is empty if the account was closed or got another
@@ -167,7 +167,7 @@ func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, e
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return Actor{}, proof{}, err
 	case mapped && err != nil && a.provider.Roles[s.Granted] != "":
-		return Actor{s.Account, a.provider.Roles[s.Granted]}, a.word(name), nil
+		return Actor{s.Account, a.provider.Roles[s.Granted]}, a.providerProof(name), nil
 	case mapped || err != nil:
 		return Actor{}, proof{}, nil // a person who has an account by now logs in to that
 	}
@@ -180,11 +180,11 @@ func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return Actor{}, proof{}
 	}
-	return Actor{known.Name, Role(known.Role)}, a.word(known.Identity)
+	return Actor{known.Name, Role(known.Role)}, a.providerProof(known.Identity)
 }
 
 // providerProof returns the proof that the provider identified a person of this name.
-func (a *Auth) word(name string) proof {
+func (a *Auth) providerProof(name string) proof {
 	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
 }
 
@@ -211,5 +211,5 @@ func errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
 
 func (a *Auth) errandOf(c echo.Context) (e errand, ok bool) {
 	e, ok = unseal[errand](a, errandLabel, nil, cookieValue(c, errandCookie))
-	return e, ok && (e.Next == "" || isOurs(e.Next))
+	return e, ok && (e.Next == "" || isConsolePage(e.Next))
 }

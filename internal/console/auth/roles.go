@@ -89,7 +89,7 @@ const bearerName = "token"
 const actorKey = "sendcode.admin.actor"
 
 // attachTo stores the actor in the request's context.
-func (w Actor) is(c echo.Context) {
+func (w Actor) attachTo(c echo.Context) {
 	c.Set(actorKey, w)
 	layout.SetReader(c, w.Name, string(w.Role))
 }

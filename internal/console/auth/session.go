@@ -101,7 +101,7 @@ const halfway = 10 * time.Minute
 
 // factorMissing returns what a session lacks of the second factor; "" if nothing. A factor that was replaced since does not count.
 // Sessions by the provider need none.
-func (v session) lacking(demanded bool) string {
+func (v session) factorMissing(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
 		return ""
@@ -175,7 +175,7 @@ func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error)
 	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
 		return v, false, nil
 	}
-	v.who, v.lacks = who, v.lacking(a.demands)
+	v.who, v.lacks = who, v.factorMissing(a.demands)
 	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
 }
 
@@ -214,7 +214,7 @@ func (a *Auth) account(ctx context.Context, name string) (Actor, password.Passwo
 func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
-	who.is(c)
+	who.attachTo(c)
 	act, err := a.Record(c, action)
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (c matter) tellPerson() texts.Sentence {
 	case store.Unknown:
 		return c.person("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
-		return c.Join(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
+		return c.Join(c.person("failed."+c.failureClass()), c.quotaCostForPerson(), c.stillWorks())
 	case store.Refused:
 		return c.Join(c.refusedPerson(), c.stillWorks())
 	}
@@ -94,7 +94,7 @@ func (c matter) handedOver() bool {
 }
 
 // failureClass returns who can do something about a failure, for the person's reply.
-func (c matter) blame() string {
+func (c matter) failureClass() string {
 	switch kind := c.failure(); kind {
 	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit",
 		"opted_out":
@@ -124,7 +124,7 @@ func (c matter) blame() string {
 }
 
 // quotaCostForPerson says that a failure did not count, if that is of use to the person.
-func (c matter) costPerson() texts.Sentence {
+func (c matter) quotaCostForPerson() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
 	}

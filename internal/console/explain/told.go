@@ -42,7 +42,7 @@ func (c matter) told(v Verdict) Verdict {
 			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.bars)); found {
-			v.Next = c.Join(v.Next, c.still(t.after, s))
+			v.Next = c.Join(v.Next, c.stillHolds(t.after, s))
 		}
 		return v
 	}

@@ -83,20 +83,20 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 			v.What, v.Next = c.about("verdict.sent.test"), c.about("next.sent.test")
 			break
 		}
-		v.What, v.Next = c.Join(c.about("verdict.sent"), c.doubt()), c.afterwards("sent")
+		v.What, v.Next = c.Join(c.about("verdict.sent"), c.earlierAttemptWarning()), c.afterwards("sent")
 	case store.Delivered, store.Undelivered:
 		how := string(s.Send.Status)
 		v.What, v.Next = c.about("verdict."+how), c.afterwards(how)
 	case store.Unknown:
-		v.What, v.Next = c.Join(c.about("verdict.unknown"), c.doubt()), c.afterwards("unknown")
+		v.What, v.Next = c.Join(c.about("verdict.unknown"), c.earlierAttemptWarning()), c.afterwards("unknown")
 	case store.Failed:
 		v.What, v.Next = c.failed()
 	case store.Refused:
 		v.What, v.Next = c.refused()
 	case store.Queued:
-		v.What, v.Next = c.Join(c.about("verdict."+c.queuedAs()), c.doubt()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
+		v.What, v.Next = c.Join(c.about("verdict."+c.queuedAs()), c.earlierAttemptWarning()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
 	default:
-		v.What, v.Next = c.Join(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
+		v.What, v.Next = c.Join(c.about("verdict.sending"), c.earlierAttemptWarning()), c.about("next.sending")
 	}
 	return c.erased(c.told(v))
 }
@@ -152,7 +152,7 @@ func (c matter) reply() string {
 }
 
 // earlierAttemptWarning warns that an earlier attempt ended without a result and may have delivered.
-func (c matter) doubt() texts.Sentence {
+func (c matter) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !c.InDoubt:
 		return nil

@@ -14,22 +14,22 @@ func (c matter) failed() (what, next texts.Sentence) {
 	switch c.Reason {
 	case store.ReasonSuppressed:
 		what, next = c.suppressed()
-		return what, c.Join(next, c.cost())
+		return what, c.Join(next, c.quotaCost())
 	case store.ReasonPaused:
 		if c.prefix != nil {
 			what, next = c.prefixPaused(*c.prefix)
-			return c.Join(what, c.doubt()), c.Join(next, c.cost())
+			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCost())
 		}
-		return c.Join(c.about("verdict.failed.paused"), c.doubt()), c.Join(c.paused(), c.cost())
+		return c.Join(c.about("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.paused(), c.quotaCost())
 	}
 	kind := c.failure()
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
-		return c.about("verdict.failed." + kind), c.Join(c.whenFree(), c.cost())
+		return c.about("verdict.failed." + kind), c.Join(c.whenFree(), c.quotaCost())
 	}
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
-		return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
+		return c.Join(c.about("verdict.failed."+kind), c.earlierAttemptWarning()), c.Join(c.about("next.failed."+kind), c.stillHolds("bounced", s), c.quotaCost())
 	}
-	return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.cost())
+	return c.Join(c.about("verdict.failed."+kind), c.earlierAttemptWarning()), c.Join(c.about("next.failed."+kind), c.quotaCost())
 }
 
 // failure returns the kind of a failure, by who can do something about it.
@@ -71,7 +71,7 @@ func (c matter) topic(code string) string {
 }
 
 // quotaCost says whether a failure counted in the recipient's quota.
-func (c matter) cost() texts.Sentence {
+func (c matter) quotaCost() texts.Sentence {
 	if c.Counts {
 		return c.about("cost.counted")
 	}

@@ -27,7 +27,7 @@ func (c matter) refused() (what, next texts.Sentence) {
 		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients),
 			texts.Plain("recipients", strconv.Itoa(c.Recipients))))
 	}
-	next = c.Join(c.about("next.wide."+c.looksAt()), c.again())
+	next = c.Join(c.about("next.wide."+c.looksAt()), c.nextAdmitted())
 	if c.has != nil {
 		next = c.Join(next, c.about("next.refused.code", texts.At("has", c.has.ExpiresAt)))
 	}
@@ -94,7 +94,7 @@ func (c matter) shared() bool {
 
 // nextAdmitted says when the next request is admitted, by what the rules say now if they include the rule that refused. A rule that
 // counts more than the recipient, for example a network's, is not included.
-func (c matter) again() texts.Sentence {
+func (c matter) nextAdmitted() texts.Sentence {
 	if c.quota == nil {
 		return c.later()
 	}

@@ -29,12 +29,12 @@ func (c matter) suppressed() (what, next texts.Sentence) {
 	if !found {
 		return c.about("verdict.failed.suppressed.old"), c.about("next.failed.suppressed.old")
 	}
-	return c.about("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", Cause(s, c.Words))), c.still(c.mendedBy(s), s)
+	return c.about("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", Cause(s, c.Words))), c.stillHolds(c.remedyKey(s), s)
 }
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
 // revoke it there.
-func (c matter) mendedBy(s store.Suppression) string {
+func (c matter) remedyKey(s store.Suppression) string {
 	if c.toldToStop(s) && s.Active(c.now) {
 		return "next.failed.suppressed.stop"
 	}
@@ -48,11 +48,11 @@ func (c matter) toldToStop(s store.Suppression) bool {
 func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
 			texts.Plain("numbers", Numbers(p, c.Words))),
-		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
+		c.about("next.failed.prefix"+holdState(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
 // holdState returns the end of a key: whether something still holds, has ended or was lifted.
-func standing(active bool, lifted time.Time) string {
+func holdState(active bool, lifted time.Time) string {
 	switch {
 	case active:
 		return ".holds"
@@ -63,8 +63,8 @@ func standing(active bool, lifted time.Time) string {
 }
 
 // stillHolds says whether a suppression still holds; a text that does not exist says nothing.
-func (c matter) still(key string, s store.Suppression) texts.Sentence {
-	return c.about(key+standing(s.Active(c.now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
+func (c matter) stillHolds(key string, s store.Suppression) texts.Sentence {
+	return c.about(key+holdState(s.Active(c.now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
 
 func (c matter) paused() texts.Sentence {

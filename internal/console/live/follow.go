@@ -31,7 +31,7 @@ func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 	defer ticks.Stop()
 	away := false
 	for begun := false; ; {
-		err := f.look(ctx, begun)
+		err := f.poll(ctx, begun)
 		if looked != nil {
 			close(looked)
 			looked = nil
@@ -51,17 +51,17 @@ func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 
 // poll reads new and changed rows and publishes them. The first call only finds the end of the log, since earlier rows are on the
 // page.
-func (f *follower) look(ctx context.Context, begun bool) error {
+func (f *follower) poll(ctx context.Context, begun bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*tailTick)
 	defer cancel()
 	if !begun {
 		return f.skip(ctx)
 	}
-	changes, err := f.changed(ctx)
+	changes, err := f.readChanged(ctx)
 	if err != nil {
 		return err
 	}
-	came, all, err := f.came(ctx)
+	came, all, err := f.newRows(ctx)
 	f.publish(append(changes, came...), false) // what was read is told, whatever came after it
 	if err == nil && !all {
 		if err = f.skip(ctx); err == nil {
@@ -77,12 +77,12 @@ func (f *follower) look(ctx context.Context, begun bool) error {
 func (f *follower) skip(ctx context.Context) error {
 	rows, err := f.log.Sends(ctx, store.Filter{Limit: PageSize})
 	slices.Reverse(rows)
-	f.take(rows)
+	f.recordRows(rows)
 	return err
 }
 
 // newRows reads the rows after the mark, and again those shortly before it, since some may have been committed late.
-func (f *follower) came(ctx context.Context) (changes []change, all bool, err error) {
+func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err error) {
 	after := store.Mark{At: f.mark.At.Add(-overlap)}
 	if later(f.floor, after) {
 		after = f.floor
@@ -93,7 +93,7 @@ func (f *follower) came(ctx context.Context) (changes []change, all bool, err er
 			return changes, false, err
 		}
 		slices.Reverse(rows)
-		changes = append(changes, f.take(rows)...)
+		changes = append(changes, f.recordRows(rows)...)
 		if len(rows) < PageSize {
 			return changes, true, nil
 		}
@@ -104,7 +104,7 @@ func (f *follower) came(ctx context.Context) (changes []change, all bool, err er
 }
 
 // recordRows remembers rows, oldest first, and returns those that are new or changed.
-func (f *follower) take(rows []store.Send) (changes []change) {
+func (f *follower) recordRows(rows []store.Send) (changes []change) {
 	for _, row := range rows {
 		before, known := f.seen[row.ID]
 		if known && !differs(before, row) {
@@ -126,7 +126,7 @@ func (f *follower) take(rows []store.Send) (changes []change) {
 }
 
 // readChanged reads the rows that may have changed.
-func (f *follower) changed(ctx context.Context) ([]change, error) {
+func (f *follower) readChanged(ctx context.Context) ([]change, error) {
 	f.watchFewer()
 	if len(f.watched) == 0 {
 		return nil, nil
@@ -135,7 +135,7 @@ func (f *follower) changed(ctx context.Context) ([]change, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes := f.take(rows)
+	changes := f.recordRows(rows)
 	f.watched = slices.DeleteFunc(f.watched, func(id uuid.UUID) bool {
 		return !mayChange(f.seen[id]) || f.mark.At.Sub(f.seen[id].LoggedAt) > watchFor
 	})

@@ -100,7 +100,7 @@ func (s *events) open(past batch) error {
 	if err := s.write("retry: 2000\n\n"); err != nil {
 		return err
 	}
-	return s.tell(past)
+	return s.sendBatch(past)
 }
 
 // follow writes what is published. Heartbeats keep the connection open and detect that the reader is gone.
@@ -117,23 +117,23 @@ func (s *events) follow(r *reader, beat, life time.Duration) {
 		case <-beats.C:
 			err = s.write(": \n\n")
 		case <-end.C:
-			s.bye(endRenew)
+			s.sendGoodbye(endRenew)
 			return
 		case b, more := <-r.rows:
 			if !more {
-				s.bye(r.why)
+				s.sendGoodbye(r.why)
 				return
 			}
-			err = s.tell(b)
+			err = s.sendBatch(b)
 		}
 	}
 }
 
-func (s *events) bye(why string) {
+func (s *events) sendGoodbye(why string) {
 	_ = s.write("event: end\ndata: {\"reason\":\"" + why + "\"}\n\n")
 }
 
-func (s *events) tell(b batch) error {
+func (s *events) sendBatch(b batch) error {
 	var out strings.Builder
 	if b.gap {
 		out.WriteString("event: gap\ndata: {}\n\n")

@@ -96,7 +96,7 @@ func TestMailsOfTwoAppsDiffer(t *testing.T) {
 		body, err := io.ReadAll(quotedprintable.NewReader(m.Body))
 		apptest.Must(t, err)
 		from, want := m.Header.Get("From"), fmt.Sprintf(`"The %s" <codes@%[1]s.example>`, app.name)
-		if from != want || !s.Sent("MAIL FROM:<codes@"+app.name+".example>") || subject != "The "+app.name+": "+app.name+"'s own subject" {
+		if from != want || !s.MailServerGot("MAIL FROM:<codes@"+app.name+".example>") || subject != "The "+app.name+": "+app.name+"'s own subject" {
 			t.Errorf("%s: from %s, subject %q", app.name, from, subject)
 		}
 		text := string(body)
@@ -266,7 +266,7 @@ func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 		s.Start(1)
 		shop.settle(s)
 		news.settle(s)
-		w := &walk{Stack: s, router: s.Specification()}
+		w := &walk{Stack: s, router: s.SpecRouter()}
 		for owner, other := range map[*tenant]*tenant{shop: news, news: shop} {
 			all := attempts(owner)
 			for path, item := range s.OpenAPI(0).Paths.Map() {

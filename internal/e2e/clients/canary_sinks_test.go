@@ -40,7 +40,7 @@ func traced(s *apptest.Stack) *apptest.Stack {
 // the level debug, answers and errors, metrics, webhooks, rows, acts, the limiter's keys, nor the arguments of its SQL.
 func TestNoSinkShowsACanary(t *testing.T) {
 	hook := apptest.NewReceiver(t)
-	s := traced(apptest.OnRealParts(t).Hooked(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy))
+	s := traced(apptest.OnRealParts(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy))
 	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
 		{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> is unknown here"},
 	}})

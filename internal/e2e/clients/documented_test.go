@@ -126,7 +126,7 @@ func (d driven) drive(s *apptest.Stack) {
 func (d driven) refused(s *apptest.Stack, event, next func() apptest.Answer, let int) {
 	s.Helper()
 	if wait := time.Until(d.ends(time.Now(), time.Now())); wait < 5*time.Second { // all shall happen on one side of a turn
-		apptest.After(wait)
+		apptest.Sleep(wait)
 	}
 	began := time.Now()
 	var first time.Time // by when the first event was counted

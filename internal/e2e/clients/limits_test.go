@@ -141,7 +141,7 @@ func TestLimitsRefuse(t *testing.T) {
 	apptest.Must(t, err)
 	apptest.Must(t, os.WriteFile(file, append(text, sixLimiters(t)...), 0o600))
 	s.Start(1)
-	router := s.Specification()
+	router := s.SpecRouter()
 	for what, test := range map[string]struct {
 		path, body string
 		status     int

@@ -78,7 +78,7 @@ func TestWaitingAsTold(t *testing.T) {
 					wait = time.Duration(told.RetryAfterMS) * time.Millisecond
 					free = began.Add(wait)
 					if refusals++; refusals == 1 {
-						apptest.After(wait / 2)
+						apptest.Sleep(wait / 2)
 					}
 				case told.StatusCode == http.StatusAccepted && !time.Now().Before(free): // the machine stood still for all of the wait
 					free, refusals = began.Add(time.Second), 0
@@ -86,7 +86,7 @@ func TestWaitingAsTold(t *testing.T) {
 					s.Fatalf("round %d, after %d refusals: %d", round, refusals, told.StatusCode)
 				}
 			}
-			apptest.After(wait)
+			apptest.Sleep(wait)
 		}
 	})
 }

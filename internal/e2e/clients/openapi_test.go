@@ -10,7 +10,7 @@ import (
 // What is answered is what the specification says, and everything that it names is answered.
 func TestAnswersMatchTheSpecification(t *testing.T) {
 	s := apptest.Embedded(t).Start(1)
-	router := s.Specification()
+	router := s.SpecRouter()
 	sent := s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)
 	id := sent.ID

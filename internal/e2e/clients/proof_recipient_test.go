@@ -31,14 +31,14 @@ func TestAProofsSubjectIsInTheAnswersToBackEnds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, to := range []string{apptest.Ana, "ana.maria.canary+tag@example.com", "reviewer@example.com"} {
 		sent := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to))
-		apptest.Must(t, apptest.Conforms(s.Specification(), http.MethodPost, "/v1/verifications", sent))
+		apptest.Must(t, apptest.Conforms(s.SpecRouter(), http.MethodPost, "/v1/verifications", sent))
 		code := "424242"
 		if to != "reviewer@example.com" {
 			code = s.CodeIn(s.AwaitMail(to, 1)[0])
 		}
 		path := "/v1/verifications/" + sent.ID
 		look := s.Do(0, http.MethodGet, path, "")
-		apptest.Must(t, apptest.Conforms(s.Specification(), http.MethodGet, path, look))
+		apptest.Must(t, apptest.Conforms(s.SpecRouter(), http.MethodGet, path, look))
 		byBrowser := s.Do(0, http.MethodGet, path, "", apptest.As(apptest.PublicKey))
 		checked := s.Check(0, sent.ID, code)
 		claims, err := believed(keys.Raw, proofIn(s, checked))

@@ -13,7 +13,7 @@ import (
 
 func proofIn(s *apptest.Stack, a apptest.Answer) string {
 	s.Helper()
-	if err := apptest.Conforms(s.Specification(), http.MethodPost, "/v1/verifications/"+a.ID+"/check", a); err != nil {
+	if err := apptest.Conforms(s.SpecRouter(), http.MethodPost, "/v1/verifications/"+a.ID+"/check", a); err != nil {
 		s.Error(err)
 	}
 	var body struct{ Proof string }

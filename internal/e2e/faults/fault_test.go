@@ -76,7 +76,7 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 			if times > 0 && !inStep(s, ctx, watcher) {
 				break
 			}
-			apptest.After(500 * time.Millisecond)
+			apptest.Sleep(500 * time.Millisecond)
 			was := primary("")
 			servers[was].Stop()
 			primary(was)
@@ -98,7 +98,7 @@ func inStep(s *apptest.Stack, ctx context.Context, watcher *redis.SentinelClient
 		if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave" {
 			return true
 		}
-		apptest.After(50 * time.Millisecond)
+		apptest.Sleep(50 * time.Millisecond)
 	}
 	return false
 }
@@ -120,7 +120,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 				return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 			})
 			follow(s, replica, "127.0.0.1:1") // no server: the link is cut, and what it has stays
-			apptest.After(1200 * time.Millisecond)
+			apptest.Sleep(1200 * time.Millisecond)
 			follow(s, replica, "NO:ONE")
 			address.move(pair[(n+1)%2].Addr())
 		})

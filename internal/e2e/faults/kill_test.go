@@ -73,7 +73,7 @@ func (f *fleet) clients(ctx context.Context, n int) (ended *sync.WaitGroup) {
 					to = fmt.Sprintf("once%d.%d@example.com", i, k)
 				}
 				f.note(f.askOne(asker, f.process(k).Base, to))
-				apptest.After(5 * time.Millisecond)
+				apptest.Sleep(5 * time.Millisecond)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	defer stop()
 	clients := f.clients(ctx, 8)
 	for range *kills {
-		apptest.After(time.Duration(100+rand.IntN(400)) * time.Millisecond)
+		apptest.Sleep(time.Duration(100+rand.IntN(400)) * time.Millisecond)
 		i := rand.IntN(2)
 		f.process(i).Kill()
 		reborn := f.Spawn(f.binary)
@@ -180,7 +180,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		f.at[i] = reborn
 		f.mu.Unlock()
 	}
-	apptest.After(time.Second)
+	apptest.Sleep(time.Second)
 	f.Await("enough to show something", func() bool { // which takes a busy machine longer
 		f.mu.Lock()
 		defer f.mu.Unlock()

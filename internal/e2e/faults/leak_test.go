@@ -17,7 +17,7 @@ func TestNoGoroutineOutlivesTheService(t *testing.T) {
 			apptest.Client.CloseIdleConnections()
 			s := open(t)
 			hook := apptest.NewReceiver(t)
-			s.Hooked(hook, "")
+			s.WithWebhook(hook, "")
 			before := goleak.IgnoreCurrent()
 			s.Start(1)
 			a := s.Wait(0, apptest.Ana)

@@ -64,7 +64,7 @@ func asking(s *apptest.Stack, recipients, each int, fault func(context.Context) 
 		clients.Go(func() {
 			for n := i; ctx.Err() == nil; n++ {
 				l.ask(s.Replicas[n%len(s.Replicas)].Base, to)
-				apptest.After(5 * time.Millisecond)
+				apptest.Sleep(5 * time.Millisecond)
 			}
 		})
 	}
@@ -74,8 +74,8 @@ func asking(s *apptest.Stack, recipients, each int, fault func(context.Context) 
 		times <- fault(ctx)
 	}()
 	enough := func() bool { return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 }
-	for apptest.After(*faultTime); time.Since(started) < max(apptest.Patience, *faultTime) && !(enough() && all(more)); {
-		apptest.After(100 * time.Millisecond)
+	for apptest.Sleep(*faultTime); time.Since(started) < max(apptest.Patience, *faultTime) && !(enough() && all(more)); {
+		apptest.Sleep(100 * time.Millisecond)
 	}
 	cancel()
 	happened := <-times

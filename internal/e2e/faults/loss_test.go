@@ -22,7 +22,7 @@ func hourSays(s *apptest.Stack, what string, a apptest.Answer, left int, long bo
 // accepted asks for a code once the second is over.
 func accepted(s *apptest.Stack, i int) apptest.Answer {
 	s.Helper()
-	apptest.After(1100 * time.Millisecond)
+	apptest.Sleep(1100 * time.Millisecond)
 	a := s.Ask(i, apptest.Ana)
 	if a.StatusCode != http.StatusAccepted {
 		s.Fatalf("%d %s", a.StatusCode, a.Raw)
@@ -56,7 +56,7 @@ func TestAnswersAreTrueAfterRedisLostEverything(t *testing.T) {
 	s.Await("Redis", func() bool { return limiterUp(s, 0) == "1" })
 	get := func() apptest.Answer { return s.Do(0, http.MethodGet, "/v1/verifications/"+fifth.ID, "") }
 	hourSays(s, "GET", get(), 0, true)
-	if n := len(s.Ends()); n != 2 { // of sends and of failures
+	if n := len(s.RedisTTLs()); n != 2 { // of sends and of failures
 		t.Errorf("Redis has %d keys", n)
 	}
 	hourSays(s, "GET again", get(), 0, true)
@@ -73,7 +73,7 @@ func TestAnswersAreTrueAfterAWindowBecameLonger(t *testing.T) {
 		accepted(s, 0)
 	}
 	look(s, 1) // completes the bucket, for three seconds
-	apptest.After(3 * time.Second)
+	apptest.Sleep(3 * time.Second)
 	s.Rules(fmt.Sprintf(secondAndHour, "1h"))
 	s.Hangup(0, "applied")
 	s.Hangup(1, "applied")

@@ -23,7 +23,7 @@ func TestRestartedPartsUnderLoad(t *testing.T) {
 				return
 			}
 			s.Redis.Stop()
-			apptest.After(100 * time.Millisecond)
+			apptest.Sleep(100 * time.Millisecond)
 			if err := s.Redis.Start(); err != nil {
 				t.Error(err)
 			}

@@ -94,7 +94,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	awaitCommand(s, "RCPT")
 	signal(frozen, s, syscall.SIGSTOP)
 	s.Start(1)
-	s.Await("the other one to take over", func() bool { return s.Named(apptest.Ana) == 2 })
+	s.Await("the other one to take over", func() bool { return s.CountRcptTo(apptest.Ana) == 2 })
 	close(refuses)
 	signal(frozen, s, syscall.SIGCONT)
 	s.Await("the frozen one to hear of its failure", func() bool {

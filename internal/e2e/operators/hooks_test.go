@@ -22,7 +22,7 @@ func TestAppsAreTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hook := apptest.NewReceiver(t)
-			s := open(t).Hooked(hook, "test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
+			s := open(t).WithWebhook(hook, "test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
 			replicas := 2
 			if s.Postgres == nil {
 				replicas = 1
@@ -57,7 +57,7 @@ func TestAppsAreTold(t *testing.T) {
 				}
 			}
 			eventStates(s, map[string]int{"delivered": len(hook.All())})
-			router := s.Specification()
+			router := s.SpecRouter()
 			list := s.Do(0, http.MethodGet, "/v1/admin/webhooks", "", apptest.AsAdmin)
 			apptest.Must(t, apptest.Conforms(router, http.MethodGet, "/v1/admin/webhooks", list))
 			if got := s.Metric(replicas-1, `sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "" {
@@ -98,7 +98,7 @@ func TestKilledBetweenOutcomeAndEvent(t *testing.T) {
 				}
 				return http.StatusNoContent
 			})
-			s := open(t).Hooked(hook, "")
+			s := open(t).WithWebhook(hook, "")
 			killed := s.Spawn(binary)
 			v := s.AskProcess(killed)
 			s.AwaitTold(hook, 1)
@@ -123,7 +123,7 @@ func TestReceiversChange(t *testing.T) {
 		}
 		return http.StatusOK
 	})
-	s := apptest.Embedded(t).Hooked(hook, "").Watching()
+	s := apptest.Embedded(t).WithWebhook(hook, "").Watching()
 	delete(s.Env, "SENDCODE_WEBHOOK_SECRETS")
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	s.Env["SENDCODE_WEBHOOK_SECRETS_FILE"] = secrets
@@ -145,7 +145,7 @@ func TestReceiversChange(t *testing.T) {
 	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[1]), 0o600))
 	moved := apptest.NewReceiver(t)
 	moved.Secret = apptest.HookSecrets[1]
-	s.Hook(moved.URL, "")
+	s.WriteWebhook(moved.URL, "")
 	s.Hangup(0, "applied")
 	s.Ask(0, "cleo@example.com")
 	s.AwaitTold(moved, 1)
@@ -163,7 +163,7 @@ func TestReceiversChange(t *testing.T) {
 func TestHooksDoNotLeadInside(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
-	s := apptest.Embedded(t).Hooked(hook, "")
+	s := apptest.Embedded(t).WithWebhook(hook, "")
 	s.Write("apps: [{name: default, webhook: {url: \"https://" + strings.TrimPrefix(hook.URL, "http://") + "\"}}]\n")
 	s.Start(1)
 	s.Ask(0, apptest.Ana)

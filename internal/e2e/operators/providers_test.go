@@ -47,7 +47,7 @@ func provided(s *apptest.Stack) *apptest.Stack {
 func TestProviderTellsOfABounce(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		provided(s).Start(1)
-		spec := s.Specification()
+		spec := s.SpecRouter()
 		a := s.Wait(0, apptest.Ana)
 		if a.StatusCode != http.StatusAccepted || a.Send.Status != "sent" {
 			s.Fatalf("%d %s", a.StatusCode, a.Raw)

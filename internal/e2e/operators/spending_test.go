@@ -52,7 +52,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range ids {
 		wg.Go(func() {
-			a := apptest.UnlessBusy(func() apptest.Answer { return text(s, n%2, fmt.Sprintf("+49151234567%02d", n)) })
+			a := apptest.RetryBusy(func() apptest.Answer { return text(s, n%2, fmt.Sprintf("+49151234567%02d", n)) })
 			if a.StatusCode != http.StatusAccepted {
 				s.Errorf("%d %s", a.StatusCode, a.Raw)
 			}

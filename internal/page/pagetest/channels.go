@@ -53,16 +53,16 @@ func (c *Codes) Wait(address string) (time.Duration, error) {
 	return d.RetryAfter(), err
 }
 
-// Bar has a carrier take nothing more for the newest send's recipient for a while; that send has failed.
-func (c *Codes) Bar(d time.Duration) {
+// FailByCarrier has a carrier take nothing more for the newest send's recipient for a while; that send has failed.
+func (c *Codes) FailByCarrier(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.barred[c.newest.to.Address()] = c.now().Add(d)
 	c.settle(c.newest, store.Failed)
 }
 
-// Text sets the countries that text messages go to, in alphabetical order; without any the channel is off.
-func (c *Codes) Text(countries ...string) {
+// SetCountries sets the countries that text messages go to, in alphabetical order; without any the channel is off.
+func (c *Codes) SetCountries(countries ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Countries = countries

@@ -84,8 +84,8 @@ func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
 	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
 }
 
-// Hold blocks every Send until letGo is called.
-func (c *Codes) Hold() (letGo func()) {
+// BlockSends blocks every Send until letGo is called.
+func (c *Codes) BlockSends() (letGo func()) {
 	c.held.Lock()
 	return c.held.Unlock
 }
@@ -99,7 +99,7 @@ func (c *Codes) Erase() {
 
 // SetDown sets whether the log is unreachable: Send, Get, Quota and Check then fail with ErrUnavailable and change nothing. Cancel
 // fails too, but does cancel. CheckNamed does not change: it always returns ErrNotFound.
-func (c *Codes) Down(down bool) {
+func (c *Codes) SetDown(down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = down

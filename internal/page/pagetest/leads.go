@@ -14,7 +14,7 @@ const patience = time.Minute
 
 // DoAndWait runs the steps in the tab and waits, at most a minute, until a newly loaded page's path and query begin with prefix. It
 // fails if a step fails or no such page is loaded.
-func Leads(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
+func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
 	// What stands in a page's window is gone with the page.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[string](`window.left = false; ""`)); err != nil {
 		return err

@@ -11,7 +11,7 @@ const Number = "0151 23456789"
 
 // texting sets the countries that text messages go to.
 func texting(countries ...string) Step {
-	return func(w *World) error { w.Codes.Text(countries...); return nil }
+	return func(w *World) error { w.Codes.SetCountries(countries...); return nil }
 }
 
 // text asks for a code by text message.
@@ -59,5 +59,5 @@ func instead(number string) Step {
 
 // bar makes the carrier refuse the newest recipient for d.
 func bar(d time.Duration) Step {
-	return func(w *World) error { w.Codes.Bar(d); return nil }
+	return func(w *World) error { w.Codes.FailByCarrier(d); return nil }
 }

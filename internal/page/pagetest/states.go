@@ -71,8 +71,8 @@ func later(d time.Duration) Step {
 
 func letters(w *World) error { w.SendLetters(); return nil }
 
-// branded lets the page serve an app with a brand as well, whose logo is on another origin.
-func branded(w *World) error {
+// alsoBranded lets the page serve an app with a brand as well, whose logo is on another origin.
+func alsoBranded(w *World) error {
 	logo := strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg"
 	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example", Brand: brand.New(logo, "#e3632d", "https://shop.example/")})
 	return nil
@@ -84,14 +84,14 @@ func exhaust(w *World) error { w.Exhaust(); return nil }
 
 func longCodes(w *World) error { w.SendLongCodes(); return nil }
 
-func down(w *World) error { w.Codes.Down(true); return nil }
+func down(w *World) error { w.Codes.SetDown(true); return nil }
 
 func immediately(s store.Status) Step {
 	return func(w *World) error { w.Codes.Immediately = s; return nil }
 }
 
-// despite returns the steps that send to an address although the page doubts its domain.
-func despite(address string) []Step {
+// sendDespiteDoubt returns the steps that send to an address although the page doubts its domain.
+func sendDespiteDoubt(address string) []Step {
 	return []Step{send(address), post("?view=change", "send", "to", address)}
 }
 
@@ -130,13 +130,13 @@ func in(steps ...any) []Step {
 	return all
 }
 
-// crowded returns rules with a network's rule that others have used up.
-func crowded() []quota.Rule {
+// networkSpentRules returns rules with a network's rule that others have used up.
+func networkSpentRules() []quota.Rule {
 	return append(DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})
 }
 
-// unusual returns rules with unusual names and limits, one of them too large to draw as dots.
-func unusual() []quota.Rule {
+// unusualRules returns rules with unusual names and limits, one of them too large to draw as dots.
+func unusualRules() []quota.Rule {
 	return []quota.Rule{
 		{Name: "burst", Scope: quota.Recipient, Limit: 3, Window: 30 * time.Second},
 		{Name: "six hours", Scope: quota.Recipient, Limit: 12, Window: 6 * time.Hour},
@@ -151,8 +151,8 @@ func mailStates() []State {
 	sent := in(send(Address), settle(store.Sent))
 	return []State{
 		{Name: "ask"},
-		{Name: "ask-branded", Query: "?app=branded", Steps: in(branded)},
-		{Name: "code-branded", Query: "?app=branded", Steps: in(branded, post("?app=branded", "send", "to", Address), settle(store.Sent))},
+		{Name: "ask-branded", Query: "?app=branded", Steps: in(alsoBranded)},
+		{Name: "code-branded", Query: "?app=branded", Steps: in(alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent))},
 		{Name: "ask-bad-address", Query: "?view=change", Steps: in(send("ana.example.com"))},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: in(send(Slip))},
 		{Name: "ask-change", Query: "?view=change", Steps: sent},
@@ -170,18 +170,18 @@ func mailStates() []State {
 		{Name: "code-unknown", Steps: in(send(Address), settle(store.Unknown), later(6*time.Second))},
 		{Name: "code-resend-failed", Steps: in(sent, later(61*time.Second), again(), settle(store.Failed))},
 		{Name: "code-hour-spent", Steps: in(spent(5, 100*time.Second), later(3*time.Second))},
-		{Name: "code-other-rules", Rules: unusual(), Steps: in(spent(3, time.Second))},
+		{Name: "code-other-rules", Rules: unusualRules(), Steps: in(spent(3, time.Second))},
 		{Name: "enough-minute", Steps: in(sent, later(12*time.Second), forget, send(Address))},
 		{Name: "enough-hour", Steps: in(spent(5, 7*time.Minute), later(3*time.Minute), again())},
 		{Name: "enough-day", Steps: in(spent(10, 55*time.Minute), later(5*time.Minute), forget, send(Address))},
-		{Name: "enough-network", Rules: crowded(), Steps: in(send("ben@example.com"), send("cem@example.com"), send(Address))},
+		{Name: "enough-network", Rules: networkSpentRules(), Steps: in(send("ben@example.com"), send("cem@example.com"), send(Address))},
 		{Name: "locked-out", Steps: in(lockOut, send(Address))},
 		{Name: "locked-out-code", Steps: in(sent, lockOut, later(9*time.Second), check("111111"))},
 		{Name: "too-many-requests", Steps: in(sent, exhaust)},
 		{Name: "code-long", Steps: in(longCodes, sent, later(9*time.Second))},
 		{Name: "code-long-approved", Steps: in(longCodes, sent, later(9*time.Second), check("4829 1376"))},
 		{Name: "failed", Steps: in(send(Address), settle(store.Failed))},
-		{Name: "failed-did-you-mean", Steps: in(despite(Slip), settle(store.Failed))},
+		{Name: "failed-did-you-mean", Steps: in(sendDespiteDoubt(Slip), settle(store.Failed))},
 		{Name: "too-many-tries", Steps: in(sent, later(20*time.Second), repeat(5, check("111111")))},
 		{Name: "expired", Steps: in(sent, later(11*time.Minute))},
 		{Name: "away", Steps: in(down, send(Address))},

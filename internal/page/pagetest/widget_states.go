@@ -40,7 +40,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-code-unknown", Kind: "code", Before: in(immediately(store.Unknown)), To: Address},
 		{Name: "widget-enough-minute", Kind: "enough", Before: in(arrives, send(Address), later(12*time.Second)), To: Address},
 		{Name: "widget-enough-hour", Kind: "enough", Before: in(spent(5, 7*time.Minute), later(3*time.Minute)), To: Address},
-		{Name: "widget-enough-network", Kind: "enough", Rules: crowded(), Before: in(send("ben@example.com"), send("cem@example.com")), To: Address},
+		{Name: "widget-enough-network", Kind: "enough", Rules: networkSpentRules(), Before: in(send("ben@example.com"), send("cem@example.com")), To: Address},
 		{Name: "widget-locked-out", Kind: "ask", Before: in(lockOut), To: Address},
 		{Name: "widget-locked-out-code", Kind: "code", Before: in(arrives), To: Address, After: in(lockOut), Code: "111111"},
 		{Name: "widget-too-many-requests", Kind: "away", Before: in(exhaust), To: Address},
@@ -71,7 +71,7 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 	}
 	attributes := ""
 	if s.Phone {
-		w.Codes.Text("AT", "CN", "DE", "US")
+		w.Codes.SetCountries("AT", "CN", "DE", "US")
 		attributes = `channels="sms email" country="DE"`
 	}
 	site := w.Embed(`<link rel="stylesheet" href="/site.css">`, fmt.Sprintf(WidgetMarkup, lang, attributes), "")

@@ -68,7 +68,7 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	}
 	w := &World{Visitor: NewVisitor(""), clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
 	w.Codes = NewCodes(w.clock.now, rules)
-	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: timeless}))
+	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	w.logger = logger
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	page.RegisterStatic(e)
@@ -86,8 +86,8 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	return w, nil
 }
 
-// timeless removes the time of a log line, since its digits could look like a code that must not be in the log.
-func timeless(_ []string, a slog.Attr) slog.Attr {
+// withoutTime removes the time of a log line, since its digits could look like a code that must not be in the log.
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey {
 		return slog.Attr{}
 	}

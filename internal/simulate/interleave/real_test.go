@@ -37,7 +37,7 @@ func (m *model) rules() []quota.Rule {
 }
 
 // events are as HistoryAt hands them out.
-func (a ages) events() []quota.Event { return gate.Before(a.rows(), window, clock, now, now) }
+func (a ages) events() []quota.Event { return gate.EventsBefore(a.rows(), window, clock, now, now) }
 
 func (a ages) rows() (rows []gate.CountedSend) {
 	for i, t := range a {

@@ -46,17 +46,17 @@ func (t TriedCode) failures() int {
 // LockoutOf returns how long no code can be tried until both bounds on failed checks (per day, and in a row) allow it again, and
 // the failures that the longer bound counts.
 func LockoutOf(list []TriedCode, now time.Time) store.Lockout {
-	day := store.Lockout{Wait: bound(list, now, FailureWindow, FailureLimit), Failures: failuresOf(list, now, FailureWindow)}
-	row := inARow(list)
-	if wait := bound(row, now, RowWindow, RowLimit); wait > day.Wait {
-		return store.Lockout{Wait: wait, Failures: failuresOf(row, now, RowWindow)}
+	day := store.Lockout{Wait: waitBelow(list, now, FailureWindow, FailureLimit), Failures: countFailures(list, now, FailureWindow)}
+	row := unbrokenRow(list)
+	if wait := waitBelow(row, now, RowWindow, RowLimit); wait > day.Wait {
+		return store.Lockout{Wait: wait, Failures: countFailures(row, now, RowWindow)}
 	}
 	return day
 }
 
-// inARow returns the verifications that belong to the present row of failures: not approved, and not expired when the newest right
+// unbrokenRow returns the verifications that belong to the present row of failures: not approved, and not expired when the newest right
 // code was entered.
-func inARow(list []TriedCode) (row []TriedCode) {
+func unbrokenRow(list []TriedCode) (row []TriedCode) {
 	var last time.Time
 	for _, t := range list {
 		if t.ApprovedAt.After(last) {
@@ -71,10 +71,10 @@ func inARow(list []TriedCode) (row []TriedCode) {
 	return row
 }
 
-// bound returns the wait until fewer than limit failures count; 0 means now. A verification's failures count until its expiry plus
+// waitBelow returns the wait until fewer than limit failures count; 0 means now. A verification's failures count until its expiry plus
 // window.
-func bound(list []TriedCode, now time.Time, window time.Duration, limit int) time.Duration {
-	list, count := slices.Clone(list), failuresOf(list, now, window)
+func waitBelow(list []TriedCode, now time.Time, window time.Duration, limit int) time.Duration {
+	list, count := slices.Clone(list), countFailures(list, now, window)
 	slices.SortFunc(list, func(a, b TriedCode) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
 	wait := time.Duration(0)
 	for _, t := range list {
@@ -88,8 +88,8 @@ func bound(list []TriedCode, now time.Time, window time.Duration, limit int) tim
 	return wait
 }
 
-// OfKind returns the verifications that were opened by a browser, or those opened with a secret key.
-func OfKind(list []TriedCode, byBrowser bool) (some []TriedCode) {
+// OpenedBy returns the verifications that were opened by a browser, or those opened with a secret key.
+func OpenedBy(list []TriedCode, byBrowser bool) (some []TriedCode) {
 	for _, t := range list {
 		if t.ByBrowser == byBrowser {
 			some = append(some, t)
@@ -98,8 +98,8 @@ func OfKind(list []TriedCode, byBrowser bool) (some []TriedCode) {
 	return some
 }
 
-// failuresOf adds up the failures of the verifications that still count at now.
-func failuresOf(list []TriedCode, now time.Time, window time.Duration) (n int) {
+// countFailures adds up the failures of the verifications that still count at now.
+func countFailures(list []TriedCode, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
 		if t.counts(now, window) {
 			n += t.failures()

@@ -34,20 +34,20 @@ type Decision struct {
 // Decide admits or refuses an intent at now, on the log's clock, from what was read of its recipient. It changes nothing; the
 // caller writes the rows of an admitted intent.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
-	events, failed := history(in, now, has.Past), rejected(in, now, has.Rejections)
-	if !admits(in, now, events) || !bears(in, failed) {
+	events, failed := historyEvents(in, now, has.Past), rejectionEvents(in, now, has.Rejections)
+	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
 		return Decision{Begun: refused(in, now, events, failed)}
 	}
-	v, joined := join(in, now, has.Candidates)
-	if out := LockoutOf(OfKind(has.Tried, v.ByBrowser), now).For(v); out.Wait > 0 {
+	v, joined := joinOrOpen(in, now, has.Candidates)
+	if out := LockoutOf(OpenedBy(has.Tried, v.ByBrowser), now).For(v); out.Wait > 0 {
 		return Decision{Begun: lockedOut(in, now, out)}
 	}
 	v.Sends++
 	return Decision{admitted(in, v, has.Suppression, now, events, failed), joined}
 }
 
-// join returns the newest candidate that the intent may resend (joined), or else a new verification.
-func join(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification, joined bool) {
+// joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new verification.
+func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification, joined bool) {
 	for _, v := range candidates {
 		if joinable(v, in, now) && (!joined || newer(v, best)) {
 			best, joined = v, true
@@ -56,14 +56,14 @@ func join(in store.Intent, now time.Time, candidates []store.Verification) (best
 	if joined {
 		return best, true
 	}
-	return opened(in, now), false
+	return newVerification(in, now), false
 }
 
-// ReachOf returns how old, by the log's clock, a row can be that still counts for the intent.
-func ReachOf(in store.Intent) time.Duration { return quota.Longest(in.Rules) + MaxStale }
+// MaxRowAge returns how old, by the log's clock, a row can be that still counts for the intent.
+func MaxRowAge(in store.Intent) time.Duration { return quota.Longest(in.Rules) + MaxStale }
 
-// Most returns the largest limit of the intent's rules; 0 without rules.
-func Most(in store.Intent) (n int) {
+// LargestLimit returns the largest limit of the intent's rules; 0 without rules.
+func LargestLimit(in store.Intent) (n int) {
 	for _, r := range in.Rules {
 		n = max(n, r.Limit)
 	}
@@ -98,13 +98,13 @@ func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	return logged
 }
 
-// history returns the rows that the intent's longest window holds at now, oldest first. Each event lies its age before the time at
+// historyEvents returns the rows that the intent's longest window holds at now, oldest first. Each event lies its age before the time at
 // which the intent is decided.
-func history(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
+func historyEvents(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
 	if len(in.Rules) == 0 {
 		return nil
 	}
-	at, longest := instant(in, now), quota.Longest(in.Rules)
+	at, longest := decisionTime(in, now), quota.Longest(in.Rules)
 	var events []quota.Event
 	for _, row := range rows {
 		age := row.age(in, now)
@@ -112,37 +112,37 @@ func history(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
 			events = append(events, quota.Event{ID: string(row.ID[:]), At: at.Add(-age)})
 		}
 	}
-	return ordered(events)
+	return sortEvents(events)
 }
 
-// ordered sorts events in place, by time and then ID, and returns them.
-func ordered(events []quota.Event) []quota.Event {
+// sortEvents sorts events in place, by time and then ID, and returns them.
+func sortEvents(events []quota.Event) []quota.Event {
 	slices.SortFunc(events, ordering)
 	return events
 }
 
 func ordering(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) }
 
-// instant returns the time at which the intent is decided: TakenAt, but at most MaxClockSkew after the log's now. Only rules by
+// decisionTime returns the time at which the intent is decided: TakenAt, but at most MaxClockSkew after the log's now. Only rules by
 // calendar period need it; the others compare ages.
-func instant(in store.Intent, now time.Time) time.Time {
-	if at := taken(in, now); at.Before(now.Add(MaxClockSkew)) {
+func decisionTime(in store.Intent, now time.Time) time.Time {
+	if at := takenAt(in, now); at.Before(now.Add(MaxClockSkew)) {
 		return at
 	}
 	return now.Add(MaxClockSkew)
 }
 
-// taken returns the intent's TakenAt, or now (the log's) if no limiter took it.
-func taken(in store.Intent, now time.Time) time.Time {
+// takenAt returns the intent's TakenAt, or now (the log's) if no limiter took it.
+func takenAt(in store.Intent, now time.Time) time.Time {
 	if in.Send.Clock == store.LogClock {
 		return now
 	}
 	return in.Send.TakenAt
 }
 
-// admits reports whether every rule has room for one more event.
-func admits(in store.Intent, now time.Time, events []quota.Event) bool {
-	cutoffs := quota.Cutoffs(in.Rules, instant(in, now))
+// rulesAdmit reports whether every rule has room for one more event.
+func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
+	cutoffs := quota.Cutoffs(in.Rules, decisionTime(in, now))
 	for i, rule := range in.Rules {
 		used := 0
 		for _, e := range events {
@@ -185,8 +185,8 @@ func newer(a, b store.Verification) bool {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) > 0
 }
 
-// opened returns the new verification of an intent that resends none.
-func opened(in store.Intent, now time.Time) store.Verification {
+// newVerification returns the new verification of an intent that resends none.
+func newVerification(in store.Intent, now time.Time) store.Verification {
 	v := in.Verification
 	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
 	v.CreatedAt, v.ExpiresAt = now, now.Add(in.TTL.Truncate(time.Microsecond))
@@ -194,18 +194,18 @@ func opened(in store.Intent, now time.Time) store.Verification {
 	return v
 }
 
-// written returns the row of an admitted send: the fields that the caller gave, and those that Begin decides.
-func written(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
+// newSend returns the row of an admitted send: the fields that the caller gave, and those that Begin decides.
+func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression, s.Count = v.ID, number, suppression, 1
-	s.TakenAt, s.LoggedAt, s.Observed = taken(in, now), now, slices.Clone(s.Observed)
+	s.TakenAt, s.LoggedAt, s.Observed = takenAt(in, now), now, slices.Clone(s.Observed)
 	s.BlockedBy, s.RetryAfter, s.Recipients = "", 0, 0
-	return asWritten(s, in.Lease)
+	return asFirstWritten(s, in.Lease)
 }
 
-// asWritten resets the fields that change after Begin, so that a repeated Begin gets the row as the first one wrote it. The caller
+// asFirstWritten resets the fields that change after Begin, so that a repeated Begin gets the row as the first one wrote it. The caller
 // then acts as the first attempt; if another attempt holds the row, its writes change nothing.
-func asWritten(s store.Send, lease time.Duration) store.Send {
+func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
 	s.Afterwards = ""
@@ -219,25 +219,25 @@ func Repeated(in store.Intent, s store.Send, v store.Verification) (store.Begun,
 	if s.Status == store.Refused || s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.Begun{}, store.Bad("the ID belongs to another row")
 	}
-	s = asWritten(s, in.Lease)
+	s = asFirstWritten(s, in.Lease)
 	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: store.LogClock}, nil
 }
 
 // lockedOut returns the refusal of an intent whose code could not be tried because of too many failed checks.
 func lockedOut(in store.Intent, now time.Time, out store.Lockout) store.Begun {
-	return store.Begun{Lockout: out, At: instant(in, now), Now: instant(in, now), Clock: in.Send.Clock}
+	return store.Begun{Lockout: out, At: decisionTime(in, now), Now: decisionTime(in, now), Clock: in.Send.Clock}
 }
 
 // admitted returns the answer to an intent that the gate admits.
 func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time, events, rejections []quota.Event) store.Begun {
 	return store.Begun{
-		Admitted: true, Verification: v, Send: written(in, v, v.Sends, suppression, now),
-		History: events, Rejected: rejections, At: instant(in, now), Now: now, Clock: store.LogClock,
+		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now),
+		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, Clock: store.LogClock,
 	}
 }
 
 // refused returns the answer to an intent that the rules refuse.
 func refused(in store.Intent, now time.Time, events, rejections []quota.Event) store.Begun {
-	at := instant(in, now)
+	at := decisionTime(in, now)
 	return store.Begun{History: events, Rejected: rejections, At: at, Now: at, Clock: in.Send.Clock}
 }

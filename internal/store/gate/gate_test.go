@@ -93,14 +93,14 @@ func TestBefore(t *testing.T) {
 		{ID: uuid.UUID{2}, Clock: store.LogClock, TakenAt: now.Add(-20 * time.Second), LoggedAt: now.Add(-20 * time.Second)},
 		{ID: uuid.UUID{3}, Clock: clock, TakenAt: ahead.Add(-time.Minute), LoggedAt: now.Add(-time.Minute)},
 	}
-	events := Before(rows, time.Minute, clock, ahead, now)
+	events := EventsBefore(rows, time.Minute, clock, ahead, now)
 	if len(events) != 2 || events[0].At != ahead.Add(-20*time.Second) || events[1].At != ahead.Add(-10*time.Second) {
 		t.Errorf("%v", events)
 	}
 }
 
 func TestSince(t *testing.T) {
-	events := Since([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now,
+	events := RejectionsSince([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now,
 		time.Hour)
 	if len(events) != 2 || events[0].At != now.Add(-time.Hour+time.Microsecond) || events[1].At != now.Add(-time.Second) {
 		t.Errorf("%v", events)
@@ -247,7 +247,7 @@ func TestLockout(t *testing.T) {
 	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), now); got.Failures != 19 {
 		t.Errorf("%d failures in a day", got.Failures)
 	}
-	if row := inARow(tried(1, 5, time.Hour, approved)); len(row) != 0 {
+	if row := unbrokenRow(tried(1, 5, time.Hour, approved)); len(row) != 0 {
 		t.Errorf("the right code's failures are in a row: %+v", row)
 	}
 	soon := tried(20, 1, FailureWindow-time.Microsecond)

@@ -9,12 +9,12 @@ import (
 	"sendcode/quota"
 )
 
-// Before returns the rows as events, oldest first, as a gate sees them that decides at the instant `at` of the named clock: each
+// EventsBefore returns the rows as events, oldest first, as a gate sees them that decides at the instant `at` of the named clock: each
 // lies its age before at. Rows older than within are left out.
-func Before(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
+func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Rules: []quota.Rule{{Window: within.Truncate(time.Microsecond)}}, Send: store.Send{Clock: clock, TakenAt: at}}
-	events := history(in, now, rows)
-	shift := taken(in, now).Sub(instant(in, now))
+	events := historyEvents(in, now, rows)
+	shift := takenAt(in, now).Sub(decisionTime(in, now))
 	for i := range events {
 		events[i].At = events[i].At.Add(shift)
 	}
@@ -27,30 +27,30 @@ type Rejection struct {
 	At time.Time
 }
 
-// rejected are the rejections that the intent's rule counts at now, oldest first, each its age before the instant of the
+// rejectionEvents are the rejections that the intent's rule counts at now, oldest first, each its age before the instant of the
 // intent. One after now counts, as after every step back of the clock.
-func rejected(in store.Intent, now time.Time, rows []Rejection) []quota.Event {
-	at := instant(in, now)
+func rejectionEvents(in store.Intent, now time.Time, rows []Rejection) []quota.Event {
+	at := decisionTime(in, now)
 	var events []quota.Event
 	for _, r := range rows {
 		if age := now.Sub(r.At); age < in.Rejections.Window {
 			events = append(events, quota.Event{ID: string(r.ID[:]), At: at.Add(-age)})
 		}
 	}
-	return ordered(events)
+	return sortEvents(events)
 }
 
-// bears says whether the rule on rejections has a place left.
-func bears(in store.Intent, events []quota.Event) bool {
+// rejectionsAdmit says whether the rule on rejections has a place left.
+func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
 	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
 
-// Since are the rejections less than within ago as events.
-func Since(rows []Rejection, now time.Time, within time.Duration) (events []quota.Event) {
+// RejectionsSince are the rejections less than within ago as events.
+func RejectionsSince(rows []Rejection, now time.Time, within time.Duration) (events []quota.Event) {
 	for _, r := range rows {
 		if now.Sub(r.At) < within.Truncate(time.Microsecond) {
 			events = append(events, quota.Event{ID: string(r.ID[:]), At: r.At})
 		}
 	}
-	return ordered(events)
+	return sortEvents(events)
 }

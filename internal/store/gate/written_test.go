@@ -128,10 +128,10 @@ func TestDecideOnTheDayOfALimitersClock(t *testing.T) {
 // What a log has to read for a decision.
 func TestReach(t *testing.T) {
 	in := ask(5, time.Hour, func(in *store.Intent) { in.Rules = append(in.Rules, quota.Rule{Limit: 2, Window: time.Minute}) })
-	if got := ReachOf(in); got != 25*time.Hour {
+	if got := MaxRowAge(in); got != 25*time.Hour {
 		t.Errorf("reads back %v", got)
 	}
-	if got := Most(in); got != 5 {
+	if got := LargestLimit(in); got != 5 {
 		t.Errorf("reads %d", got)
 	}
 }

@@ -51,7 +51,7 @@ func (p *DB) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtCandidates, p.sql(candidatesSQL)},
-		{stmtGate, p.sql(strings.NewReplacer("{{stale}}", strconv.FormatInt(gate.MaxStale.Microseconds(), 10), "{{row window}}", sqldb.Interval(gate.RowWindow)).Replace(gateSQL))},
+		{stmtGate, p.sql(strings.NewReplacer("{{stale}}", strconv.FormatInt(gate.MaxStale.Microseconds(), 10), "{{row window}}", sqldb.IntervalSQL(gate.RowWindow)).Replace(gateSQL))},
 		{stmtVerifications, sqldb.VerificationTable.InsertMany(sqldb.AsSend)},
 		{stmtJoin, joinSQL},
 		{stmtSends, sqldb.SendTable.InsertMany(sqldb.AsSend)},
@@ -75,23 +75,23 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	if err != nil {
 		return store.Begun{}, err
 	}
-	return p.begins.do(ctx, newCall(in, store.LockKey(in.Send)))
+	return p.begins.submit(ctx, newCall(in, store.LockKey(in.Send)))
 }
 
-// decide makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
-func (p *DB) decide(batch []*call) {
+// decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
+func (p *DB) decideBatch(batch []*call) {
 	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout)
 	defer cancel()
-	p.decideWithin(ctx, batch)
+	p.decideBatchWithin(ctx, batch)
 }
 
-// decideWithin makes the round trip of a batch. If one intent or lock made the whole batch fail, it repeats each call alone.
-func (p *DB) decideWithin(ctx context.Context, batch []*call) {
-	answers, err := p.attempt(ctx, batch)
-	if len(batch) > 1 && poisoned(err) {
+// decideBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch fail, it repeats each call alone.
+func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
+	answers, err := p.tripWithRetry(ctx, batch)
+	if len(batch) > 1 && oneCallFailed(err) {
 		// One of them fails the others; alone it fails itself.
 		for _, x := range batch {
-			p.decideWithin(ctx, []*call{x})
+			p.decideBatchWithin(ctx, []*call{x})
 		}
 		return
 	}
@@ -100,48 +100,48 @@ func (p *DB) decideWithin(ctx context.Context, batch []*call) {
 		case err != nil:
 			x.finish(store.Begun{}, err)
 		case answers[i].repeated:
-			x.finish(p.recall(ctx, x.in))
+			x.finish(p.answerRepeated(ctx, x.in))
 		default:
 			x.finish(answers[i].Begun, answers[i].err)
 		}
 	}
 }
 
-// poisoned reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was not free or a timeout made the
+// oneCallFailed reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was not free or a timeout made the
 // statement fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
-func poisoned(err error) bool {
+func oneCallFailed(err error) bool {
 	c := code(err)
 	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
-// attempt makes both trips, and repeats them once after a lost connection, a read-only server or a lost race. This is safe even if
+// tripWithRetry makes both trips, and repeats them once after a lost connection, a read-only server or a lost race. This is safe even if
 // the first transaction was committed: its rows are found by their IDs, and a transaction that still runs holds the recipients'
 // locks. The error wraps ErrUncertain if rows may have been written.
-func (p *DB) attempt(ctx context.Context, batch []*call) ([]answer, error) {
-	answers, sure, err := p.roundTrip(ctx, batch)
+func (p *DB) tripWithRetry(ctx context.Context, batch []*call) ([]answer, error) {
+	answers, sure, err := p.bothTrips(ctx, batch)
 	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(code(err), "40") {
-		return answers, outcome(sure, err)
+		return answers, beginError(sure, err)
 	}
 	if connectionLost(err) {
 		p.writers.Reset()
 	}
-	answers, again, second := p.roundTrip(ctx, batch)
+	answers, again, second := p.bothTrips(ctx, batch)
 	if second == nil {
 		return answers, nil
 	}
-	return nil, outcome(sure && again, errors.Join(err, second))
+	return nil, beginError(sure && again, errors.Join(err, second))
 }
 
-// outcome wraps the error of a write in ErrUnavailable, and also in ErrUncertain unless the write surely was not committed (sure).
-func outcome(sure bool, err error) error {
+// beginError wraps the error of a write in ErrUnavailable, and also in ErrUncertain unless the write surely was not committed (sure).
+func beginError(sure bool, err error) error {
 	if err == nil || sure {
 		return store.Unavailable(postgresCause(err))
 	}
 	return store.Uncertain(postgresCause(err))
 }
 
-// recall answers a Begin whose row exists already, with that row as it was first written.
-func (p *DB) recall(ctx context.Context, in store.Intent) (store.Begun, error) {
+// answerRepeated answers a Begin whose row exists already, with that row as it was first written.
+func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {
 		return store.Begun{}, store.Uncertain(postgresCause(err))
@@ -168,7 +168,7 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	}
 	list := make([]*store.Send, len(rows))
 	for i := range rows {
-		rows[i].RefusedAt(now)
+		rows[i].SetRefusedAt(now)
 		list[i] = &rows[i]
 	}
 	return p.change(ctx, func(conn *pgxpool.Conn) error {

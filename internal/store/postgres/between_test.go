@@ -234,7 +234,7 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
 		now, err := log.Clock(t.Context())
 		storetest.OK(t, err)
-		looks = append(looks, touched(t, log, now, log.overdue.from("email", now)))
+		looks = append(looks, touched(t, log, now, log.overdue.searchFrom("email", now)))
 	}
 	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
 	if first, last := slices.Max(looks[:len(looks)/2]), slices.Max(looks[len(looks)/2:]); last > 2*first+20 {

@@ -42,7 +42,7 @@ WHERE v.id = $1 AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.
 
 // Attempt implements Verifications.
 func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, now time.Time, err error) {
-	if !store.Storable(id) {
+	if !store.ValidTexts(id) {
 		return v, false, now, store.ErrNotFound
 	}
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {

@@ -73,9 +73,9 @@ func (x *waiting[In, Answer]) finish(answer Answer, err error) {
 	close(x.done)
 }
 
-// do queues the call and waits for its answer. If ctx ends before its round trip begins, the call is withdrawn and surely wrote
+// submit queues the call and waits for its answer. If ctx ends before its round trip begins, the call is withdrawn and surely wrote
 // nothing. If ctx ends later, the write goes on and the error wraps ErrUncertain.
-func (c *batcher[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
+func (c *batcher[In, Answer]) submit(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, store.Unavailable(postgresCause(err))
 	}
@@ -112,7 +112,7 @@ func (c *batcher[In, Answer]) enqueue(x *waiting[In, Answer]) error {
 	c.queued = append(c.queued, x)
 	if c.active < c.most {
 		c.active++
-		c.writers.Go(c.write)
+		c.writers.Go(c.runBatches)
 	}
 	return nil
 }
@@ -129,10 +129,10 @@ func (c *batcher[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
 	return true
 }
 
-// write makes one round trip after the other until take returns no call.
-func (c *batcher[In, Answer]) write() {
+// runBatches makes one round trip after the other until take returns no call.
+func (c *batcher[In, Answer]) runBatches() {
 	for {
-		batch := c.take()
+		batch := c.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
@@ -141,9 +141,9 @@ func (c *batcher[In, Answer]) write() {
 	}
 }
 
-// take removes the oldest calls whose keys are free from the queue and marks those keys busy. If there are none, the calling writer
+// takeBatch removes the oldest calls whose keys are free from the queue and marks those keys busy. If there are none, the calling writer
 // ends: calls that are left share a key with another writer's batch, and that writer takes them afterwards.
-func (c *batcher[In, Answer]) take() []*waiting[In, Answer] {
+func (c *batcher[In, Answer]) takeBatch() []*waiting[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*waiting[In, Answer]

@@ -44,7 +44,7 @@ func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
 			batch[0].finish(store.Begun{Admitted: true}, nil)
 		})
 		for range 3 {
-			begun, err := c.do(t.Context(), newCall(store.Intent{}, 1))
+			begun, err := c.submit(t.Context(), newCall(store.Intent{}, 1))
 			storetest.OK(t, err)
 			storetest.Equal(t, "admitted", begun.Admitted, true)
 		}
@@ -56,7 +56,7 @@ func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
 func TestCoalescerSharesRoundTrips(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
-		call := func(key int64) { _, err := g.do(t.Context(), newCall(store.Intent{}, key)); storetest.OK(t, err) }
+		call := func(key int64) { _, err := g.submit(t.Context(), newCall(store.Intent{}, key)); storetest.OK(t, err) }
 		for key := range int64(2) {
 			go call(key)
 			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
@@ -113,7 +113,7 @@ func TestCoalescerKeepsKeysApart(t *testing.T) {
 	})
 	storetest.Together(500, func(i int) {
 		for n := range 10 {
-			if _, err := c.do(t.Context(), newCall(store.Intent{}, int64((i*n)%7))); err != nil {
+			if _, err := c.submit(t.Context(), newCall(store.Intent{}, int64((i*n)%7))); err != nil {
 				t.Error(err)
 			}
 		}
@@ -130,7 +130,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		results := map[string]chan error{}
 		leave := func(name string, key int64) {
 			results[name] = make(chan error, 1)
-			go func() { _, err := g.do(ctx, newCall(store.Intent{}, key)); results[name] <- err }()
+			go func() { _, err := g.submit(ctx, newCall(store.Intent{}, key)); results[name] <- err }()
 		}
 		leave("under way", 1)
 		<-g.begun
@@ -149,7 +149,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		go g.close()
 		g.end <- struct{}{} // one round trip alone: the call that waited was withdrawn
 		synctest.Wait()
-		_, err = g.do(t.Context(), newCall(store.Intent{}, 1))
+		_, err = g.submit(t.Context(), newCall(store.Intent{}, 1))
 		storetest.Is(t, err, errClosed)
 	})
 }
@@ -159,11 +159,11 @@ func TestCoalescerBound(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range maxWaiting + 1 {
-			go func() { _, _ = g.do(ctx, newCall(store.Intent{}, 1)) }()
+			go func() { _, _ = g.submit(ctx, newCall(store.Intent{}, 1)) }()
 		}
 		<-g.begun
 		synctest.Wait()
-		_, err := g.do(t.Context(), newCall(store.Intent{}, 2))
+		_, err := g.submit(t.Context(), newCall(store.Intent{}, 2))
 		storetest.Is(t, err, errFull)
 		storetest.Is(t, err, store.ErrUnavailable)
 		if errors.Is(err, store.ErrUncertain) {
@@ -182,7 +182,7 @@ func TestLocksAreTakenInOrder(t *testing.T) {
 	for _, key := range []int64{5, -3, 9, 0, -7} {
 		batch = append(batch, newCall(store.Intent{}, key))
 	}
-	storetest.Equal(t, "keys", keys(batch), []int64{-7, -3, 0, 5, 9})
+	storetest.Equal(t, "keys", sortedKeys(batch), []int64{-7, -3, 0, 5, 9})
 
 	a := store.Send{App: "a", Channel: "b"}
 	for _, other := range []store.Send{{App: "ab", Channel: ""}, {App: "", Channel: "ab"},

@@ -61,7 +61,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	storetest.Equal(t, "codes by country once the rows are gone", after, codes)
 	got, err := f.Stats(t.Context(), q)
 	storetest.OK(t, err)
-	storetest.Near(t, &got, want)
+	storetest.ReplaceIfNear(t, &got, want)
 	storetest.Equal(t, "once the rows are gone", got, want)
 	_, err = f.CountHours(t.Context(), time.Hour, 1)
 	storetest.OK(t, err)

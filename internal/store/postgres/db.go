@@ -31,9 +31,9 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	Partitioned: true,
 	Since: func(at string, slack time.Duration) string {
 		if slack > 0 {
-			at = "(" + at + " - " + sqldb.Interval(slack) + ")"
+			at = "(" + at + " - " + sqldb.IntervalSQL(slack) + ")"
 		}
-		return sqldb.LoggedSince(at)
+		return sqldb.LoggedSinceSQL(at)
 	},
 	Stretch:   stretchSQL,
 	Span:      `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`,
@@ -128,7 +128,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 			return err
 		}
 		for _, s := range steps {
-			if err := answered(s, results); err != nil {
+			if err := readStep(s, results); err != nil {
 				return err
 			}
 		}
@@ -137,8 +137,8 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	})
 }
 
-// answered reads the results of one step of a batch and sets how many rows it changed.
-func answered(s *sqldb.Step, results pgx.BatchResults) error {
+// readStep reads the results of one step of a batch and sets how many rows it changed.
+func readStep(s *sqldb.Step, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
 		return err

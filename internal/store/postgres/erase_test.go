@@ -126,7 +126,7 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	server := shared.Server(t)
 	url := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, url, serverClock))
-	storetest.Leave(t, f, 77)
+	storetest.WriteTraces(t, f, 77)
 	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces)) // the search finds
 	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Millisecond, f.Act()))
 	dump := server.Dump(t, url)

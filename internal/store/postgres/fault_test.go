@@ -163,7 +163,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 		}
 		batch = append(batch, called(t, in))
 	}
-	log.decide(batch)
+	log.decideBatch(batch)
 	for n, x := range batch {
 		if n == 3 {
 			certain(t, x.err)

@@ -22,8 +22,8 @@ func (p *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, erro
 // postgresFilter is a filter in SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
 
-// common reports whether no other condition of the filter can be expected to match few rows.
-func (f postgresFilter) common() bool {
+// matchesMany reports whether no other condition of the filter can be expected to match few rows.
+func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered)
 }
@@ -32,14 +32,14 @@ func (f postgresFilter) common() bool {
 // scan along time; so each kind of filter gets the query whose index fits it.
 func (f postgresFilter) postgresQuery() (string, []any) {
 	switch {
-	case f.Provider != "" && f.common():
+	case f.Provider != "" && f.matchesMany():
 		return f.minuteQuery("provider", f.Provider)
-	case f.Status == store.Delivered && f.common():
+	case f.Status == store.Delivered && f.matchesMany():
 		return f.minuteQuery("receipt", string(f.Status))
-	case f.App+string(f.Channel)+f.Purpose != "" && f.common():
+	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
 		return f.kindQuery()
 	}
-	if column, value, of := f.rare(); column != "" {
+	if column, value, of := f.rareColumn(); column != "" {
 		return of.rareQuery(column, value)
 	}
 	return f.Query(words)
@@ -57,10 +57,10 @@ const (
 // these columns, which only one index has, so the planner can choose no other.
 func (f postgresFilter) kindQuery() (string, []any) {
 	c := f.Conditions()
-	f.bounds(&c, kindColumns, kindNames)
-	inner := "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page("s.app", "s.channel", "s.purpose")
+	f.addBounds(&c, kindColumns, kindNames)
+	inner := "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL("s.app", "s.channel", "s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
-	fits.Kind("kind.%s = ?", f.App, f.Channel, f.Purpose)
+	fits.AddKind("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
 WITH RECURSIVE kind AS (
     (SELECT ` + kindColumns + ` FROM sends s ORDER BY ` + kindColumns + ` LIMIT 1)
@@ -69,12 +69,12 @@ WITH RECURSIVE kind AS (
         SELECT ` + kindColumns + ` FROM sends s WHERE (` + kindColumns + `) > (` + kindNames + `) ORDER BY ` + kindColumns + ` LIMIT 1
     ) next
 )
-SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Page(), fits.Args
+SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
 }
 
-// bounds adds one lower and one upper bound on columns, so that an index that begins with them is read only between the two. values
+// addBounds adds one lower and one upper bound on columns, so that an index that begins with them is read only between the two. values
 // is the SQL of what the columns must equal, and args are its parameters.
-func (f postgresFilter) bounds(c *sqldb.Conditions, columns, values string, args ...any) {
+func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)
 	}
@@ -94,13 +94,13 @@ func (f postgresFilter) bounds(c *sqldb.Conditions, columns, values string, args
 	default:
 		bound("", "<=")
 	}
-	f.Between(c, words, true) // as well, for what the bounds leave out
+	f.AddTimeRange(c, words, true) // as well, for what the bounds leave out
 }
 
-// rare returns the column that has its own index and in which few rows have the filter's value, and the filter without that
+// rareColumn returns the column that has its own index and in which few rows have the filter's value, and the filter without that
 // condition. It returns "" if there is no such column.
-func (f postgresFilter) rare() (column, value string, rest postgresFilter) {
-	if f.Recipient != nil || f.Reference+f.Support != "" || f.Status.InFlight() || f.Astray() {
+func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
+	if f.Recipient != nil || f.Reference+f.Support != "" || f.Status.InFlight() || f.ReadsFailures() {
 		return "", "", f
 	}
 	rest = f
@@ -127,15 +127,15 @@ func (f postgresFilter) rareQuery(column, value string) (string, []any) {
 	} else {
 		c.Add("s." + column + " <> ''")
 	}
-	f.bounds(&c, "s."+column, "?", value)
-	f.kindsOnly(&c)
-	return "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page("s."+column), c.Args
+	f.addBounds(&c, "s."+column, "?", value)
+	f.addKindsUnindexed(&c)
+	return "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL("s."+column), c.Args
 }
 
-// kindsOnly adds the conditions on app, channel, purpose and provider in a form that no index can be used for.
-func (f postgresFilter) kindsOnly(c *sqldb.Conditions) {
-	c.Kind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
-	sqldb.AddSome(c, "(s.provider = ?) IS TRUE", f.Provider)
+// addKindsUnindexed adds the conditions on app, channel, purpose and provider in a form that no index can be used for.
+func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
+	c.AddKind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
+	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
 // minuteQuery builds the statement for a filter by provider or receipt. The table minutes lists the minutes in which sends with
@@ -154,13 +154,13 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	if !f.From.IsZero() {
 		minutes.Add("m.minute > ?", f.From.Add(-time.Minute))
 	}
-	sqldb.AddSome(&minutes, "m.minute < ?", f.To)
-	c := f.ConditionsAfter(minutes.Args)
+	sqldb.AddIfSet(&minutes, "m.minute < ?", f.To)
+	c := f.ConditionsWithArgs(minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
-	c.Add(sqldb.LoggedSince("m.minute"))
-	f.Between(&c, words, false)
-	f.kindsOnly(&c) // the index of the time is the one
+	c.Add(sqldb.LoggedSinceSQL("m.minute"))
+	f.AddTimeRange(&c, words, false)
+	f.addKindsUnindexed(&c) // the index of the time is the one
 	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
-		sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page() + ") s" + f.Page("m.minute"), c.Args
+		sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
 }

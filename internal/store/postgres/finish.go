@@ -95,7 +95,7 @@ func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return p.endings.do(ctx, newWaiting[store.Outcome, bool](o, sendKey(o.Held)))
+	return p.endings.submit(ctx, newWaiting[store.Outcome, bool](o, sendKey(o.Held)))
 }
 
 // Postpone implements Outbox, in the same way.
@@ -104,7 +104,7 @@ func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	if err != nil {
 		return false, err
 	}
-	return p.postponements.do(ctx, newWaiting[store.Postponement, bool](q, sendKey(q.Held)))
+	return p.postponements.submit(ctx, newWaiting[store.Postponement, bool](q, sendKey(q.Held)))
 }
 
 // sendKey hashes a send's ID to the key that keeps two changes of one send out of one statement; only one of them would be applied.
@@ -116,26 +116,26 @@ func sendKey(h store.Held) int64 {
 func (p *DB) finish(batch []*ending) {
 	id := func(o store.Outcome) uuid.UUID { return o.ID }
 	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != store.Sent || x.in.Event.Type != "" }) {
-		changeTogether(p, stmtFinishFully, batch, outcomesFully, id)
+		changeBatch(p, stmtFinishFully, batch, finishFullyParameters, id)
 		return
 	}
-	changeTogether(p, stmtFinish, batch, outcomes, id)
+	changeBatch(p, stmtFinish, batch, finishParameters, id)
 }
 
 func (p *DB) postpone(batch []*putBack) {
-	changeTogether(p, stmtPostpone, batch, postponements, func(q store.Postponement) uuid.UUID { return q.ID })
+	changeBatch(p, stmtPostpone, batch, postponeParameters, func(q store.Postponement) uuid.UUID { return q.ID })
 }
 
-// changeTogether runs a statement on a batch of calls and tells each whether its row changed. If one row made the batch fail, it
+// changeBatch runs a statement on a batch of calls and tells each whether its row changed. If one row made the batch fail, it
 // repeats each call alone. Every call gets an answer or an error.
-func changeTogether[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
+func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
 	changed, err := p.changed(ctx, statement, parameters(batch))
-	if len(batch) > 1 && (poisoned(err) || strings.HasPrefix(code(err), "40")) {
+	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(code(err), "40")) {
 		// One of them fails the others, by its data or by a lock; alone it fails itself.
 		for _, x := range batch {
-			changeTogether(p, statement, []*waiting[In, bool]{x}, parameters, id)
+			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters, id)
 		}
 		return
 	}
@@ -158,14 +158,14 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
-	return changed, changing(err)
+	return changed, writeError(err)
 }
 
-// outcomes returns the parameters of finishSQL.
-func outcomes(batch []*ending) []any { return someOutcomes(batch, 9) }
+// finishParameters returns the parameters of finishSQL.
+func finishParameters(batch []*ending) []any { return sharedFinishParameters(batch, 9) }
 
-// someOutcomes returns the parameters that finishSQL and finishFullySQL share, with room for `most` parameters.
-func someOutcomes(batch []*ending, most int) []any {
+// sharedFinishParameters returns the parameters that finishSQL and finishFullySQL share, with room for `most` parameters.
+func sharedFinishParameters(batch []*ending, most int) []any {
 	p := sqldb.NewArrays(batch, most)
 	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.ID[:]...) })
 	p.Add(sqldb.Integer, func(buf []byte, x *ending) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
@@ -174,12 +174,12 @@ func someOutcomes(batch []*ending, most int) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Took.Microseconds()) })
-	first, last := span(batch, func(x *ending) uuid.UUID { return x.in.ID })
+	first, last := idRange(batch, func(x *ending) uuid.UUID { return x.in.ID })
 	return p.Args(oneID(first), oneID(last))
 }
 
-// outcomesFully returns the parameters of finishFullySQL.
-func outcomesFully(batch []*ending) []any {
+// finishFullyParameters returns the parameters of finishFullySQL.
+func finishFullyParameters(batch []*ending) []any {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Refund) })
 	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte {
@@ -192,11 +192,11 @@ func outcomesFully(batch []*ending) []any {
 	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.ID[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.Type...) })
 	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Event.Test) })
-	return append(someOutcomes(batch, 17), p.Args()...)
+	return append(sharedFinishParameters(batch, 17), p.Args()...)
 }
 
-// postponements returns the parameters of postponeSQL.
-func postponements(batch []*putBack) []any {
+// postponeParameters returns the parameters of postponeSQL.
+func postponeParameters(batch []*putBack) []any {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.UUID, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ID[:]...) })
 	p.Add(sqldb.Integer, func(buf []byte, x *putBack) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
@@ -204,12 +204,12 @@ func postponements(batch []*putBack) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *putBack) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
-	first, last := span(batch, func(x *putBack) uuid.UUID { return x.in.ID })
+	first, last := idRange(batch, func(x *putBack) uuid.UUID { return x.in.ID })
 	return p.Args(oneID(first), oneID(last))
 }
 
-// span returns the smallest and the largest ID of a batch, which must not be empty.
-func span[X any](batch []X, id func(X) uuid.UUID) (first, last uuid.UUID) {
+// idRange returns the smallest and the largest ID of a batch, which must not be empty.
+func idRange[X any](batch []X, id func(X) uuid.UUID) (first, last uuid.UUID) {
 	first, last = id(batch[0]), id(batch[0])
 	for _, x := range batch[1:] {
 		if next := id(x); bytes.Compare(next[:], first[:]) < 0 {
@@ -237,15 +237,15 @@ func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, er
 	if err != nil {
 		return false, err
 	}
-	return p.eventEnds.do(ctx, newWaiting[store.AppEventEnd, bool](e, sendKey(e.Held)))
+	return p.eventEnds.submit(ctx, newWaiting[store.AppEventEnd, bool](e, sendKey(e.Held)))
 }
 
 func (p *DB) endEvents(batch []*eventEnd) {
-	changeTogether(p, stmtEndEvents, batch, eventEnds, func(e store.AppEventEnd) uuid.UUID { return e.ID })
+	changeBatch(p, stmtEndEvents, batch, endEventParameters, func(e store.AppEventEnd) uuid.UUID { return e.ID })
 }
 
-// eventEnds returns the parameters of endEventsSQL.
-func eventEnds(batch []*eventEnd) []any {
+// endEventParameters returns the parameters of endEventsSQL.
+func endEventParameters(batch []*eventEnd) []any {
 	p := sqldb.NewArrays(batch, 5)
 	p.Add(sqldb.UUID, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.ID[:]...) })
 	p.Add(sqldb.Integer, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })

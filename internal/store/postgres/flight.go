@@ -71,11 +71,11 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		store.Work
 	}
 	rows, err := changeRows(ctx, p, func(d *due) []any { return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...) },
-		takeOverSQL, limit, lease.Microseconds(), string(ch), now, p.overdue.from(ch, now))
+		takeOverSQL, limit, lease.Microseconds(), string(ch), now, p.overdue.searchFrom(ch, now))
 	if err != nil {
 		return nil, err
 	}
-	p.overdue.looked(ch, now, len(rows) < limit)
+	p.overdue.recordSearch(ch, now, len(rows) < limit)
 	return sqldb.Each(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
 }
 
@@ -99,9 +99,9 @@ const (
 	wholeLook = 10 * time.Minute
 )
 
-// from returns the due time after which TakeOver must search at now. It is zero (search from the oldest) if the last search left
+// searchFrom returns the due time after which TakeOver must search at now. It is zero (search from the oldest) if the last search left
 // rows over, if the clock went back, or every wholeLook.
-func (o *overdue) from(ch recipient.Channel, now time.Time) time.Time {
+func (o *overdue) searchFrom(ch recipient.Channel, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[ch]
@@ -111,8 +111,8 @@ func (o *overdue) from(ch recipient.Channel, now time.Time) time.Time {
 	return m.now.Add(-lateCommit)
 }
 
-// looked records that TakeOver searched at now, and whether it took all rows that were due (empty).
-func (o *overdue) looked(ch recipient.Channel, now time.Time, empty bool) {
+// recordSearch records that TakeOver searched at now, and whether it took all rows that were due (empty).
+func (o *overdue) recordSearch(ch recipient.Channel, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[ch]
@@ -149,7 +149,7 @@ FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIM
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
 func changeRows[T any](ctx context.Context, p *DB, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		_, err := pgConn{ctx, conn}.Run(p.sql(statement), args, sqldb.Into(&list, fields))
+		_, err := pgConn{ctx, conn}.Run(p.sql(statement), args, sqldb.AppendTo(&list, fields))
 		return err
 	})
 	if err != nil {

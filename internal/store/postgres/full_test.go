@@ -44,11 +44,11 @@ func TestPostgresDiskIsFull(t *testing.T) {
 	storetest.OK(t, f.Ping(t.Context()))
 
 	storetest.OK(t, disk.Fill())
-	storetest.CertainlyFull(t, f.Ping(t.Context()))
+	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 2000)
-	storetest.CertainlyFull(t, f.Ping(t.Context()))
+	storetest.IsFull(t, f.Ping(t.Context()))
 	storetest.OK(t, disk.MakeRoom())
-	storetest.Holds(t, f, 1+taken)
+	storetest.WritableWithRows(t, f, 1+taken)
 	f.Admit(t, f.Intent(5000))
 }
 
@@ -61,10 +61,10 @@ CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE E
 CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
 	storetest.OK(t, err)
 	_, err = f.Begin(t.Context(), f.Intent(1))
-	storetest.CertainlyFull(t, err)
+	storetest.IsFull(t, err)
 	_, err = log.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`)
 	storetest.OK(t, err)
-	storetest.Holds(t, f, 0)
+	storetest.WritableWithRows(t, f, 0)
 	f.Admit(t, f.Intent(1))
 }
 

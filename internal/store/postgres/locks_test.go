@@ -107,7 +107,7 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 		in := f.Intent(2 + n)
 		batch = append(batch, called(t, in))
 	}
-	log.decide(batch)
+	log.decideBatch(batch)
 	certain(t, batch[0].err)
 	for _, x := range batch[1:] {
 		storetest.OK(t, x.err)

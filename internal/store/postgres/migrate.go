@@ -37,20 +37,20 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	if err := checkSessions(ctx, config); err != nil {
-		return sqldb.Migrating(err)
+		return sqldb.MigrationError(err)
 	}
 	apply := setAfterwards(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := isRole(ctx, db, role); is || err != nil {
-		return sqldb.Migrating(err)
+		return sqldb.MigrationError(err)
 	}
 	unlock, err := lockSchema(ctx, db)
 	if err != nil {
-		return sqldb.Migrating(err)
+		return sqldb.MigrationError(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	return insistent(ctx, func() error {
+	return retryLocked(ctx, func() error {
 		if err := sqldb.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// insistent repeats migrate, up to lockRetries times, while it fails because a table's lock was not free within lock_timeout.
-func insistent(ctx context.Context, migrate func() error) (err error) {
+// retryLocked repeats migrate, up to lockRetries times, while it fails because a table's lock was not free within lock_timeout.
+func retryLocked(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
 		if err = migrate(); code(err) != lockNotAvailable || ctx.Err() != nil {
 			return err

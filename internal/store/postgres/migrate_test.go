@@ -125,7 +125,7 @@ func TestMigrateComesAgain(t *testing.T) {
 
 	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
 	tries := 0
-	err = insistent(t.Context(), func() error {
+	err = retryLocked(t.Context(), func() error {
 		tries++
 		if tries == 3 {
 			storetest.OK(t, tx.Rollback(t.Context()))
@@ -136,7 +136,7 @@ func TestMigrateComesAgain(t *testing.T) {
 	storetest.Equal(t, "tries", tries, 3)
 
 	tries = 0
-	err = insistent(t.Context(), func() error { tries++; return errors.New("no such thing") })
+	err = retryLocked(t.Context(), func() error { tries++; return errors.New("no such thing") })
 	if err == nil || tries != 1 {
 		t.Errorf("after %d tries: %v", tries, err)
 	}

@@ -308,9 +308,9 @@ func (m *model) forget(*rapid.T) {
 func (m *model) heard(*rapid.T) {
 	e := store.ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(store.ProviderEventKinds[1:]).Draw(m.T, "kind"),
 		At: storetest.Epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
-	bar := rapid.SampledFrom([]store.SuppressAs{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour},
-		{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "bar")
-	m.same("IngestProviderEvent", func(f *storetest.Fixture) (any, error) { return f.IngestProviderEvent(m.ctx, e, bar) })
+	suppress := rapid.SampledFrom([]store.SuppressAs{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour},
+		{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "suppress")
+	m.same("IngestProviderEvent", func(f *storetest.Fixture) (any, error) { return f.IngestProviderEvent(m.ctx, e, suppress) })
 }
 
 func (m *model) refused(*rapid.T) {

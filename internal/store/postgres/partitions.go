@@ -13,7 +13,7 @@ import (
 
 // EnsurePartitions implements Expirer.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
-	err = insistent(ctx, func() error { // another replica may take longer than the statement waits
+	err = retryLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(sqldb.TimeField{To: &until})
 		})

@@ -271,7 +271,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		only string
 	}
 	queries := []query{
-		{"tallies", stats.Tallies("1"), stats.Args, "sends_1"}, {"approvals", stats.Approvals("1"), stats.Args, "sends_1"},
+		{"tallies", stats.TalliesSQL("1"), stats.Args, "sends_1"}, {"approvals", stats.ApprovalsSQL("1"), stats.Args, "sends_1"},
 	}
 	add := func(name, only string, text string, args []any) {
 		queries = append(queries, query{name, text, args, only})
@@ -286,7 +286,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		}
 		add(name, "sends_1", text, args)
 	}
-	crowd, args := words.Bind(words.CrowdSQL(), sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)},
+	crowd, args := words.Bind(words.HeavySQL(), sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)},
 		now)
 	add("crowds", "sends_2 sends_3", crowd, args)
 	for _, q := range queries {

@@ -103,7 +103,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.begins = newCoalescer(p.decide)
+	p.begins = newCoalescer(p.decideBatch)
 	p.endings, p.postponements, p.eventEnds = newBatcher(1, p.finish), newBatcher(1, p.postpone), newBatcher(1, p.endEvents)
 	return p, nil
 }
@@ -208,31 +208,31 @@ func (p *DB) Close() error {
 
 // read runs f, which must only read, on a pooled connection. If the connection was lost, it empties the pool and runs f once more.
 func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	err := p.with(ctx, f)
+	err := p.withConn(ctx, f)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
 		p.pool.Reset() // its neighbours were made at the same time
-		err = p.with(ctx, f)
+		err = p.withConn(ctx, f)
 	}
 	return store.Unavailable(postgresCause(err))
 }
 
 // change runs f, which may write, on a pooled connection, and never repeats it.
 func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	return changing(p.with(ctx, f))
+	return writeError(p.withConn(ctx, f))
 }
 
-// changing wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
+// writeError wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
 // committed.
-func changing(err error) error {
-	if err == nil || store.Own(err) || pgconn.SafeToRetry(err) || aborted(err) {
+func writeError(err error) error {
+	if err == nil || store.IsStoreError(err) || pgconn.SafeToRetry(err) || aborted(err) {
 		return store.Unavailable(postgresCause(err))
 	}
 	return store.Uncertain(postgresCause(err))
 }
 
-// with runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A
+// withConn runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A
 // connection to a server that has become read-only is closed.
-func (p *DB) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
+func (p *DB) withConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return store.Unavailable(postgresCause(err))
@@ -253,7 +253,7 @@ func aborted(err error) bool {
 
 // connectionLost reports whether err may be due to the connection, so that another one may succeed.
 func connectionLost(err error) bool {
-	return !store.Own(err) && !aborted(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return !store.IsStoreError(err) && !aborted(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 // parameter or column recipient.
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.Interval(gate.MaxStale) + `) AND s.number > 0`
+        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.MaxStale) + `) AND s.number > 0`
 }
 
 // The kinds of rows that gateSQL tells.
@@ -117,8 +117,8 @@ type view struct {
 	repeated []bool
 }
 
-// add stores one row of gateSQL in the view. It fails if the row is of no call or of an unknown kind.
-func (v *view) add(r gateRow) error {
+// addRow stores one row of gateSQL in the view. It fails if the row is of no call or of an unknown kind.
+func (v *view) addRow(r gateRow) error {
 	if r.kind == clockRow {
 		v.now = store.Micro(r.at.Time)
 		return nil
@@ -152,7 +152,7 @@ func (v *view) add(r gateRow) error {
 func readView(rows pgx.Rows, n int) (v view, err error) {
 	v = view{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
-	_, err = pgx.ForEachRow(rows, []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}, func() error { return v.add(r) })
+	_, err = pgx.ForEachRow(rows, []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}, func() error { return v.addRow(r) })
 	if err == nil && v.now.IsZero() {
 		err = errors.New("store: the log told no time")
 	}
@@ -185,8 +185,8 @@ func mayJoin(batch []*call) bool {
 	return false
 }
 
-// joining returns the parameters of candidatesSQL.
-func joining(batch []*call, b bounds) []any {
+// candidateParameters returns the parameters of candidatesSQL.
+func candidateParameters(batch []*call, b bounds) []any {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Join...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Verification.Holder...) })
@@ -197,8 +197,8 @@ func joining(batch []*call, b bounds) []any {
 	return p.Args(oneID(b.first), oneID(b.last))
 }
 
-// deciding returns the parameters of gateSQL.
-func deciding(batch []*call, b bounds) []any {
+// gateParameters returns the parameters of gateSQL.
+func gateParameters(batch []*call, b bounds) []any {
 	p := sqldb.NewArrays(batch, 15)
 	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.ID[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.App...) })
@@ -230,7 +230,7 @@ func mostRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
 	}
-	return gate.Most(in) + spare
+	return gate.LargestLimit(in) + spare
 }
 
 // oneID wraps an ID so that pgx writes it as bytes, without its text form.
@@ -252,12 +252,12 @@ func boundsOf(batch []*call, near time.Time) bounds {
 	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
 	reach := gate.MaxStale
 	for _, x := range batch {
-		reach = max(reach, gate.ReachOf(x.in))
+		reach = max(reach, gate.MaxRowAge(x.in))
 	}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
-	b.earliest, b.latest = span(batch, func(x *call) uuid.UUID { return x.in.Send.ID })
+	b.earliest, b.latest = idRange(batch, func(x *call) uuid.UUID { return x.in.Send.ID })
 	return b
 }
 
-// hold reports whether now is within the time for which the bounds were made.
-func (b bounds) hold(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
+// contain reports whether now is within the time for which the bounds were made.
+func (b bounds) contain(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }

@@ -117,8 +117,8 @@ func asRole(config *pgxpool.Config, role string) {
 	}
 }
 
-// Guarded returns "" if the service can add audit entries but not change or delete them. Otherwise it returns the reason.
-func (p *DB) Guarded(ctx context.Context) (why string, err error) {
+// AuditUnprotected returns "" if the service can add audit entries but not change or delete them. Otherwise it returns the reason.
+func (p *DB) AuditUnprotected(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {

@@ -40,7 +40,7 @@ WITH clock AS MATERIALIZED (
 SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - {{settled}}, 'UTC') - interval '1 hour', clock.since,
   interval '-1 hour') AS h(hour)
 WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
-ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", sqldb.Interval(settled))
+ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", sqldb.IntervalSQL(settled))
 
 // countHour counts the hour that begins at @hour. All of it is one statement and so one view of the log.
 var countHour = `
@@ -50,7 +50,7 @@ WITH row AS MATERIALIZED (
            v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
-    WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSince("@hour") + `
+    WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSinceSQL("@hour") + `
 ), tallied AS (
     INSERT INTO hour_tallies (hour, app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved)
     SELECT @hour, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened),
@@ -90,7 +90,7 @@ func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n in
 // countOne counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
 // counting.
 func countOne(q sqldb.Tx, age time.Duration) (bool, error) {
-	mine, err := sqldb.All(q, sqldb.Only[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": countLock})
+	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": countLock})
 	if err != nil || !mine[0] {
 		return false, err
 	}

@@ -49,7 +49,7 @@ var (
 // ownSessions returns an error if a pooler before Postgres gives connections to transactions and not to sessions, since prepared
 // statements and settings belong to a session. If the server itself did not answer, it opens a second connection to find out.
 func ownSessions(ctx context.Context, conn *pgx.Conn) error {
-	server, err := backend(ctx, conn)
+	server, err := serverPID(ctx, conn)
 	if err != nil || server == conn.PgConn().PID() {
 		return err // the server itself has answered with its number, not a pooler with one of its own
 	}
@@ -57,32 +57,32 @@ func ownSessions(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	second, err := pgx.ConnectConfig(ctx, conn.Config())
 	if err != nil {
-		return narrow(ctx, err)
+		return poolerError(ctx, err)
 	}
 	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
-	other, err := backend(ctx, second)
+	other, err := serverPID(ctx, second)
 	if err != nil {
-		return narrow(ctx, err)
+		return poolerError(ctx, err)
 	}
-	divided, err := divides(ctx, conn, second, server, other)
+	divided, err := dividesSessions(ctx, conn, second, server, other)
 	if divided {
 		return errDivided
 	}
 	return err
 }
 
-// narrow returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in ErrUnavailable.
-func narrow(ctx context.Context, err error) error {
+// poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in ErrUnavailable.
+func poolerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNarrow
 	}
 	return store.Unavailable(postgresCause(err))
 }
 
-// divides reports whether a pooler runs the statements of a connection in changing server processes. It asks both connections
+// dividesSessions reports whether a pooler runs the statements of a connection in changing server processes. It asks both connections
 // several times for their process, while the second one has a transaction open, since a pooler may give the same answer for a
 // while.
-func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
+func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {
 		if server == other {
@@ -91,11 +91,11 @@ func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32)
 		if _, err := second.Exec(ctx, "BEGIN"); err != nil {
 			return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer's words
 		}
-		held, err := backend(ctx, second)
+		held, err := serverPID(ctx, second)
 		if err != nil {
 			return false, err
 		}
-		again, err := backend(ctx, first)
+		again, err := serverPID(ctx, first)
 		if err != nil {
 			return false, err
 		}
@@ -109,8 +109,8 @@ func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32)
 	return false, nil
 }
 
-// backend returns the process ID of the server process that answers. It prepares no statement.
-func backend(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
+// serverPID returns the process ID of the server process that answers. It prepares no statement.
+func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	return pid, err
 }

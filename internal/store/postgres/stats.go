@@ -23,8 +23,8 @@ const (
 	bucketSQL  = `floor(ln(greatest(extract(epoch FROM took) * 1000000, 1)::float8) / ln(1.04))::int`
 )
 
-// middle returns the duration in the middle of a bucket.
-func middle(bucket int) time.Duration {
+// bucketMiddle returns the duration in the middle of a bucket.
+func bucketMiddle(bucket int) time.Duration {
 	return time.Duration(math.Pow(bucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
 
@@ -42,8 +42,8 @@ type countedStretch struct {
 // buckets says how many times there are of each length.
 type buckets map[int]int
 
-// at returns the counts of a stretch, which it creates if they are missing.
-func (sum *counted) at(stretch time.Time) *countedStretch {
+// stretch returns the counts of a stretch, which it creates if they are missing.
+func (sum *counted) stretch(stretch time.Time) *countedStretch {
 	if sum.stretches == nil {
 		sum.stretches = map[time.Time]*countedStretch{}
 	}
@@ -53,9 +53,9 @@ func (sum *counted) at(stretch time.Time) *countedStretch {
 	return sum.stretches[stretch]
 }
 
-// spans divides the time range of q: hours is its part that is counted ahead, rows are the parts before and after, which must be
+// splitCountedHours divides the time range of q: hours is its part that is counted ahead, rows are the parts before and after, which must be
 // read from rows. hours is zero if nothing of it is counted ahead, or if the counted hours have a gap.
-func (p *DB) spans(ctx context.Context, q store.StatsQuery) (hours store.StatsQuery, rows []store.StatsQuery, err error) {
+func (p *DB) splitCountedHours(ctx context.Context, q store.StatsQuery) (hours store.StatsQuery, rows []store.StatsQuery, err error) {
 	var first, last *time.Time
 	var n int
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
@@ -85,7 +85,7 @@ func (p *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 	if q, err = q.Checked(); err != nil {
 		return stats, err
 	}
-	hours, rows, err := p.spans(ctx, q)
+	hours, rows, err := p.splitCountedHours(ctx, q)
 	if err != nil {
 		return stats, err
 	}
@@ -105,7 +105,7 @@ func (p *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 	}
 	stats = sum.stats()
 	err = p.DB.Read(ctx, func(tx sqldb.Tx) (err error) {
-		stats.Undelivered, err = tx.Lost(q)
+		stats.Undelivered, err = tx.CountLost(q)
 		return err
 	})
 	return stats, err
@@ -121,21 +121,21 @@ func stretchSQL(column string, q store.StatsQuery) string {
 // countedRows counts one part of the time range from its rows.
 func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, err error) {
 	c, stretch := sqldb.StatsConditions(q, words), stretchSQL("s.logged_at", q)
-	sum.tallies, err = readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.Tallies(stretch), c.Args...)
+	sum.tallies, err = readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.TalliesSQL(stretch), c.Args...)
 	if err != nil {
 		return sum, err
 	}
-	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q) }, c.Approvals(stretch),
+	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q) }, c.ApprovalsSQL(stretch),
 		c.Args...)
 	if err != nil {
 		return sum, err
 	}
 	for _, x := range approvals {
-		s := sum.at(x.At)
+		s := sum.stretch(x.At)
 		s.opened, s.approved = x.Opened, x.Approved
 	}
-	return sum, p.times(ctx, &sum, q, `SELECT stretch, `+bucketSQL+`, count(*)
-FROM (`+c.TookIn(stretch, `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.Args)
+	return sum, p.readTimes(ctx, &sum, q, `SELECT stretch, `+bucketSQL+`, count(*)
+FROM (`+c.DeliveryTimes(stretch, `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.Args)
 }
 
 // countedHours adds up the hours of the time range that are counted ahead.
@@ -154,22 +154,22 @@ FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Arg
 	}
 	for _, t := range tallies {
 		sum.tallies = append(sum.tallies, t.Tally)
-		s := sum.at(t.At)
+		s := sum.stretch(t.At)
 		s.opened, s.approved = s.opened+t.opened, s.approved+t.approved
 	}
-	return sum, p.times(ctx, &sum, q, `SELECT `+stretchSQL("s.hour", q)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.Where()+
+	return sum, p.readTimes(ctx, &sum, q, `SELECT `+stretchSQL("s.hour", q)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.Where()+
 		` GROUP BY 1, 2`, c.Args)
 }
 
 // hourConditions returns the conditions of q for a table with one row per hour.
 func hourConditions(q store.StatsQuery) (c sqldb.Conditions) {
 	c.Add("s.hour >= ? AND s.hour < ?", q.From, q.To)
-	c.Kind(sqldb.OfSends, q.App, q.Channel, q.Purpose)
+	c.AddKind(sqldb.OfSends, q.App, q.Channel, q.Purpose)
 	return c
 }
 
-// times runs a query that counts delivery times by stretch and bucket, and stores the counts in sum.
-func (p *DB) times(ctx context.Context, sum *counted, q store.StatsQuery, query string, args []any) error {
+// readTimes runs a query that counts delivery times by stretch and bucket, and stores the counts in sum.
+func (p *DB) readTimes(ctx context.Context, sum *counted, q store.StatsQuery, query string, args []any) error {
 	type timed struct {
 		at        time.Time
 		bucket, n int
@@ -177,7 +177,7 @@ func (p *DB) times(ctx context.Context, sum *counted, q store.StatsQuery, query 
 	all, err := readRows(ctx, p, func(x *timed) []any { return []any{sqldb.StretchField{To: &x.at, Of: q}, &x.bucket, &x.n} }, query,
 		args...)
 	for _, x := range all {
-		sum.at(x.at).times[x.bucket] = x.n
+		sum.stretch(x.at).times[x.bucket] = x.n
 	}
 	return err
 }
@@ -185,7 +185,7 @@ func (p *DB) times(ctx context.Context, sum *counted, q store.StatsQuery, query 
 func (sum *counted) add(part counted) {
 	sum.tallies = append(sum.tallies, part.tallies...)
 	for at, x := range part.stretches {
-		sum.at(at).add(x)
+		sum.stretch(at).add(x)
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *countedStretch) add(x *countedStretch) {
 }
 
 func (s *countedStretch) measures() store.Measures {
-	return store.Measures{Opened: s.opened, Approved: s.approved, Median: s.times.part(0.5), P95: s.times.part(0.95)}
+	return store.Measures{Opened: s.opened, Approved: s.approved, Median: s.times.percentile(0.5), P95: s.times.percentile(0.95)}
 }
 
 // stats returns the sum as an answer. The tallies of a stretch that lies in two parts are added up.
@@ -214,12 +214,12 @@ func (sum counted) stats() store.Stats {
 		whole.add(x)
 		measures[at] = x.measures()
 	}
-	return store.Stats{Tallies: slices.SortedFunc(maps.Values(byKind), store.InOrder), Intervals: store.Intervals(measures),
+	return store.Stats{Tallies: slices.SortedFunc(maps.Values(byKind), store.CompareTallies), Intervals: store.NonzeroIntervals(measures),
 		Measures: whole.measures()}
 }
 
-// part returns the time within which this part (0.5, 0.95) of the messages was delivered; 0 if there are none.
-func (b buckets) part(of float64) time.Duration {
+// percentile returns the time within which this part (0.5, 0.95) of the messages was delivered; 0 if there are none.
+func (b buckets) percentile(of float64) time.Duration {
 	var all int
 	for _, n := range b {
 		all += n
@@ -227,7 +227,7 @@ func (b buckets) part(of float64) time.Duration {
 	left := store.Rank(all, of)
 	for _, bucket := range slices.Sorted(maps.Keys(b)) {
 		if left -= b[bucket]; left < 0 {
-			return middle(bucket)
+			return bucketMiddle(bucket)
 		}
 	}
 	return 0
@@ -239,7 +239,7 @@ func (p *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTal
 	if err != nil {
 		return nil, err
 	}
-	hours, rows, err := p.spans(ctx, q)
+	hours, rows, err := p.splitCountedHours(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (p *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTal
 	c := hourConditions(hours)
 	parts := []string{`SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s` + c.Where()}
 	for _, part := range rows {
-		of := sqldb.StatsConditionsAfter(part, words, c.Args)
+		of := sqldb.StatsConditionsWithArgs(part, words, c.Args)
 		of.Add("s.domain <> '' AND s.number > 0")
 		parts = append(parts, `SELECT s.domain, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed'
   AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.Where())
@@ -267,7 +267,7 @@ func (p *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimen
 	if err != nil || !known {
 		return p.DB.ApprovalsBy(ctx, q, by)
 	}
-	hours, rows, err := p.spans(ctx, q)
+	hours, rows, err := p.splitCountedHours(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (p *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimen
 		parts = []string{`SELECT s.value, s.opened, s.approved FROM hour_codes s` + c.Where()}
 	}
 	for _, part := range rows {
-		of := sqldb.StatsConditionsAfter(part, words, c.Args)
+		of := sqldb.StatsConditionsWithArgs(part, words, c.Args)
 		of.Add("s.number = 1 AND " + column + " <> ''")
 		parts = append(parts, `SELECT `+column+`, 1, CASE WHEN v.approved_at IS NULL THEN 0 ELSE 1 END
 FROM sends s JOIN verifications v ON v.id = s.verification_id`+of.Where())

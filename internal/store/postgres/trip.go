@@ -25,49 +25,49 @@ type answer struct {
 	err      error // of this call alone
 }
 
-// keys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
+// sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
 // deadlock.
-func keys(batch []*call) []int64 {
+func sortedKeys(batch []*call) []int64 {
 	list := sqldb.Each(batch, func(x *call) int64 { return x.key })
 	slices.Sort(list)
 	return list
 }
 
-// locking returns the parameters of the statement that takes the locks.
-func locking(batch []*call) []any {
-	p := sqldb.NewArrays(keys(batch), 1)
+// lockParameters returns the parameters of the statement that takes the locks.
+func lockParameters(batch []*call) []any {
+	p := sqldb.NewArrays(sortedKeys(batch), 1)
 	p.Add(sqldb.Bigint, sqldb.AppendBigint)
 	return p.Args()
 }
 
-// elsewhere is how often a Begin reads again because the log's clock is outside the assumed bounds.
-const elsewhere = 3
+// clockRetries is how often a Begin reads again because the log's clock is outside the assumed bounds.
+const clockRetries = 3
 
-// roundTrip makes both trips of a Begin. sure means, with an error, that nothing was committed.
-func (p *DB) roundTrip(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
+// bothTrips makes both trips of a Begin. sure means, with an error, that nothing was committed.
+func (p *DB) bothTrips(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
 		return nil, true, err
 	}
 	defer conn.Release() // destroys it where the transaction is still open
-	answers, sure, err = p.converse(ctx, conn, batch)
+	answers, sure, err = p.tripsOnConn(ctx, conn, batch)
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
 	return answers, sure, err
 }
 
-// converse makes both trips on one connection. It rolls back and reads again, up to three times, if the log's clock is not within
+// tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times, if the log's clock is not within
 // the bounds that the read assumed. sure means, with an error, that nothing was committed.
-func (p *DB) converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
-	for range elsewhere {
+func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
+	for range clockRetries {
 		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
 		v, err := readTrip(ctx, conn, batch, b)
 		if err != nil {
 			return nil, true, err
 		}
 		p.seen.Store(v.now.UnixMicro())
-		if b.hold(v.now) {
+		if b.contain(v.now) {
 			if p.between != nil {
 				p.between(batch)
 			}
@@ -101,12 +101,12 @@ func (v view) decide(batch []*call) []answer {
 func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v view, err error) {
 	var trip pgx.Batch
 	trip.Queue(stmtOpen)
-	trip.Queue(stmtLock, locking(batch)...)
+	trip.Queue(stmtLock, lockParameters(batch)...)
 	joins := mayJoin(batch)
 	if joins {
-		trip.Queue(stmtCandidates, joining(batch, b)...)
+		trip.Queue(stmtCandidates, candidateParameters(batch, b)...)
 	}
-	trip.Queue(stmtGate, deciding(batch, b)...)
+	trip.Queue(stmtGate, gateParameters(batch, b)...)
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for range 2 { // begin, locks
@@ -140,7 +140,7 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 	// its way.
 	for range n {
 		if _, err := results.Exec(); err != nil {
-			return n > 0 && spoke(err), err
+			return n > 0 && serverAnswered(err), err
 		}
 	}
 	tag, err := results.Exec()
@@ -175,25 +175,25 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(sqldb.AsSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		trip.Queue(stmtJoin, joins(joined)...)
+		trip.Queue(stmtJoin, joinParameters(joined)...)
 	}
 	if len(sends) > 0 {
 		trip.Queue(stmtSends, sqldb.SendTable.Arrays(sqldb.AsSend, sends)...)
-		trip.Queue(stmtFlights, flights(admitted)...)
+		trip.Queue(stmtFlights, flightParameters(admitted)...)
 	}
 	return trip.Len()
 }
 
-// joins returns the parameters of joinSQL.
-func joins(joined []*store.Verification) []any {
+// joinParameters returns the parameters of joinSQL.
+func joinParameters(joined []*store.Verification) []any {
 	p := sqldb.NewArrays(joined, 2)
 	p.Add(sqldb.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
 	p.Add(sqldb.Integer, func(buf []byte, v *store.Verification) []byte { return sqldb.AppendInteger(buf, v.Sends) })
 	return p.Args()
 }
 
-// flights returns the parameters of flightsSQL.
-func flights(admitted []*answer) []any {
+// flightParameters returns the parameters of flightsSQL.
+func flightParameters(admitted []*answer) []any {
 	p := sqldb.NewArrays(admitted, 4)
 	p.Add(sqldb.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(sqldb.Instant, func(buf []byte, a *answer) []byte { return sqldb.AppendInstant(buf, a.Send.DueAt) })
@@ -202,8 +202,8 @@ func flights(admitted []*answer) []any {
 	return p.Args()
 }
 
-// spoke reports whether the server itself returned the error, or nothing was sent to it.
-func spoke(err error) bool {
+// serverAnswered reports whether the server itself returned the error, or nothing was sent to it.
+func serverAnswered(err error) bool {
 	_, ok := errors.AsType[*pgconn.PgError](err)
 	return ok || pgconn.SafeToRetry(err)
 }

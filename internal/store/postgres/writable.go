@@ -37,7 +37,7 @@ const (
 
 // Ping implements Health. It writes a few pages, or one row if the table is locked.
 func (p *DB) Ping(ctx context.Context) error {
-	if err := p.hasRoom(ctx); err != nil {
+	if err := p.canWrite(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -53,8 +53,8 @@ func (p *DB) Ping(ctx context.Context) error {
 	return nil // another replica looks at this moment
 }
 
-// hasRoom returns an error if the server is read-only, or has no partition for the present time.
-func (p *DB) hasRoom(ctx context.Context) error {
+// canWrite returns an error if the server is read-only, or has no partition for the present time.
+func (p *DB) canWrite(ctx context.Context) error {
 	var readOnly, room bool
 	err := p.read(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, p.sql(`

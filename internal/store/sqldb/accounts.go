@@ -19,10 +19,10 @@ WHERE name = @name RETURNING role`
 	heldSessionSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
 )
 
-var accountSQL = `SELECT ` + accountTable.list() + ` FROM accounts a`
+var accountSQL = `SELECT ` + accountTable.selectList() + ` FROM accounts a`
 
-// identityOr returns ErrIdentityTaken if err is a violation of the index accounts_identity in either database, else err.
-func identityOr(err error) error {
+// identityTakenOr returns ErrIdentityTaken if err is a violation of the index accounts_identity in either database, else err.
+func identityTakenOr(err error) error {
 	if err != nil && (strings.Contains(err.Error(), "accounts_identity") || strings.Contains(err.Error(), "accounts.identity")) {
 		return store.ErrIdentityTaken
 	}
@@ -41,7 +41,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 		added, err := q.change(insert+` ON CONFLICT (name) DO NOTHING`, args)
 		switch {
 		case err != nil:
-			return identityOr(err)
+			return identityTakenOr(err)
 		case !added:
 			return store.ErrNameTaken
 		}
@@ -56,12 +56,12 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		act.Detail, err = single(q, Only[string], changeAccountSQL, Args{
+		act.Detail, err = firstRow(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
 			"disables": c.DisabledAt != nil, "disabled_at": orNull(store.Account{}.Changed(c).DisabledAt),
 		})
 		if err != nil {
-			return identityOr(err)
+			return identityTakenOr(err)
 		}
 		return q.addAct(act)
 	})
@@ -78,15 +78,15 @@ func (db *DB) AccountOf(ctx context.Context, identity string) (store.Account, er
 }
 
 func (db *DB) account(ctx context.Context, where, value string) (store.Account, error) {
-	if !store.Storable(value) {
+	if !store.ValidTexts(value) {
 		return store.Account{}, store.ErrNotFound
 	}
-	return readSingle(ctx, db, accountTable.fields, accountSQL+where, Args{"value": value})
+	return readFirstRow(ctx, db, accountTable.destinations, accountSQL+where, Args{"value": value})
 }
 
 // Accounts implements Accounts.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
-	rows, err := ReadAll(ctx, db, accountTable.fields, accountSQL, nil)
+	rows, err := ReadAll(ctx, db, accountTable.destinations, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }
@@ -113,18 +113,18 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session implements Accounts.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readSingle(ctx, db, withNow(&now, sessionTable.fields), `SELECT @now, `+sessionTable.list()+heldSessionSQL, Args{"id": id})
+	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+heldSessionSQL, Args{"id": id})
 	return s, now, err
 }
 
 // SeeSession implements Accounts.
 func (db *DB) SeeSession(ctx context.Context, id [32]byte) error {
-	_, err := db.one(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
+	_, err := db.runOne(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }
 
 // EndSession implements Accounts.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
-	_, err := db.one(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
+	_, err := db.runOne(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err
 }

@@ -9,13 +9,13 @@ import (
 
 const addPersonSQL = `INSERT INTO act_people (act, recipient, masked) VALUES (@id, @recipient, @masked) ON CONFLICT (act) DO NOTHING`
 
-var actSQL = `SELECT ` + actTable.list() + ` FROM acts a LEFT JOIN act_people p ON p.act = a.id`
+var actSQL = `SELECT ` + actTable.selectList() + ` FROM acts a LEFT JOIN act_people p ON p.act = a.id`
 
 // addAct writes a checked act in the transaction of its effect. One whose ID is there already is left as it is.
 func (q Tx) addAct(a store.AuditEntry) error {
 	a.At = q.Now
 	insert, args := actTable.add(&a)
-	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.OnSomebody() {
+	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.HasRecipient() {
 		return err
 	}
 	return q.exec(addPersonSQL, Args{"id": a.ID, "recipient": orNull(a.Recipient), "masked": a.To})
@@ -33,15 +33,15 @@ func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 // AuditEntries implements AuditTrail.
 func (db *DB) AuditEntries(ctx context.Context, filter store.AuditFilter) ([]store.AuditEntry, error) {
 	f, err := filter.Checked()
-	if err != nil || !store.Storable(f.Who, f.What) {
+	if err != nil || !store.ValidTexts(f.Who, f.What) {
 		return nil, err
 	}
 	var c Conditions
-	AddSome(&c, "a.who = ?", f.Who)
-	AddSome(&c, "a.what = ?", f.What)
+	AddIfSet(&c, "a.who = ?", f.Who)
+	AddIfSet(&c, "a.what = ?", f.What)
 	if f.Recipient != nil {
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
-	c.Before("a.at, a.id", f.Before)
-	return ReadAll(ctx, db, actTable.fields, actSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), Numbered(c.Args))
+	c.AddBefore("a.at, a.id", f.Before)
+	return ReadAll(ctx, db, actTable.destinations, actSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), Numbered(c.Args))
 }

@@ -28,7 +28,7 @@ SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at F
 )
 
 // appEventSQL completes events with what is known of their sends and verifications.
-var appEventSQL = `SELECT ` + appEventTable.list() + ` FROM app_events e {{of event}}`
+var appEventSQL = `SELECT ` + appEventTable.selectList() + ` FROM app_events e {{of event}}`
 
 // takeEventsSQL returns the statement that starts the next attempt of events that are due, as many of each app as its share allows.
 // It adds the shares to args.
@@ -50,11 +50,11 @@ const anyDueSQL = `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`
 
-// idle reports whether no event of the shares is due. It reads without a lock, since mostly none is due. After an error idle is
+// nothingDue reports whether no event of the shares is due. It reads without a lock, since mostly none is due. After an error idle is
 // false, and the transaction that follows returns the error.
-func (db *DB) idle(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
+func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := Each(shares, func(s store.Share) string { return s.App })
-	due, err := readSingle(ctx, db, withNow(&now, Only[bool]), anyDueSQL, Args{"apps": apps})
+	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), anyDueSQL, Args{"apps": apps})
 	return now, err == nil && !due
 }
 
@@ -64,7 +64,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	if err := store.CheckShares(lease, shares); err != nil {
 		return nil, now, err
 	}
-	if now, idle := db.idle(ctx, shares); idle {
+	if now, idle := db.nothingDue(ctx, shares); idle {
 		return nil, now, nil
 	}
 	events, err = Writing(ctx, db, func(q Tx) ([]store.AppEvent, error) {
@@ -72,11 +72,11 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 			return nil, nil
 		}
 		args := Args{"now": now, "lease": lease}
-		ids, err := All(q, Only[uuid.UUID], takeEventsSQL(shares, args), args)
+		ids, err := All(q, OneColumn[uuid.UUID], takeEventsSQL(shares, args), args)
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return All(q, appEventTable.fields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
+		return All(q, appEventTable.destinations, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
 	})
 	return events, now, err
 }
@@ -96,12 +96,12 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 
 // AppEvents implements AppEvents.
 func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
-	if err := f.Check(); err != nil || !store.Storable(f.App, string(f.State)) {
+	if err := f.Check(); err != nil || !store.ValidTexts(f.App, string(f.State)) {
 		return nil, err
 	}
 	var c Conditions
-	AddSome(&c, "e.app = ?", f.App)
-	AddSome(&c, "e.id < ?", f.Before)
+	AddIfSet(&c, "e.app = ?", f.App)
+	AddIfSet(&c, "e.id < ?", f.Before)
 	switch f.State {
 	case "":
 	case store.EventGivenUp:
@@ -111,5 +111,5 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventTable.fields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
+	return ReadAll(ctx, db, appEventTable.destinations, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
 }

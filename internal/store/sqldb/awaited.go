@@ -19,21 +19,21 @@ var inquireSQL = `
 UPDATE awaited SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
 WHERE (carrier, message_id) IN (
     SELECT carrier, message_id FROM awaited WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
-RETURNING ` + awaitedTable.list()
+RETURNING ` + awaitedTable.selectList()
 
 // AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if err := a.Check(ask); err != nil {
 		return err
 	}
-	_, err := db.one(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": orNull(ask)}) // 0 is never
+	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": orNull(ask)}) // 0 is never
 	return err
 }
 
 // SendAwaiting implements Receipts.
 func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	a, err := readSingle(ctx, db, awaitedTable.fields,
-		`SELECT `+awaitedTable.list()+` FROM awaited WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
+	a, err := readFirstRow(ctx, db, awaitedTable.destinations,
+		`SELECT `+awaitedTable.selectList()+` FROM awaited WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
@@ -44,7 +44,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	}
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitFor}},
-		&Step{Statement: inquireSQL, Each: Into(&list, awaitedTable.fields), Args: Args{
+		&Step{Statement: inquireSQL, Each: AppendTo(&list, awaitedTable.destinations), Args: Args{
 			"first": store.FirstPause, "last": store.LastPause, "doublings": store.Doublings, "limit": limit,
 		}})
 	if err != nil {
@@ -55,6 +55,6 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 
 // PollAnswered implements Receipts.
 func (db *DB) PollAnswered(ctx context.Context, send uuid.UUID) error {
-	_, err := db.one(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
+	_, err := db.runOne(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
 	return err
 }

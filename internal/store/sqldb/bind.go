@@ -81,14 +81,14 @@ func (d *Dialect) Bind(statement string, args Args, now time.Time) (string, []an
 			i = len(rest)
 		}
 		b.text = append(b.text, rest[:i]...)
-		rest = b.next(rest[i:])
+		rest = b.bindNext(rest[i:])
 	}
 	return string(b.text), b.values
 }
 
-// next handles the parameter or dialect word at the beginning of text: it appends its replacement to the statement and returns the
+// bindNext handles the parameter or dialect word at the beginning of text: it appends its replacement to the statement and returns the
 // text after it.
-func (b *binding) next(text string) string {
+func (b *binding) bindNext(text string) string {
 	if word, rest, ok := strings.Cut(text, "}}"); ok && strings.HasPrefix(word, "{{") {
 		b.text = append(b.text, b.Words[word[2:]]...)
 		return rest
@@ -102,7 +102,7 @@ func (b *binding) next(text string) string {
 	}
 	list, ok := b.args[text[1:end]]
 	if before, isList := bytes.CutSuffix(b.text, []byte("IN (")); isList && ok && strings.HasPrefix(text[end:], ")") {
-		b.text = append(before, b.in(list)...)
+		b.text = append(before, b.inList(list)...)
 		return text[end+1:]
 	}
 	b.text = append(b.text, b.parameter(text[:end])...)
@@ -123,27 +123,27 @@ func (b *binding) parameter(text string) string {
 		return text
 	}
 	if b.places[name] == "" {
-		b.places[name] = b.place(value)
+		b.places[name] = b.addValue(value)
 	}
 	return b.places[name]
 }
 
-// in returns the condition that a column equals an element of the list, and adds the list to the values.
-func (b *binding) in(list any) string {
+// inList returns the condition that a column equals an element of the list, and adds the list to the values.
+func (b *binding) inList(list any) string {
 	if b.Typed {
-		return "= ANY (" + b.place(list) + ")"
+		return "= ANY (" + b.addValue(list) + ")"
 	}
 	all := reflect.ValueOf(list)
 	texts := make([]string, all.Len())
 	for i := range texts {
-		texts[i] = b.place(all.Index(i).Interface())
+		texts[i] = b.addValue(all.Index(i).Interface())
 	}
 	return "IN (" + strings.Join(texts, ", ") + ")"
 }
 
-// place adds a value and returns its placeholder, in Postgres with a type.
-func (b *binding) place(value any) string {
-	v, typeName := b.value(value)
+// addValue adds a value and returns its placeholder, in Postgres with a type.
+func (b *binding) addValue(value any) string {
+	v, typeName := b.driverValue(value)
 	b.values = append(b.values, v)
 	number := strconv.Itoa(len(b.values))
 	switch {
@@ -155,8 +155,8 @@ func (b *binding) place(value any) string {
 	return "$" + number + "::" + typeName
 }
 
-// value returns a parameter as the driver takes it, and its type in Postgres.
-func (d *Dialect) value(v any) (any, string) {
+// driverValue returns a parameter as the driver takes it, and its type in Postgres.
+func (d *Dialect) driverValue(v any) (any, string) {
 	switch x := v.(type) {
 	case nil:
 		return nil, ""

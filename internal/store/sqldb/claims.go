@@ -71,6 +71,6 @@ func (db *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bo
 	if forget {
 		statement = `DELETE FROM claims WHERE key = @key AND send_id = @id`
 	}
-	_, err := db.one(ctx, statement, Args{"key": key, "id": id})
+	_, err := db.runOne(ctx, statement, Args{"key": key, "id": id})
 	return err
 }

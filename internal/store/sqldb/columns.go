@@ -45,9 +45,9 @@ type table[T any] struct {
 	columns []column[T]
 }
 
-// described returns the table of struct T, whose tags name the columns. read gives the SQL of columns that are not read as stored;
+// tableOf returns the table of struct T, whose tags name the columns. read gives the SQL of columns that are not read as stored;
 // derived are columns without a field.
-func described[T any](name, alias string, read map[string]string, derived ...column[T]) table[T] {
+func tableOf[T any](name, alias string, read map[string]string, derived ...column[T]) table[T] {
 	t := table[T]{name: name, alias: alias}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		words := strings.Split(f.Tag.Get("column"), ",")
@@ -68,32 +68,32 @@ func described[T any](name, alias string, read map[string]string, derived ...col
 func columnOf[T any](f reflect.StructField, null bool) column[T] {
 	switch f.Type {
 	case reflect.TypeFor[time.Time]():
-		return timeColumn(at[T, time.Time](f))
+		return timeColumn(fieldOf[T, time.Time](f))
 	case reflect.TypeFor[time.Duration]():
-		return spanColumn(at[T, time.Duration](f))
+		return spanColumn(fieldOf[T, time.Duration](f))
 	case reflect.TypeFor[[32]byte]():
-		return column[T]{to: func(x *T) any { return keyField{at[T, [32]byte](f)(x)} }}
+		return column[T]{to: func(x *T) any { return keyField{fieldOf[T, [32]byte](f)(x)} }}
 	case reflect.TypeFor[recipient.Hash]():
-		return hashColumn(at[T, recipient.Hash](f))
+		return hashColumn(fieldOf[T, recipient.Hash](f))
 	case reflect.TypeFor[[]byte]():
-		return bytesColumn(at[T, []byte](f), null)
+		return bytesColumn(fieldOf[T, []byte](f), null)
 	case reflect.TypeFor[[]string]():
-		return namesColumn(at[T, []string](f))
+		return namesColumn(fieldOf[T, []string](f))
 	case reflect.TypeFor[int]():
-		return valueColumn(at[T, int](f), "integer", Integer, AppendInteger)
+		return valueColumn(fieldOf[T, int](f), "integer", Integer, AppendInteger)
 	case reflect.TypeFor[bool]():
-		return valueColumn(at[T, bool](f), "boolean", Flag, AppendFlag)
+		return valueColumn(fieldOf[T, bool](f), "boolean", Flag, AppendFlag)
 	case reflect.TypeFor[uuid.UUID]():
 		if null {
-			return maybeIDColumn(at[T, uuid.UUID](f))
+			return maybeIDColumn(fieldOf[T, uuid.UUID](f))
 		}
-		return valueColumn(at[T, uuid.UUID](f), "uuid", UUID, AppendID)
+		return valueColumn(fieldOf[T, uuid.UUID](f), "uuid", UUID, AppendID)
 	}
 	return textColumn[T](f)
 }
 
-// at returns a function that gets the address of the field in a row.
-func at[T, F any](f reflect.StructField) func(*T) *F {
+// fieldOf returns a function that gets the address of the field in a row.
+func fieldOf[T, F any](f reflect.StructField) func(*T) *F {
 	return func(x *T) *F { return valueOf(x, f).Addr().Interface().(*F) }
 }
 
@@ -101,8 +101,8 @@ func valueOf[T any](x *T, f reflect.StructField) reflect.Value {
 	return reflect.ValueOf(x).Elem().Field(f.Index[0])
 }
 
-// list returns the columns as a SELECT list, in the order of fields.
-func (t table[T]) list() string {
+// selectList returns the columns as a SELECT list, in the order of fields.
+func (t table[T]) selectList() string {
 	var list []string
 	for _, c := range t.columns {
 		switch c.read {
@@ -116,8 +116,8 @@ func (t table[T]) list() string {
 	return strings.Join(list, ", ")
 }
 
-// fields returns the destinations to scan the columns of list into.
-func (t table[T]) fields(x *T) []any {
+// destinations returns the destinations to scan the columns of list into.
+func (t table[T]) destinations(x *T) []any {
 	list := make([]any, 0, len(t.columns))
 	for i := range t.columns {
 		if t.columns[i].read != "-" {
@@ -127,15 +127,15 @@ func (t table[T]) fields(x *T) []any {
 	return list
 }
 
-// written returns the columns that the statement writes.
-func (t table[T]) written(by inserted) []column[T] {
+// writtenBy returns the columns that the statement writes.
+func (t table[T]) writtenBy(by inserted) []column[T] {
 	return slices.DeleteFunc(slices.Clone(t.columns), func(c column[T]) bool { return c.when&by == 0 })
 }
 
 // InsertMany returns the INSERT of several rows in Postgres; Arrays makes its parameters.
 func (t table[T]) InsertMany(by inserted) string {
 	var names, kinds []string
-	for i, c := range t.written(by) {
+	for i, c := range t.writtenBy(by) {
 		names = append(names, c.name)
 		kinds = append(kinds, fmt.Sprintf("$%d::%s[]", i+1, c.kind))
 	}
@@ -156,7 +156,7 @@ func (t table[T]) Arrays(by inserted, rows []*T) []any {
 // InsertOne returns the INSERT of one row in SQLite; Values makes its parameters.
 func (t table[T]) InsertOne(by inserted) string {
 	var names []string
-	for _, c := range t.written(by) {
+	for _, c := range t.writtenBy(by) {
 		names = append(names, c.name)
 	}
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
@@ -165,7 +165,7 @@ func (t table[T]) InsertOne(by inserted) string {
 // Values returns the parameters of InsertOne.
 func (t table[T]) Values(by inserted, row *T) []any {
 	var args []any
-	for _, c := range t.written(by) {
+	for _, c := range t.writtenBy(by) {
 		args = append(args, c.one(row))
 	}
 	return args
@@ -175,7 +175,7 @@ func (t table[T]) Values(by inserted, row *T) []any {
 func (t table[T]) add(row *T) (string, Args) {
 	var names []string
 	args := Args{}
-	for _, c := range t.written(asRow) {
+	for _, c := range t.writtenBy(asRow) {
 		names = append(names, c.name)
 		args[c.name] = c.row(row)
 	}
@@ -289,7 +289,7 @@ func maybeIDColumn[T any](of func(*T) *uuid.UUID) column[T] {
 	return column[T]{
 		kind: "uuid",
 		to:   func(x *T) any { return maybeIDField{of(x)} },
-		one:  func(x *T) any { return knownID(*of(x)) },
+		one:  func(x *T) any { return idOrNull(*of(x)) },
 		many: func(buf []byte, x *T) []byte { return AppendMaybeID(buf, *of(x)) }, of: UUID,
 	}
 }

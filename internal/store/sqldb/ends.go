@@ -20,10 +20,10 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool
 	switch err := tell.Check(); {
 	case err != nil:
 		return false, err
-	case !store.Storable(id):
+	case !store.ValidTexts(id):
 		return false, nil
 	case tell.Type == "":
-		return db.one(ctx, endSQL("approved_at"), Args{"id": id})
+		return db.runOne(ctx, endSQL("approved_at"), Args{"id": id})
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		ok, err := q.change(endSQL("approved_at"), Args{"id": id})
@@ -36,10 +36,10 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool
 
 // Cancel implements Verifications.
 func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
-	if !store.Storable(id) {
+	if !store.ValidTexts(id) {
 		return false, nil
 	}
-	return db.one(ctx, endSQL("canceled_at"), Args{"id": id})
+	return db.runOne(ctx, endSQL("canceled_at"), Args{"id": id})
 }
 
 const redeemSQL = `
@@ -48,16 +48,16 @@ WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 
 // Redeem implements Verifications.
 func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
-	if !store.Storable(id) {
+	if !store.ValidTexts(id) {
 		return false, nil
 	}
-	return db.one(ctx, redeemSQL, Args{"id": id, "by": by})
+	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
 }
 
 // CancelBy implements CounterReset.
 func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error) {
 	act, err := act.Checked()
-	if err != nil || !store.Storable(id) {
+	if err != nil || !store.ValidTexts(id) {
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
@@ -88,7 +88,7 @@ func (db *DB) Newest(ctx context.Context, h store.HolderQuery) (store.Verificati
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}
-	return readSingle(ctx, db, VerificationFields, newestSQL,
+	return readFirstRow(ctx, db, VerificationFields, newestSQL,
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
 }
 
@@ -107,7 +107,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 // LockedOut returns how long no code of v's recipient can be tried by the kind of caller that opened v.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
 	list, err := q.AllTried(v, now)
-	return gate.LockoutOf(gate.OfKind(list, v.ByBrowser), now).For(v), err
+	return gate.LockoutOf(gate.OpenedBy(list, v.ByBrowser), now).For(v), err
 }
 
 // LockedOut implements Verifications.

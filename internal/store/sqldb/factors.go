@@ -79,15 +79,15 @@ func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement
 
 // SecondFactor implements SecondFactors.
 func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
-	if !store.Storable(account) {
+	if !store.ValidTexts(account) {
 		return store.SecondFactor{}, store.ErrNotFound
 	}
-	return readSingle(ctx, db, factorFields, factorSQL, Args{"account": account})
+	return readFirstRow(ctx, db, factorFields, factorSQL, Args{"account": account})
 }
 
 // TakeStep implements SecondFactors.
 func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
-	return db.one(ctx, `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
+	return db.runOne(ctx, `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
 		Args{"account": account, "step": step, "from": from, "to": to})
 }
 

@@ -13,20 +13,20 @@ import (
 
 // The tables, by the tags of package store.
 var (
-	SendTable = described("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn},
+	SendTable = tableOf("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn},
 		derivedColumn("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) }))
-	VerificationTable = described[store.Verification]("verifications", "v", nil)
+	VerificationTable = tableOf[store.Verification]("verifications", "v", nil)
 
-	suppressionTable   = described[store.Suppression]("suppressions", "suppressions", nil)
-	prefixPauseTable   = described[store.PrefixPause]("prefix_pauses", "p", nil)
-	providerEventTable = described[store.ProviderEvent]("provider_events", "e", nil)
-	accountTable       = described[store.Account]("accounts", "a", nil)
-	sessionTable       = described[store.Session]("sessions", "s", map[string]string{"factor_at": "f.made_at"})
-	awaitedTable       = described[store.PendingReceipt]("awaited", "awaited", nil)
-	actTable           = described[store.AuditEntry]("acts", "a", map[string]string{
+	suppressionTable   = tableOf[store.Suppression]("suppressions", "suppressions", nil)
+	prefixPauseTable   = tableOf[store.PrefixPause]("prefix_pauses", "p", nil)
+	providerEventTable = tableOf[store.ProviderEvent]("provider_events", "e", nil)
+	accountTable       = tableOf[store.Account]("accounts", "a", nil)
+	sessionTable       = tableOf[store.Session]("sessions", "s", map[string]string{"factor_at": "f.made_at"})
+	awaitedTable       = tableOf[store.PendingReceipt]("awaited", "awaited", nil)
+	actTable           = tableOf[store.AuditEntry]("acts", "a", map[string]string{
 		"recipient": "p.recipient", "masked": "coalesce(p.masked, '')",
 	})
-	appEventTable = described[store.AppEvent]("app_events", "e", map[string]string{
+	appEventTable = tableOf[store.AppEvent]("app_events", "e", map[string]string{
 		"channel": "coalesce(s.channel, v.channel, '')", "purpose": "coalesce(s.purpose, v.purpose, '')",
 		"masked": "coalesce(s.masked, v.masked, '')", "reference": "coalesce(s.reference, v.reference, '')",
 	})
@@ -43,15 +43,15 @@ const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknow
 
 // Each table's columns as they are selected.
 var (
-	SendColumns         = SendTable.list()
-	VerificationColumns = VerificationTable.list()
+	SendColumns         = SendTable.selectList()
+	VerificationColumns = VerificationTable.selectList()
 )
 
 // SendFields returns the destinations to scan SendColumns into.
-func SendFields(s *store.Send) []any { return SendTable.fields(s) }
+func SendFields(s *store.Send) []any { return SendTable.destinations(s) }
 
 // VerificationFields returns the destinations to scan VerificationColumns into.
-func VerificationFields(v *store.Verification) []any { return VerificationTable.fields(v) }
+func VerificationFields(v *store.Verification) []any { return VerificationTable.destinations(v) }
 
 // TimeField reads a timestamptz, or µs since 1970; NULL is the zero time.
 type TimeField struct{ To *time.Time }
@@ -143,8 +143,8 @@ func WorkFields(w *store.Work) []any {
 // Micros returns an instant as SQLite stores it, in µs since 1970.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// knownID returns nil, which is NULL, for the nil UUID.
-func knownID(id uuid.UUID) *uuid.UUID {
+// idOrNull returns nil, which is NULL, for the nil UUID.
+func idOrNull(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil
 	}

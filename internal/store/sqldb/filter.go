@@ -18,28 +18,28 @@ type Conditions struct {
 // Add appends a condition in which each "?" stands for the next of args.
 func (c *Conditions) Add(text string, args ...any) {
 	for _, arg := range args {
-		text = strings.Replace(text, "?", c.arg(arg), 1)
+		text = strings.Replace(text, "?", c.addArg(arg), 1)
 	}
 	c.texts = append(c.texts, text)
 }
 
-// AddSome appends a condition on one value, unless the value is zero.
-func AddSome[T comparable](c *Conditions, text string, value T) {
+// AddIfSet appends a condition on one value, unless the value is zero.
+func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	var none T
 	if value != none {
 		c.Add(text, value)
 	}
 }
 
-// Before appends the condition that a row lies before the mark, unless it is nil. columns are the time and the ID of a row.
-func (c *Conditions) Before(columns string, mark *store.Mark) {
+// AddBefore appends the condition that a row lies before the mark, unless it is nil. columns are the time and the ID of a row.
+func (c *Conditions) AddBefore(columns string, mark *store.Mark) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
 	}
 }
 
-// arg adds a parameter and returns its placeholder, "$" and a number.
-func (c *Conditions) arg(value any) string {
+// addArg adds a parameter and returns its placeholder, "$" and a number.
+func (c *Conditions) addArg(value any) string {
 	c.Args = append(c.Args, value)
 	return fmt.Sprint("$", len(c.Args))
 }
@@ -47,11 +47,11 @@ func (c *Conditions) arg(value any) string {
 // OfSends is the text for Kind where rows are sends.
 const OfSends = "s.%s = ?"
 
-// Kind appends a condition on each of app, channel and purpose that is not empty. In text, %s is the column's name and ? its value.
-func (c *Conditions) Kind(text, app string, ch recipient.Channel, purpose string) {
-	AddSome(c, fmt.Sprintf(text, "app"), app)
-	AddSome(c, fmt.Sprintf(text, "channel"), ch)
-	AddSome(c, fmt.Sprintf(text, "purpose"), purpose)
+// AddKind appends a condition on each of app, channel and purpose that is not empty. In text, %s is the column's name and ? its value.
+func (c *Conditions) AddKind(text, app string, ch recipient.Channel, purpose string) {
+	AddIfSet(c, fmt.Sprintf(text, "app"), app)
+	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
+	AddIfSet(c, fmt.Sprintf(text, "purpose"), purpose)
 }
 
 // Where returns the WHERE clause with all conditions; "" if there are none.
@@ -78,19 +78,19 @@ type SendFilter struct{ store.Filter }
 
 // Conditions returns the filter's conditions. Not among them are times and marks (Between adds them), app, channel, purpose,
 // provider and the support reference. Some conditions seem redundant; they let the planner use a partial index.
-func (f SendFilter) Conditions() Conditions { return f.ConditionsAfter(nil) }
+func (f SendFilter) Conditions() Conditions { return f.ConditionsWithArgs(nil) }
 
 // ConditionsWithArgs is Conditions for a statement that has parameters already: new ones are numbered after args.
-func (f SendFilter) ConditionsAfter(args []any) Conditions {
+func (f SendFilter) ConditionsWithArgs(args []any) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
 		c.Add("s.recipient = ?", f.Recipient[:])
 	}
-	AddSome(&c, "s.blocked_by = ? AND s.number = 0", f.BlockedBy)
-	AddSome(&c, "s.reference = ? AND s.reference <> ''", f.Reference)
-	AddSome(&c, "s.country = ? AND s.country <> ''", f.Country)
-	AddSome(&c, "s.domain = ? AND s.domain <> ''", f.Domain)
-	AddSome(&c, "s.ip = ?", f.Network)
+	AddIfSet(&c, "s.blocked_by = ? AND s.number = 0", f.BlockedBy)
+	AddIfSet(&c, "s.reference = ? AND s.reference <> ''", f.Reference)
+	AddIfSet(&c, "s.country = ? AND s.country <> ''", f.Country)
+	AddIfSet(&c, "s.domain = ? AND s.domain <> ''", f.Domain)
+	AddIfSet(&c, "s.ip = ?", f.Network)
 	if f.Outcome != "" {
 		c.Add("s.number > 0 AND EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
 	}
@@ -112,9 +112,9 @@ func (f SendFilter) ConditionsAfter(args []any) Conditions {
 	return c
 }
 
-// Between adds the conditions on times and marks. Set sought if an index has been entered by them already: they are then written in
+// AddTimeRange adds the conditions on times and marks. Set sought if an index has been entered by them already: they are then written in
 // a form that no index of Postgres can be used for, so that the planner does not choose another one.
-func (f SendFilter) Between(c *Conditions, d Dialect, sought bool) {
+func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, sought bool) {
 	add := func(text string, args ...any) {
 		if sought {
 			text = "(" + text + ") IS TRUE"
@@ -124,22 +124,22 @@ func (f SendFilter) Between(c *Conditions, d Dialect, sought bool) {
 	if !f.From.IsZero() {
 		add("s.logged_at >= ?", f.From)
 	}
-	c.logged(d, f.From, f.To)
+	c.addIDRange(d, f.From, f.To)
 	if !f.To.IsZero() {
 		add("s.logged_at < ?", f.To)
 	}
 	if f.Before != nil {
 		add("(s.logged_at, s.id) < (?, ?)", f.Before.At, f.Before.ID)
-		c.logged(d, time.Time{}, f.Before.At)
+		c.addIDRange(d, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
 		add("(s.logged_at, s.id) > (?, ?)", f.After.At, f.After.ID)
-		c.logged(d, f.After.At, time.Time{})
+		c.addIDRange(d, f.After.At, time.Time{})
 	}
 }
 
-// Page returns ORDER BY and LIMIT of a page: newest first, or oldest first after the mark After. columns come first in the order.
-func (f SendFilter) Page(columns ...string) string {
+// PageSQL returns ORDER BY and LIMIT of a page: newest first, or oldest first after the mark After. columns come first in the order.
+func (f SendFilter) PageSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
 		order = " ASC"
@@ -148,8 +148,8 @@ func (f SendFilter) Page(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
-// Astray reports whether the filter's rows are best found through the table failures.
-func (f SendFilter) Astray() bool {
+// ReadsFailures reports whether the filter's rows are best found through the table failures.
+func (f SendFilter) ReadsFailures() bool {
 	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil &&
 		f.Reference+f.Support == ""
 }
@@ -157,12 +157,12 @@ func (f SendFilter) Astray() bool {
 // Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d Dialect) (string, []any) {
 	c := f.Conditions()
-	c.Kind(OfSends, f.App, f.Channel, f.Purpose)
-	AddSome(&c, "s.provider = ?", f.Provider)
-	if f.Astray() {
+	c.AddKind(OfSends, f.App, f.Channel, f.Purpose)
+	AddIfSet(&c, "s.provider = ?", f.Provider)
+	if f.ReadsFailures() {
 		return f.failureQuery(d, c)
 	}
-	f.Between(&c, d, false)
+	f.AddTimeRange(&c, d, false)
 	table := "sends s"
 	if r, ok := store.ReadReference(f.Support); ok {
 		table = supportRows(r, &c)
@@ -172,25 +172,25 @@ func (f SendFilter) Query(d Dialect) (string, []any) {
 	if f.Recipient != nil {
 		return f.recipientQuery(table, c), c.Args
 	}
-	return "SELECT " + SendColumns + " FROM " + table + c.Where() + f.Page(), c.Args
+	return "SELECT " + SendColumns + " FROM " + table + c.Where() + f.PageSQL(), c.Args
 }
 
 // recipientQuery reads a recipient's sends and refusals, each by its own index, and merges them.
 func (f SendFilter) recipientQuery(table string, c Conditions) string {
 	half := func(which string) string {
-		return "SELECT * FROM (SELECT " + SendColumns + " FROM " + table + c.Where() + " AND " + which + f.Page() + ") s"
+		return "SELECT * FROM (SELECT " + SendColumns + " FROM " + table + c.Where() + " AND " + which + f.PageSQL() + ") s"
 	}
-	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.Page()
+	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.PageSQL()
 }
 
 // failureQuery reads the table failures in order and looks up each send, whose row decides whether it matches.
 func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 	c.Add("f.status = ?", string(f.Status))
-	AddSome(&c, "f.app = ?", f.App)
-	AddSome(&c, "f.channel = ?", f.Channel)
-	AddSome(&c, "f.logged_at >= ?", f.From)
-	AddSome(&c, "f.logged_at < ?", f.To)
-	c.Before("f.logged_at, f.id", f.Before)
+	AddIfSet(&c, "f.app = ?", f.App)
+	AddIfSet(&c, "f.channel = ?", f.Channel)
+	AddIfSet(&c, "f.logged_at >= ?", f.From)
+	AddIfSet(&c, "f.logged_at < ?", f.To)
+	c.AddBefore("f.logged_at, f.id", f.Before)
 	order := " DESC"
 	if f.After != nil {
 		order = " ASC"
@@ -202,29 +202,29 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 
 // supportRows returns the sends with a support reference as a subquery, found by their IDs whatever else the filter says.
 func supportRows(r store.SupportRange, c *Conditions) string {
-	from, to := r.Between()
+	from, to := r.IDRange()
 	parity := "NOT IN"
 	if r.Tail>>8 == 1 {
 		parity = "IN"
 	}
 	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
  AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
-		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
+		c.addArg(from), c.addArg(to), c.addArg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
 }
 
-// LoggedSince returns the condition that a send s was logged at or after an instant (SQL), written as a range of IDs so that
+// LoggedSinceSQL returns the condition that a send s was logged at or after an instant (SQL), written as a range of IDs so that
 // earlier partitions are left out. Each side of the OR is the whole condition. No index can be used for an OR, so the planner does
 // not read all rows of the time range instead of one recipient's.
-func LoggedSince(at string) string {
-	at = "sendcode_lowest_id(" + at + " - " + Interval(store.MaxDrift) + ")"
+func LoggedSinceSQL(at string) string {
+	at = "sendcode_lowest_id(" + at + " - " + IntervalSQL(store.MaxDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
 // ClockStep is how far the log's clock may be set back at once.
 const ClockStep = time.Hour
 
-// logged adds the same condition for both ends of a time range that is known here. Without partitions it adds nothing.
-func (c *Conditions) logged(d Dialect, from, to time.Time) {
+// addIDRange adds the same condition for both ends of a time range that is known here. Without partitions it adds nothing.
+func (c *Conditions) addIDRange(d Dialect, from, to time.Time) {
 	if d.Partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))
 		c.Add("(s.id >= ? OR s.id > ?)", lowest, lowest)
@@ -235,7 +235,7 @@ func (c *Conditions) logged(d Dialect, from, to time.Time) {
 	}
 }
 
-// Interval returns a duration in Postgres's SQL.
-func Interval(d time.Duration) string {
+// IntervalSQL returns a duration in Postgres's SQL.
+func IntervalSQL(d time.Duration) string {
 	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }

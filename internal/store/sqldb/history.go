@@ -21,7 +21,7 @@ func PastFields(p *gate.CountedSend) []any {
 // RejectionFields returns the destinations for a row of RejectedSQL.
 func RejectionFields(r *gate.Rejection) []any { return []any{&r.ID, TimeField{&r.At}} }
 
-func crowdFields(c *store.HeavyRow) []any {
+func heavyFields(c *store.HeavyRow) []any {
 	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &c.All}
 }
 
@@ -58,7 +58,7 @@ func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duratio
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE `+ofRecipient+` AND (s.counts = {{true}}) IS TRUE AND `+db.Dialect.Since("@after", 0),
 		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
-	return gate.Before(rows, within, clock, at, now), now, err
+	return gate.EventsBefore(rows, within, clock, at, now), now, err
 }
 
 // RejectedSQL selects the rejections of a recipient that ended after an instant.
@@ -77,7 +77,7 @@ func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration
 		return nil, time.Time{}, err
 	}
 	rows, now, err := readSince(ctx, db, within, RejectionFields, RejectedSQL, RejectedArgs(b.App, b.Channel, b.Recipient))
-	return gate.Since(rows, now, within), now, err
+	return gate.RejectionsSince(rows, now, within), now, err
 }
 
 // AllRejected implements Counts.
@@ -89,7 +89,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 		return err
 	}
 	for _, s := range rows {
-		if err := yield(store.Ended(s)); err != nil {
+		if err := yield(store.CountedRejection(s)); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 }
 
 // HeavySQL returns the statement that finds recipients with many counting sends: it groups the newest rows of the log.
-func (d *Dialect) CrowdSQL() string {
+func (d *Dialect) HeavySQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
 FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN (@purposes) AND ` + d.Since("@after", 0) + `
@@ -109,7 +109,7 @@ func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.
 	if err := q.Check(); err != nil {
 		return nil, 0, err
 	}
-	rows, _, err := readSince(ctx, db, q.Within, crowdFields, db.Dialect.CrowdSQL(),
+	rows, _, err := readSince(ctx, db, q.Within, heavyFields, db.Dialect.HeavySQL(),
 		Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	if err != nil || len(rows) == 0 {
 		return nil, 0, err

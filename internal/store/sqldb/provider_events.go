@@ -27,30 +27,30 @@ func rankSQL(of string) string {
 	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
 
-var toldSQL = `SELECT ` + providerEventTable.list() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+var toldSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent implements ProviderEvents.
-func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error) {
-	e, bar, err := e.Checked(bar)
+func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
+	e, suppress, err := e.Checked(suppress)
 	if err != nil {
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		row, err := single(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
+		row, err := firstRow(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
   AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
 		if err != nil {
 			return false, err
 		}
-		e = e.IngestProviderEvent(q.Now)
+		e = e.ReceivedAt(q.Now)
 		insert, args := providerEventTable.add(&e)
 		recorded, err := q.change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
 			return false, err
 		}
-		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || bar.For <= 0 {
+		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
 			return true, err
 		}
-		_, err = q.Suppress(e.Suppression(bar, row))
+		_, err = q.Suppress(e.Suppression(suppress, row))
 		return true, err
 	})
 }

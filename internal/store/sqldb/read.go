@@ -26,11 +26,11 @@ func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 
 // Verification implements Verifications.
 func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	if !store.Storable(id) {
+	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, store.ErrNotFound
 	}
 	var now time.Time
-	w, err := readSingle(ctx, db, withNow(&now, WorkFields), `
+	w, err := readFirstRow(ctx, db, withNow(&now, WorkFields), `
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
 WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
   AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
@@ -69,7 +69,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 
 // CodesOf implements Search.
 func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
-	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 || !store.Storable(ids...) {
+	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 || !store.ValidTexts(ids...) {
 		return nil, now, err
 	}
 	all, err = ReadAll(ctx, db, withNow(&now, VerificationFields),
@@ -99,10 +99,10 @@ func (db *DB) Referenced(ctx context.Context, support string) ([]store.Send, err
 	if !ok {
 		return nil, nil
 	}
-	from, to := r.Between()
+	from, to := r.IDRange()
 	rows, err := ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id >= @from AND s.id < @to ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
-	return r.For(rows), err
+	return r.Filter(rows), err
 }
 
 // Story implements Search.
@@ -111,7 +111,7 @@ func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
-	story.Send, err = single(q, withNow(&story.Now, SendFields), `SELECT @now, `+SendColumns+` FROM sends s WHERE s.id = @id`, Args{"id": id})
+	story.Send, err = firstRow(q, withNow(&story.Now, SendFields), `SELECT @now, `+SendColumns+` FROM sends s WHERE s.id = @id`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
@@ -119,7 +119,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 		return story, err
 	}
 	if story.Send.Untried() {
-		pauses, err := All(q, prefixPauseTable.fields, prefixPauseSQL+pausedThenSQL,
+		pauses, err := All(q, prefixPauseTable.destinations, prefixPauseSQL+pausedThenSQL,
 			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt})
 		if err != nil {
 			return story, err
@@ -128,10 +128,10 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 			story.Pause = &pauses[0]
 		}
 	}
-	if story.Events, err = All(q, providerEventTable.fields, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
+	if story.Events, err = All(q, providerEventTable.destinations, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}
-	v, err := single(q, VerificationFields, verificationSQL, Args{"id": story.Send.VerificationID})
+	v, err := firstRow(q, VerificationFields, verificationSQL, Args{"id": story.Send.VerificationID})
 	if errors.Is(err, store.ErrNotFound) {
 		return story, nil
 	}
@@ -187,7 +187,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at", 0)+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
 		for _, s := range page {
-			if err := yield(counting(s, clock)); err != nil {
+			if err := yield(asCounted(s, clock)); err != nil {
 				return err
 			}
 			mark = store.Mark{At: s.LoggedAt, ID: s.ID}
@@ -199,8 +199,8 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.
 	return err
 }
 
-// counting returns a row as a limiter on the named clock reads it.
-func counting(s store.Send, clock string) store.CountedSend {
+// asCounted returns a row as a limiter on the named clock reads it.
+func asCounted(s store.Send, clock string) store.CountedSend {
 	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	if s.Clock == clock {
@@ -211,7 +211,7 @@ func counting(s store.Send, clock string) store.CountedSend {
 
 // Refunded implements Outbox.
 func (db *DB) Refunded(ctx context.Context, held store.Held) error {
-	_, err := db.one(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, Args{"id": held.ID, "attempt": held.Attempt})
+	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, Args{"id": held.ID, "attempt": held.Attempt})
 	return err
 }
 

@@ -70,7 +70,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	if err := q.execAll(nil, q.Dialect.BeforeExpire...); err != nil {
 		return gone, err
 	}
-	ids, err := All(q, Only[uuid.UUID], expiringSQL, args)
+	ids, err := All(q, OneColumn[uuid.UUID], expiringSQL, args)
 	if err != nil {
 		return gone, err
 	}
@@ -96,7 +96,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 // StorageStatus implements Expirer.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
-		e, err = single(q, extentFields, extentSQL, Args{"before": store.DueBefore(now, age), "now": now})
+		e, err = firstRow(q, extentFields, extentSQL, Args{"before": store.DueBefore(now, age), "now": now})
 		e.Now, e.Age = now, age
 		return err
 	})

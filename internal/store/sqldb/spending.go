@@ -37,7 +37,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	spent, err = Writing(ctx, db, func(q Tx) (spent []store.Spent, err error) {
 		for _, c := range charges {
 			at := store.Spent{Charge: c, Period: store.Period(c.Per, q.Now)}
-			at.Used, err = single(q, Only[int64], spendSQL,
+			at.Used, err = firstRow(q, OneColumn[int64], spendSQL,
 				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, store.ErrNotFound) {
 				refusedBy = c.Account
@@ -72,14 +72,14 @@ func (db *DB) HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Ha
 	if err := store.CheckCarrierHold(lasts); err != nil {
 		return err
 	}
-	_, err := db.one(ctx, embargoSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
+	_, err := db.runOne(ctx, embargoSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
 // HeldBack implements CarrierHolds.
 func (db *DB) HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error) {
 	var now time.Time
-	e, err := readSingle(ctx, db, func(e *store.CarrierHoldRow) []any {
+	e, err := readFirstRow(ctx, db, func(e *store.CarrierHoldRow) []any {
 		return []any{TimeField{&e.Since}, TimeField{&e.Until}, TimeField{&now}}
 	},
 		embargoedSQL, Args{"channel": ch, "recipient": h})

@@ -49,8 +49,8 @@ type Step struct {
 	Changed   int64            // rows that it changed or returned
 }
 
-// one runs a single statement and says whether it changed a row.
-func (db *DB) one(ctx context.Context, statement string, args Args) (changed bool, err error) {
+// runOne runs a single statement and says whether it changed a row.
+func (db *DB) runOne(ctx context.Context, statement string, args Args) (changed bool, err error) {
 	s := Step{Statement: statement, Args: args}
 	err = db.Run(ctx, &s)
 	return s.Changed > 0 && err == nil, err
@@ -106,8 +106,8 @@ func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) 
 	return now, nil
 }
 
-// Into returns a function that scans one row and appends it to list.
-func Into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
+// AppendTo returns a function that scans one row and appends it to list.
+func AppendTo[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 	return func(read Scan) error {
 		var x T
 		if err := read(fields(&x)...); err != nil {
@@ -120,14 +120,14 @@ func Into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 
 // All returns all rows of a statement.
 func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
-	if _, err = q.Run(statement, args, Into(&rows, fields)); err != nil {
+	if _, err = q.Run(statement, args, AppendTo(&rows, fields)); err != nil {
 		return nil, err
 	}
 	return rows, nil
 }
 
-// single returns the first row of a statement, or ErrNotFound.
-func single[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
+// firstRow returns the first row of a statement, or ErrNotFound.
+func firstRow[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
 	rows, err := All(q, fields, statement, args)
 	if err != nil {
 		return x, err
@@ -166,10 +166,10 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 	return Reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
 }
 
-// readSingle is single in a read of its own.
-func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
-	return Reading(ctx, db, func(q Tx) (T, error) { return single(q, fields, statement, args) })
+// readFirstRow is single in a read of its own.
+func readFirstRow[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
+	return Reading(ctx, db, func(q Tx) (T, error) { return firstRow(q, fields, statement, args) })
 }
 
-// Only returns the destination for a row of one column.
-func Only[T any](x *T) []any { return []any{x} }
+// OneColumn returns the destination for a row of one column.
+func OneColumn[T any](x *T) []any { return []any{x} }

@@ -21,13 +21,13 @@ func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error
 
 func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	c, stretch := StatsConditions(q, *tx.Dialect), tx.Dialect.Stretch("s.logged_at", q)
-	if s.Tallies, err = All(tx, func(t *store.Tally) []any { return TallyFields(t, q) }, c.Tallies(stretch), Numbered(c.Args)); err != nil {
+	if s.Tallies, err = All(tx, func(t *store.Tally) []any { return TallyFields(t, q) }, c.TalliesSQL(stretch), Numbered(c.Args)); err != nil {
 		return s, err
 	}
 	if err = tx.measure(&s, q, c, stretch); err != nil {
 		return s, err
 	}
-	s.Undelivered, err = tx.Lost(q)
+	s.Undelivered, err = tx.CountLost(q)
 	return s, err
 }
 
@@ -58,7 +58,7 @@ WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
     FROM ` + d.Failures + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed'
       AND s.domain <> ''
-    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.arg(MaxDomains) + `
+    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(MaxDomains) + `
 )
 SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed,
   f.rejected
@@ -78,14 +78,14 @@ func tookFields(s *store.Interval, q store.StatsQuery) []any {
 func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch string) error {
 	took := func(x *store.Interval) []any { return tookFields(x, q) }
 	by, args, span := map[time.Time]store.Measures{}, Numbered(c.Args), tx.Dialect.Span
-	opened, err := All(tx, func(x *store.Interval) []any { return ApprovalFields(x, q) }, c.Approvals(stretch), args)
+	opened, err := All(tx, func(x *store.Interval) []any { return ApprovalFields(x, q) }, c.ApprovalsSQL(stretch), args)
 	if err != nil {
 		return err
 	}
 	for _, x := range opened {
 		by[x.At] = x.Measures
 	}
-	sent, err := All(tx, took, c.tookBy(stretch, span), args)
+	sent, err := All(tx, took, c.deliveryPercentiles(stretch, span), args)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch s
 		m.Median, m.P95 = x.Median, x.P95
 		by[x.At] = m
 	}
-	sums, err := All(tx, took, c.tookBy(whole, span), args)
+	sums, err := All(tx, took, c.deliveryPercentiles(whole, span), args)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch s
 	for _, x := range sums {
 		all = x.Measures
 	}
-	s.Measure(by, all.Median, all.P95)
+	s.SetMeasures(by, all.Median, all.P95)
 	return nil
 }
 
@@ -149,35 +149,35 @@ func StretchSQL(column string, q store.StatsQuery, number func(offset time.Durat
 
 // StatsConditions returns the conditions that select the rows of a query: time range, app, channel and purpose.
 func StatsConditions(q store.StatsQuery, d Dialect) Conditions {
-	return StatsConditionsAfter(q, d, nil)
+	return StatsConditionsWithArgs(q, d, nil)
 }
 
 // StatsConditionsWithArgs is StatsConditions for a statement that has parameters already: new ones are numbered after args.
-func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions {
+func StatsConditionsWithArgs(q store.StatsQuery, d Dialect, args []any) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
-	c.logged(d, q.From, q.To)
-	c.Kind(OfSends, q.App, q.Channel, q.Purpose)
+	c.addIDRange(d, q.From, q.To)
+	c.AddKind(OfSends, q.App, q.Channel, q.Purpose)
 	return c
 }
 
-// Tallies returns the statement that counts rows by stretch, status, reason and rule. stretch is the SQL for a row's stretch.
-func (c Conditions) Tallies(stretch string) string {
+// TalliesSQL returns the statement that counts rows by stretch, status, reason and rule. stretch is the SQL for a row's stretch.
+func (c Conditions) TalliesSQL(stretch string) string {
 	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by,
   count(*), sum(s.requests)
 FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 }
 
-// Lost counts the text messages of the time range that went out and that their carrier later reported as lost.
-func (tx Tx) Lost(q store.StatsQuery) (int, error) {
+// CountLost counts the text messages of the time range that went out and that their carrier later reported as lost.
+func (tx Tx) CountLost(q store.StatsQuery) (int, error) {
 	c := StatsConditions(q, *tx.Dialect)
-	return single(tx, Only[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
+	return firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
  AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
 }
 
-// Approvals returns the statement that counts, for each stretch, the verifications that were opened and those of them that were
+// ApprovalsSQL returns the statement that counts, for each stretch, the verifications that were opened and those of them that were
 // approved.
-func (c Conditions) Approvals(stretch string) string {
+func (c Conditions) ApprovalsSQL(stretch string) string {
 	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at)
   FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1
 GROUP BY 1 ORDER BY 1`
@@ -205,20 +205,20 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 	c := StatsConditions(q, db.Dialect)
 	c.Add("s.number = 1 AND " + column + " <> ''")
 	return ReadAll(ctx, db, ApprovalTallyFields, `SELECT `+column+`, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id`+c.Where()+`
-GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.arg(MaxApprovals), Numbered(c.Args))
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.addArg(MaxApprovals), Numbered(c.Args))
 }
 
-// TookIn returns the statement that selects the delivery time of each message that was sent. span is the SQL for one, in µs.
-func (c Conditions) TookIn(stretch, span string) string {
+// DeliveryTimes returns the statement that selects the delivery time of each message that was sent. span is the SQL for one, in µs.
+func (c Conditions) DeliveryTimes(stretch, span string) string {
 	return `SELECT ` + stretch + ` AS stretch, ` + span + ` AS took FROM sends s` + c.Where() +
 		` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL`
 }
 
-// tookBy returns the statement for the median and the 95th percentile of the delivery times of each stretch, by the nearest rank.
-func (c Conditions) tookBy(stretch, span string) string {
+// deliveryPercentiles returns the statement for the median and the 95th percentile of the delivery times of each stretch, by the nearest rank.
+func (c Conditions) deliveryPercentiles(stretch, span string) string {
 	return `
 SELECT stretch, max(CASE WHEN place = (n + 1) / 2 THEN took END), max(CASE WHEN place = (95 * n + 99) / 100 THEN took END)
 FROM (SELECT stretch, took, row_number() OVER (PARTITION BY stretch ORDER BY took) AS place, count(*) OVER (PARTITION BY stretch) AS n
-      FROM (` + c.TookIn(stretch, span) + `) sent) placed
+      FROM (` + c.DeliveryTimes(stretch, span) + `) sent) placed
 GROUP BY stretch ORDER BY stretch`
 }

@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	suppressionSQL = `SELECT ` + suppressionTable.list() + ` FROM suppressions`
+	suppressionSQL = `SELECT ` + suppressionTable.selectList() + ` FROM suppressions`
 
 	liftSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app)
-  RETURNING ` + suppressionTable.list()
+  RETURNING ` + suppressionTable.selectList()
 )
 
 // Suppress adds a suppression unless there is one of its ID.
@@ -28,7 +28,7 @@ func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 
 // suppressions returns those with the IDs, oldest first.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return All(q, suppressionTable.fields, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
+	return All(q, suppressionTable.destinations, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
 }
 
 // Suppress implements SuppressionList.
@@ -74,8 +74,8 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 		if f.Recipient != nil {
 			c.Add("recipient = ?", *f.Recipient)
 		}
-		c.Before("since, id", f.Before)
-		list, err = All(q, suppressionTable.fields, suppressionSQL+c.Where()+
+		c.AddBefore("since, id", f.Before)
+		list, err = All(q, suppressionTable.destinations, suppressionSQL+c.Where()+
 			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), Numbered(c.Args))
 		return err
 	})
@@ -88,12 +88,12 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		return nil, err
 	}
 	lifted, err = Writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
-		list, err := All(q, suppressionTable.fields, liftSQL,
+		list, err := All(q, suppressionTable.destinations, liftSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
 		if err != nil || act == nil {
 			return list, err
 		}
-		return list, q.addAct(store.LiftedAs(*act, list))
+		return list, q.addAct(store.LiftEntry(*act, list))
 	})
 	slices.SortFunc(lifted, func(a, b store.Suppression) int { return store.ByTime(a.Mark(), b.Mark()) })
 	return lifted, err

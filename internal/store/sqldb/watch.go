@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-var prefixPauseSQL = `SELECT ` + prefixPauseTable.list() + ` FROM prefix_pauses p`
+var prefixPauseSQL = `SELECT ` + prefixPauseTable.selectList() + ` FROM prefix_pauses p`
 
 const (
 	// wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
@@ -65,13 +65,13 @@ func (b sqlBook) Poor(w store.PrefixWatch, from, to time.Time) ([]store.Conversi
 
 // Share implements store.PrefixRecords.
 func (b sqlBook) Share(app, country, prefix string, from, to time.Time) (store.Conversion, error) {
-	return single(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to,
+	return firstRow(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to,
 		"most": store.UsualSends})
 }
 
 // Paused implements store.PrefixRecords.
 func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
-	c, err := single(b.q, conversionFields, pausedSQL, Args{"app": app, "prefix": prefix, "after": after})
+	c, err := firstRow(b.q, conversionFields, pausedSQL, Args{"app": app, "prefix": prefix, "after": after})
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	}
@@ -100,7 +100,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 
 // PrefixPaused implements PrefixWatcher.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
-	p, err = readSingle(ctx, db, prefixPauseTable.fields, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
+	p, err = readFirstRow(ctx, db, prefixPauseTable.destinations, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
 	if errors.Is(err, store.ErrNotFound) {
 		return store.PrefixPause{}, false, nil
 	}
@@ -117,8 +117,8 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 		if f.Active {
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
 		}
-		c.Before("p.since, p.id", f.Before)
-		list, err = All(q, prefixPauseTable.fields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
+		c.AddBefore("p.since, p.id", f.Before)
+		list, err = All(q, prefixPauseTable.destinations, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
 			Numbered(c.Args))
 		return err
 	})
@@ -135,11 +135,11 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		if done, err = q.change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
 			return err
 		}
-		lifted, err = single(q, prefixPauseTable.fields, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
+		lifted, err = firstRow(q, prefixPauseTable.destinations, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
 		if err != nil || !done || act == nil {
 			return err
 		}
-		return q.addAct(lifted.Lifted(*act))
+		return q.addAct(lifted.LiftEntry(*act))
 	})
 	return lifted, done && err == nil, err
 }
@@ -149,5 +149,5 @@ func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration
 	if err := store.CheckAcquireLease(name, lasts); err != nil {
 		return false, err
 	}
-	return db.one(ctx, turnSQL, Args{"name": name, "lasts": lasts})
+	return db.runOne(ctx, turnSQL, Args{"name": name, "lasts": lasts})
 }

@@ -45,7 +45,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	if err := store.Drifted(in.Send.ID, q.Now); err != nil {
 		return store.Begun{}, err
 	}
-	has, err := seen(q, in)
+	has, err := readFacts(q, in)
 	if err != nil {
 		return store.Begun{}, err
 	}
@@ -53,12 +53,12 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	if !r.Admitted {
 		return r.Begun, nil
 	}
-	return r.Begun, admit(q, r)
+	return r.Begun, writeAdmitted(q, r)
 }
 
-// seen reads what the gate decides an intent by.
-func seen(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
-	if has.Past, err = past(q, in); err != nil {
+// readFacts reads what the gate decides an intent by.
+func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
+	if has.Past, err = pastSends(q, in); err != nil {
 		return has, err
 	}
 	rejected := sqldb.RejectedArgs(in.Send.App, in.Send.Channel, in.Send.Recipient)
@@ -72,12 +72,12 @@ func seen(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	if has.Tried, err = q.AllTried(in.Verification, q.Now); err != nil {
 		return has, err
 	}
-	has.Suppression, err = suppressing(q, in)
+	has.Suppression, err = activeSuppression(q, in)
 	return has, err
 }
 
-// admit writes the rows of an admitted send: the verification, the send and its flight.
-func admit(q sqldb.Tx, r gate.Decision) (err error) {
+// writeAdmitted writes the rows of an admitted send: the verification, the send and its flight.
+func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
 		_, err = change(q, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
 	} else {
@@ -100,13 +100,13 @@ var (
 	insertRefusal      = sqldb.SendTable.InsertOne(sqldb.AsBlock) + sqldb.AddRefusalSQL
 )
 
-// past returns the sends of the intent's bucket that may count, newest first.
-func past(q sqldb.Tx, in store.Intent) ([]gate.CountedSend, error) {
+// pastSends returns the sends of the intent's bucket that may count, newest first.
+func pastSends(q sqldb.Tx, in store.Intent) ([]gate.CountedSend, error) {
 	if len(in.Rules) == 0 {
 		return nil, nil
 	}
 	s := in.Send
-	args := []any{s.Recipient[:], q.Now.Add(-gate.ReachOf(in)).UnixMicro(), s.App, s.Channel}
+	args := []any{s.Recipient[:], q.Now.Add(-gate.MaxRowAge(in)).UnixMicro(), s.App, s.Channel}
 	for _, p := range in.Purposes {
 		args = append(args, p)
 	}
@@ -135,9 +135,9 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
     SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ?
       AND s.purpose = ?)`
 
-// suppressing returns the ID of the suppression that applies to the intent's address, the one that lasts longest; Nil: none.
-func suppressing(q sqldb.Tx, in store.Intent) (uuid.UUID, error) {
-	id, err := first(q, sqldb.Only[uuid.UUID], `
+// activeSuppression returns the ID of the suppression that applies to the intent's address, the one that lasts longest; Nil: none.
+func activeSuppression(q sqldb.Tx, in store.Intent) (uuid.UUID, error) {
+	id, err := first(q, sqldb.OneColumn[uuid.UUID], `
 SELECT id FROM suppressions
 WHERE lifted_at IS NULL AND address = $1 AND channel = $2 AND until > $3 AND app IN ('', $4) ORDER BY until DESC, id DESC LIMIT 1`,
 		in.Address[:], in.Send.Channel, q.Now.UnixMicro(), in.Send.App)
@@ -163,7 +163,7 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	}
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
-			list[i].RefusedAt(q.Now)
+			list[i].SetRefusedAt(q.Now)
 			if _, err := change(q, insertRefusal, sqldb.SendTable.Values(sqldb.AsBlock, &list[i])...); err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 	for n := range 40 {
 		f.Admit(t, f.Intent(n)) // others, before and after, so that rows move about on their pages
 		if n == 20 {
-			storetest.Leave(t, f, 77)
+			storetest.WriteTraces(t, f, 77)
 		}
 	}
 	files := func() []byte {

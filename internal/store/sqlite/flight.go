@@ -110,7 +110,7 @@ func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	if err := store.CheckLease(lease, limit); err != nil {
 		return nil, err
 	}
-	due, err := s.due(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
+	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
 	if err != nil || !due {
 		return nil, err
 	}
@@ -138,9 +138,9 @@ func takeOver(q sqldb.Tx, s store.Send) error {
 	return err
 }
 
-// due reports whether the query finds a row. Most calls find none, and then no write transaction has to begin.
-func (s *DB) due(ctx context.Context, query string, args sqldb.Args) (bool, error) {
-	found, err := sqldb.ReadAll(ctx, &s.DB, sqldb.Only[bool], query, args)
+// anyDue reports whether the query finds a row. Most calls find none, and then no write transaction has to begin.
+func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, error) {
+	found, err := sqldb.ReadAll(ctx, &s.DB, sqldb.OneColumn[bool], query, args)
 	return err == nil && found[0], err
 }
 
@@ -149,7 +149,7 @@ func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]
 	if err := store.CheckLease(lease, limit); err != nil {
 		return nil, err
 	}
-	due, err := s.due(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`, sqldb.Args{"lease": lease})
+	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`, sqldb.Args{"lease": lease})
 	if err != nil || !due {
 		return nil, err
 	}

@@ -17,11 +17,11 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	storetest.OK(t, log.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
 	_, err := log.writer.Exec(`PRAGMA max_page_count = 1`) // no less than there are
 	storetest.OK(t, err)
-	storetest.CertainlyFull(t, f.Ping(t.Context()))
+	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 1000)
 	_, err = log.writer.Exec(`PRAGMA max_page_count = 1000000`)
 	storetest.OK(t, err)
-	storetest.Holds(t, f, 1+taken)
+	storetest.WritableWithRows(t, f, 1+taken)
 	f.Admit(t, f.Intent(5000))
 }
 
@@ -49,12 +49,12 @@ func TestSQLiteDiskIsFull(t *testing.T) {
 		storetest.OK(t, disk.Fill())
 		storetest.OK(t, disk.Leave(int64(round)*5000))
 		rows += storetest.FillWithSends(t, f, 100*(round+1), 90)
-		storetest.CertainlyFull(t, f.Ping(t.Context()))
+		storetest.IsFull(t, f.Ping(t.Context()))
 		storetest.OK(t, disk.MakeRoom())
-		storetest.Holds(t, f, rows)
+		storetest.WritableWithRows(t, f, rows)
 	}
 	f.Admit(t, f.Intent(5000))
 	storetest.OK(t, log.Close())
 	again := openSQLite(t, path, clock)
-	storetest.Holds(t, storetest.NewFixture(again).Clocked(storetest.Epoch, nil), rows+1)
+	storetest.WritableWithRows(t, storetest.NewFixture(again).Clocked(storetest.Epoch, nil), rows+1)
 }

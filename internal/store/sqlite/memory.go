@@ -33,7 +33,7 @@ func OpenMemory(now func() time.Time) (*DB, error) {
 
 // memoryDB opens an in-memory database over one connection; each connection would be a database of its own.
 func memoryDB() (*sql.DB, error) {
-	db, err := sqlitePool("file::memory:?" + memoryPragmas)
+	db, err := newPreparingPool("file::memory:?" + memoryPragmas)
 	if err != nil {
 		return nil, err
 	}

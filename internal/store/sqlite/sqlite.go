@@ -48,17 +48,17 @@ const (
 // Open opens the store in the file at path and migrates its schema. The directory must exist; only the file's owner may read it.
 // now is the log's clock.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
-	if err := secure(path); err != nil {
+	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: log file: %w", err)
 	}
-	writer, err := sqliteDB(path, writerPragmas, 1)
+	writer, err := openPool(path, writerPragmas, 1)
 	if err != nil {
 		return nil, err
 	}
 	if err := migrate(ctx, writer); err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	reader, err := sqliteDB(path, readerPragmas, readers)
+	reader, err := openPool(path, readerPragmas, readers)
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
@@ -72,9 +72,9 @@ func newDB(writer, reader *sql.DB, now func() time.Time) *DB {
 	return s
 }
 
-// secure creates the file if it is missing, and lets only its owner read and write it. SQLite gives its -wal and -shm files the
+// makePrivate creates the file if it is missing, and lets only its owner read and write it. SQLite gives its -wal and -shm files the
 // same mode.
-func secure(path string) error {
+func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -82,15 +82,15 @@ func secure(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// sqliteDB opens a pool with this many connections to the file at path. It reads nothing yet.
-func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
+// openPool opens a pool with this many connections to the file at path. It reads nothing yet.
+func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	// As a URI, with the path escaped, so that a "?" in it is no parameter.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
-	db, err := sqlitePool(dsn)
+	db, err := newPreparingPool(dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	case Lost:
 		fault = Lost
 	}
-	if err := committing(tx.Commit()); err != nil {
+	if err := commitError(tx.Commit()); err != nil {
 		return err
 	}
 	if fault == Lost {
@@ -170,8 +170,8 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return nil
 }
 
-// committing wraps the error of a COMMIT in ErrUnavailable, and also in ErrUncertain unless it surely was not committed.
-func committing(err error) error {
+// commitError wraps the error of a COMMIT in ErrUnavailable, and also in ErrUncertain unless it surely was not committed.
+func commitError(err error) error {
 	if err == nil || undone(err) {
 		return store.Unavailable(sqliteCause(err))
 	}

@@ -12,9 +12,9 @@ import (
 // keptStatements is how many prepared statements a connection keeps.
 const keptStatements = 256
 
-// sqlitePool opens a pool whose connections keep statements prepared, since SQLite takes longer to compile a statement than to run
+// newPreparingPool opens a pool whose connections keep statements prepared, since SQLite takes longer to compile a statement than to run
 // it.
-func sqlitePool(dsn string) (*sql.DB, error) {
+func newPreparingPool(dsn string) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ type keepingConn struct {
 	idle map[string]preparedStmt // a statement that is running is not in it
 }
 
-// take removes the statement with this text from the idle ones, or prepares it.
-func (c *keepingConn) take(ctx context.Context, text string) (preparedStmt, error) {
+// takeStatement removes the statement with this text from the idle ones, or prepares it.
+func (c *keepingConn) takeStatement(ctx context.Context, text string) (preparedStmt, error) {
 	if stmt, ok := c.idle[text]; ok {
 		delete(c.idle, text)
 		return stmt, nil
@@ -75,8 +75,8 @@ func (c *keepingConn) take(ctx context.Context, text string) (preparedStmt, erro
 	return stmt.(preparedStmt), nil
 }
 
-// put keeps a statement that has run for its next use. If there is no room, it closes any other one.
-func (c *keepingConn) put(text string, stmt preparedStmt) error {
+// putStatement keeps a statement that has run for its next use. If there is no room, it closes any other one.
+func (c *keepingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
 	}
@@ -93,17 +93,17 @@ func (c *keepingConn) put(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// script reports whether a text may hold several statements, or a PRAGMA, which can take effect when it is prepared.
-func script(text string) bool {
+// mayBeScript reports whether a text may hold several statements, or a PRAGMA, which can take effect when it is prepared.
+func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
 // ExecContext implements driver.ExecerContext.
 func (c *keepingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	if script(text) {
+	if mayBeScript(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
-	stmt, err := c.take(ctx, text)
+	stmt, err := c.takeStatement(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -112,15 +112,15 @@ func (c *keepingConn) ExecContext(ctx context.Context, text string, args []drive
 		_ = stmt.Close() // says the same
 		return nil, err
 	}
-	return result, c.put(text, stmt)
+	return result, c.putStatement(text, stmt)
 }
 
 // QueryContext implements driver.QueryerContext.
 func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	if script(text) {
+	if mayBeScript(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
-	stmt, err := c.take(ctx, text)
+	stmt, err := c.takeStatement(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driv
 		_ = stmt.Close() // says the same
 		return nil, err
 	}
-	return &keepingRows{Rows: rows, done: func() error { return c.put(text, stmt) }}, nil
+	return &keepingRows{Rows: rows, done: func() error { return c.putStatement(text, stmt) }}, nil
 }
 
 // Close implements driver.Conn.

@@ -41,7 +41,7 @@ func acts(t *testing.T, f *Fixture) {
 	OK(t, f.AddAuditEntry(t.Context(), begun))
 	begun.At = f.Now
 	f.Pass(time.Second)
-	ended, err := store.EndOfAuditEntry(begun, store.AuditFailed, "limiter")
+	ended, err := store.CompleteAuditEntry(begun, store.AuditFailed, "limiter")
 	OK(t, err)
 	OK(t, f.Replica.AddAuditEntry(t.Context(), ended))
 	ended.At = f.Now

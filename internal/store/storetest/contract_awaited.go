@@ -11,11 +11,11 @@ import (
 	"sendcode/internal/store"
 )
 
-func awaitedNo(n int) store.PendingReceipt {
+func pendingReceipt(n int) store.PendingReceipt {
 	return store.PendingReceipt{Carrier: "c", ID: fmt.Sprint("m", n), Send: uuid.UUID{1, byte(n), 6: 0x70, 8: 0x80}}
 }
 
-func (f *Fixture) inquiries(t *testing.T, limit int) (ids []string) {
+func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	t.Helper()
 	list, err := f.DuePolls(t.Context(), limit)
 	OK(t, err)
@@ -27,14 +27,14 @@ func (f *Fixture) inquiries(t *testing.T, limit int) (ids []string) {
 
 // A message is asked about at its time, then after 30 s and twice as long each time, until there is an answer or three days
 // are over.
-func awaitsReceipts(t *testing.T, f *Fixture) {
-	a := awaitedNo(1)
+func pollsUntilAnswered(t *testing.T, f *Fixture) {
+	a := pendingReceipt(1)
 	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
 	OK(t, f.AwaitReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second)) // twice is once
-	OK(t, f.AwaitReceipt(t.Context(), awaitedNo(2), 0))
+	OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)
-	Equal(t, "too early", f.inquiries(t, 9), nil)
+	Equal(t, "too early", f.duePolls(t, 9), nil)
 	f.Pass(time.Microsecond)
 	list, err := f.DuePolls(t.Context(), 9)
 	OK(t, err)
@@ -42,11 +42,11 @@ func awaitsReceipts(t *testing.T, f *Fixture) {
 	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
 		32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
 		f.Pass(pause - time.Microsecond)
-		Equal(t, fmt.Sprint("before inquiry ", n), f.inquiries(t, 9), nil)
+		Equal(t, fmt.Sprint("before inquiry ", n), f.duePolls(t, 9), nil)
 		f.Pass(time.Microsecond)
-		Equal(t, fmt.Sprint("inquiry ", n), f.inquiries(t, 9), []string{"m1"})
+		Equal(t, fmt.Sprint("inquiry ", n), f.duePolls(t, 9), []string{"m1"})
 	}
-	for n, want := range []uuid.UUID{a.Send, awaitedNo(2).Send} {
+	for n, want := range []uuid.UUID{a.Send, pendingReceipt(2).Send} {
 		got, err := f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1))
 		OK(t, err)
 		Equal(t, "send", got, want)
@@ -60,7 +60,7 @@ func awaitsReceipts(t *testing.T, f *Fixture) {
 	_, err = f.SendAwaiting(t.Context(), "c", "m1")
 	Is(t, err, store.ErrNotFound)
 	f.Pass(72 * time.Hour)
-	Equal(t, "given up", f.inquiries(t, 9), nil)
+	Equal(t, "given up", f.duePolls(t, 9), nil)
 	_, err = f.SendAwaiting(t.Context(), "c", "m2")
 	Is(t, err, store.ErrNotFound)
 	for _, wrong := range []store.PendingReceipt{{}, {Carrier: "c", ID: "m"}, {Carrier: "c", Send: a.Send}, {ID: "m", Send: a.Send}} {
@@ -72,12 +72,12 @@ func awaitsReceipts(t *testing.T, f *Fixture) {
 }
 
 // Replicas that ask at once share the messages, the longest overdue first.
-func inquiriesShared(t *testing.T, f *Fixture) {
+func duePollsShared(t *testing.T, f *Fixture) {
 	for n := range 40 {
-		OK(t, f.AwaitReceipt(t.Context(), awaitedNo(n), time.Duration(50-n)*time.Second))
+		OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(n), time.Duration(50-n)*time.Second))
 	}
 	f.Pass(11 * time.Second)
-	Equal(t, "first", f.inquiries(t, 9), []string{"m39"})
+	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
 	f.Pass(39 * time.Second)
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -95,7 +95,7 @@ func inquiriesShared(t *testing.T, f *Fixture) {
 		}
 	})
 	for range 14 {
-		for _, id := range f.inquiries(t, 3) {
+		for _, id := range f.duePolls(t, 3) {
 			seen[id]++
 		}
 	}

@@ -75,7 +75,7 @@ func limiterOnceFarAhead(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(25*time.Hour)), rules))
 }
 
-func whoseSendsCount(t *testing.T, f *Fixture) {
+func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, one))
 	other := func(change func(*store.Intent)) { t.Helper(); f.Admit(t, f.Intent(1, one, change)) }
@@ -88,8 +88,8 @@ func whoseSendsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
 }
 
-// historyExplains: what Begin answers, given to quota.Evaluate, gives the same decision, also where clocks are mixed.
-func historyExplains(t *testing.T, f *Fixture) {
+// historyReproducesDecision: what Begin answers, given to quota.Evaluate, gives the same decision, also where clocks are mixed.
+func historyReproducesDecision(t *testing.T, f *Fixture) {
 	rules := []quota.Rule{
 		{Name: "short", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
 		{Name: "long", Scope: quota.Recipient, Limit: 4, Window: time.Hour},

@@ -9,7 +9,7 @@ import (
 )
 
 // Of recipient 1 three sends count, of 2 two; all else stands apart.
-func crowds(t *testing.T, f *Fixture) {
+func heavyRecipients(t *testing.T, f *Fixture) {
 	for _, n := range []int{1, 2, 1, 2, 1} {
 		f.Admit(t, f.Intent(n))
 		f.Pass(time.Minute)

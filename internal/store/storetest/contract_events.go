@@ -19,8 +19,8 @@ func (f *Fixture) Telling(kind string) store.NewEvent {
 	return store.NewEvent{ID: id, Type: kind}
 }
 
-// due takes what is due of the apps, 10 each, for a lease of 30 s.
-func (f *Fixture) due(t *testing.T, apps ...string) []store.AppEvent {
+// takeDueEvents takes what is due of the apps, 10 each, for a lease of 30 s.
+func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 	t.Helper()
 	var shares []store.Share
 	for _, app := range apps {
@@ -69,7 +69,7 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		f.MustFinish(t, o, false)
 		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Sent, Event: f.Telling("send.sent")}, false)
 		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
-		Equal(t, "due", f.due(t, "shop"), []store.AppEvent{want})
+		Equal(t, "due", f.takeDueEvents(t, "shop"), []store.AppEvent{want})
 		Equal(t, "event, taken", f.events(t, store.AppEventFilter{})[0], want)
 		Equal(t, "events", len(f.events(t, store.AppEventFilter{})), n+1)
 	}
@@ -89,7 +89,7 @@ func eventOfAnApproval(t *testing.T, f *Fixture) {
 	won, err := f.Approve(t.Context(), "no such id", f.Telling("verification.approved"))
 	OK(t, err)
 	Equal(t, "approved", won, false)
-	events := f.due(t, "shop")
+	events := f.takeDueEvents(t, "shop")
 	Equal(t, "events", len(events), 1)
 	Equal(t, "event", events[0], store.AppEvent{
 		ID: events[0].ID, App: "shop", Type: "verification.approved", VerificationID: begun.Verification.ID, Status: "approved", Test: true,
@@ -98,7 +98,7 @@ func eventOfAnApproval(t *testing.T, f *Fixture) {
 	})
 }
 
-func noneIsTold(t *testing.T, f *Fixture) {
+func noEventUnlessAsked(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	won, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
@@ -138,11 +138,11 @@ func eventsAmongOthers(t *testing.T, f *Fixture) {
 func eventLeases(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
-	first := f.due(t, "shop")[0]
+	first := f.takeDueEvents(t, "shop")[0]
 	f.Pass(30*time.Second - time.Microsecond)
-	Equal(t, "due before the lease ends", len(f.due(t, "shop")), 0)
+	Equal(t, "due before the lease ends", len(f.takeDueEvents(t, "shop")), 0)
 	f.Pass(time.Microsecond)
-	second := f.due(t, "shop")[0]
+	second := f.takeDueEvents(t, "shop")[0]
 	Equal(t, "ID and attempt", []any{second.ID, second.Attempt}, []any{first.ID, 2})
 
 	// Who slept through its lease changes nothing.
@@ -157,16 +157,16 @@ func eventLeases(t *testing.T, f *Fixture) {
 	second.DueAt, second.Answer = f.Now.Add(time.Minute), "503\uFFFD"
 	Equal(t, "put off", f.events(t, store.AppEventFilter{})[0], second)
 	f.Pass(time.Minute - time.Microsecond)
-	Equal(t, "due too early", len(f.due(t, "shop")), 0)
+	Equal(t, "due too early", len(f.takeDueEvents(t, "shop")), 0)
 	f.Pass(time.Microsecond)
-	third := f.due(t, "shop")[0]
+	third := f.takeDueEvents(t, "shop")[0]
 	f.Pass(time.Second)
 	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: first.ID, Attempt: 3}, State: store.EventDelivered, Answer: "204"}, true)
 	third.State, third.Answer, third.DueAt, third.EndedAt = store.EventDelivered, "204", time.Time{}, f.Now
 	Equal(t, "delivered", f.events(t, store.AppEventFilter{})[0], third)
 	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: first.ID, Attempt: 3}, State: store.EventGivenUp}, false)
 	f.Pass(time.Hour)
-	Equal(t, "due after its end", len(f.due(t, "shop")), 0)
+	Equal(t, "due after its end", len(f.takeDueEvents(t, "shop")), 0)
 	Equal(t, "delivered, later", f.events(t, store.AppEventFilter{})[0], third)
 }
 
@@ -235,7 +235,7 @@ func eventsForgotten(t *testing.T, f *Fixture) {
 		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: tell}, true)
 		ids = append([]uuid.UUID{tell.ID}, ids...)
 	}
-	f.due(t, "shop")
+	f.takeDueEvents(t, "shop")
 	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: ids[3], Attempt: 1}, State: store.EventDelivered}, true)
 	f.Pass(time.Hour)
 	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: ids[2], Attempt: 1}, State: store.EventGivenUp}, true)
@@ -271,7 +271,7 @@ func eventPages(t *testing.T, f *Fixture) {
 		begun := f.Admit(t, in)
 		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
 	}
-	for _, e := range f.due(t, "shop") {
+	for _, e := range f.takeDueEvents(t, "shop") {
 		state := store.EventDelivered
 		if e.SendID == f.events(t, store.AppEventFilter{App: "shop"})[0].SendID {
 			state = store.EventGivenUp

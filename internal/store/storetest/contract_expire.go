@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store"
 )
 
-func (f *Fixture) expire(t *testing.T, age time.Duration, limit, want int) {
+func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want int) {
 	t.Helper()
 	gone, err := f.Expire(t.Context(), age, limit)
 	OK(t, err)
@@ -32,17 +32,17 @@ func expires(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: young, Attempt: 1}, Status: store.Sent}, true)
 
 	f.Pass(time.Hour + store.MaxLife - 2*time.Second)
-	f.expire(t, time.Hour, 10, 0) // exactly so old
+	f.expireAndCheck(t, time.Hour, 10, 0) // exactly so old
 	f.Pass(time.Microsecond)
-	f.expire(t, time.Hour, 10, 1)
+	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "left", sorted(IDs(f.All(t))), sorted([]uuid.UUID{flying, refunded, r.ID, young}))
 	f.Pass(2 * time.Second)
-	f.expire(t, time.Hour, 1, 1)
+	f.expireAndCheck(t, time.Hour, 1, 1)
 	Equal(t, "the oldest went first", sorted(IDs(f.All(t))), sorted([]uuid.UUID{flying, refunded, young}))
-	f.expire(t, time.Hour, 10, 1)
+	f.expireAndCheck(t, time.Hour, 10, 1)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: flying, Attempt: 1}, Status: store.Sent}, true)
 	OK(t, f.Refunded(t.Context(), store.Held{ID: refunded, Attempt: 1}))
-	f.expire(t, time.Hour, 10, 2)
+	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "left", len(f.All(t)), 0)
 
 	_, err := f.Expire(t.Context(), 0, 1)
@@ -52,14 +52,14 @@ func expires(t *testing.T, f *Fixture) {
 }
 
 // Expire deletes a verification together with the send that opened it, once the verification is old enough; tries of others still count.
-func expiresWhole(t *testing.T, f *Fixture) {
+func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: old.Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	f.Pass(time.Minute)
 	kept := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: kept.Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	f.Pass(time.Hour + store.MaxLife)
-	f.expire(t, time.Hour, 10, 1)
+	f.expireAndCheck(t, time.Hour, 10, 1)
 	_, _, _, err := f.Verification(t.Context(), old.Verification.ID)
 	Is(t, err, store.ErrNotFound)
 	_, err = f.Story(t.Context(), old.Send.ID)
@@ -95,7 +95,7 @@ func expiresAtOnce(t *testing.T, f *Fixture) {
 		}
 	}
 	Equal(t, "left", len(f.All(t)), 0)
-	f.expire(t, time.Hour, 10, 0)
+	f.expireAndCheck(t, time.Hour, 10, 0)
 }
 
 func sorted(list []uuid.UUID) []uuid.UUID {

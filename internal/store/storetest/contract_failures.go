@@ -21,7 +21,7 @@ func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	return counted
 }
 
-func (f *Fixture) lockedOut(t *testing.T, v store.Verification, want time.Duration) {
+func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.Duration) {
 	t.Helper()
 	got, err := f.LockedOut(t.Context(), v)
 	OK(t, err)
@@ -29,8 +29,8 @@ func (f *Fixture) lockedOut(t *testing.T, v store.Verification, want time.Durati
 	Equal(t, "kind of caller", got.ByBrowser, v.ByBrowser)
 }
 
-// noCode is a send that is refused since its code could not be tried.
-func (f *Fixture) noCode(t *testing.T, in store.Intent, want store.Lockout) {
+// refuseLockedOut is a send that is refused since its code could not be tried.
+func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lockout) {
 	t.Helper()
 	before := len(f.All(t))
 	begun := f.MustBegin(t, in)
@@ -43,8 +43,8 @@ func (f *Fixture) noCode(t *testing.T, in store.Intent, want store.Lockout) {
 
 func byBrowser(in *store.Intent) { in.Verification.ByBrowser = true }
 
-// fail opens verifications of recipient n, a second apart, and spends all their tries.
-func (f *Fixture) fail(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
+// spendAllTries opens verifications of recipient n, a second apart, and spends all their tries.
+func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
 	t.Helper()
 	for range verifications {
 		v := f.Admit(t, f.Intent(n, changes...)).Verification
@@ -56,10 +56,10 @@ func (f *Fixture) fail(t *testing.T, n, verifications int, changes ...func(*stor
 }
 
 func failures(t *testing.T, f *Fixture) {
-	spent := f.fail(t, 1, 3)
+	spent := f.spendAllTries(t, 1, 3)
 	last, fresh := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
 	tries(t, f, last.ID, 4)
-	f.lockedOut(t, last, 0)
+	f.checkLockedOut(t, last, 0)
 	f.Admit(t, f.Intent(1))
 	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
 	Equal(t, "another code gives a new try", tryOnce(t, f, fresh.ID), false)
@@ -67,53 +67,53 @@ func failures(t *testing.T, f *Fixture) {
 	OK(t, err)
 	Equal(t, "tries of the other code", got.Attempts, 0)
 	end := spent[0].ExpiresAt.Add(gate.FailureWindow)
-	f.lockedOut(t, fresh, end.Sub(f.Now))
-	f.noCode(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	f.checkLockedOut(t, fresh, end.Sub(f.Now))
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
 	resend := f.Intent(1)
 	resend.Join = fresh.ID
-	f.noCode(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
 	others := f.Admit(t, f.Intent(2)).Verification
 	Equal(t, "another recipient", tryOnce(t, f, others.ID), true)
 
 	f.Pass(end.Sub(f.Now) - time.Microsecond)
-	f.lockedOut(t, fresh, time.Microsecond)
-	f.noCode(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: gate.FailureLimit})
+	f.checkLockedOut(t, fresh, time.Microsecond)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: gate.FailureLimit})
 	f.Pass(time.Microsecond)
-	f.lockedOut(t, fresh, 0)
+	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
 	tries(t, f, late.ID, 5) // as many as the first one had
-	f.lockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 }
 
 // What callers of one kind fail at locks out their own codes alone, whichever caller enters or sends them.
 func failuresByKind(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "who opened it", []bool{theirs.ByBrowser, own.ByBrowser}, []bool{true, false})
-	spent := f.fail(t, 1, 4, byBrowser)
+	spent := f.spendAllTries(t, 1, 4, byBrowser)
 	wait := spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now)
-	f.lockedOut(t, theirs, wait)
-	f.lockedOut(t, own, 0)
+	f.checkLockedOut(t, theirs, wait)
+	f.checkLockedOut(t, own, 0)
 	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
-	f.noCode(t, f.Intent(1, byBrowser), store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
 	f.Admit(t, f.Intent(1))
 	again := f.Intent(1, byBrowser)
 	again.Join = own.ID // the code that it would carry can be tried
 	Equal(t, "joined", f.Admit(t, again).Verification.ID, own.ID)
 	again = f.Intent(1)
 	again.Join = theirs.ID
-	f.noCode(t, again, store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, again, store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
 	again = f.Intent(1)
 	again.Join = spent[0].ID // it can't be joined: a new one is opened, by a back end
 	Equal(t, "opened", f.Admit(t, again).Verification.ByBrowser, false)
 
 	tries(t, f, own.ID, 4)
-	f.fail(t, 1, 3)
-	f.lockedOut(t, own, own.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
-	f.lockedOut(t, theirs, theirs.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.spendAllTries(t, 1, 3)
+	f.checkLockedOut(t, own, own.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, theirs, theirs.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	f.forgive(t, ana)
-	f.lockedOut(t, own, 0)
-	f.lockedOut(t, theirs, 0)
+	f.checkLockedOut(t, own, 0)
+	f.checkLockedOut(t, theirs, 0)
 	Equal(t, "a browser's code, forgiven", tryOnce(t, f, theirs.ID), true)
 	f.Admit(t, f.Intent(1, byBrowser))
 }
@@ -122,7 +122,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 	right := f.Admit(t, f.Intent(1)).Verification
 	v, w := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
 	signup := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Verification
-	f.fail(t, 1, 3)
+	f.spendAllTries(t, 1, 3)
 	tries(t, f, right.ID, 5)
 	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
 	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
@@ -145,7 +145,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 
 // The rules refuse first: their history is told, and not how often codes were guessed.
 func failuresAfterTheRules(t *testing.T, f *Fixture) {
-	f.fail(t, 1, 4)
+	f.spendAllTries(t, 1, 4)
 	one := WithRules(Rule(1, time.Hour))
 	begun := f.MustBegin(t, f.Intent(1, one))
 	Equal(t, "admitted", begun.Admitted, false)
@@ -156,7 +156,7 @@ func failuresAfterTheRules(t *testing.T, f *Fixture) {
 // SEC-7: a hundred wrong tries in a row are enough for a month, however they are spread over days; a right one starts anew.
 func failuresInARow(t *testing.T, f *Fixture) {
 	day := func(n int, changes ...func(*store.Intent)) []store.Verification {
-		spent := f.fail(t, n, 4, changes...)
+		spent := f.spendAllTries(t, n, 4, changes...)
 		f.Pass(gate.FailureWindow + 11*time.Minute)
 		return spent
 	}
@@ -164,14 +164,14 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	for range 3 {
 		day(1)
 	}
-	last := f.fail(t, 1, 3)
+	last := f.spendAllTries(t, 1, 3)
 	almost := f.Admit(t, f.Intent(1)).Verification
 	tries(t, f, almost.ID, 4)
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
 	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
 	wait := first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now)
-	f.noCode(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
-	f.lockedOut(t, almost, wait)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
+	f.checkLockedOut(t, almost, wait)
 	theirs := f.Admit(t, f.Intent(1, byBrowser)).Verification
 	Equal(t, "the other kind", tryOnce(t, f, theirs.ID), true)
 
@@ -187,7 +187,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	for range 4 {
 		day(3)
 	}
-	f.lockedOut(t, f.Admit(t, f.Intent(3)).Verification, 0)
+	f.checkLockedOut(t, f.Admit(t, f.Intent(3)).Verification, 0)
 
 	// A right code of one kind ends no row of the other.
 	for range 4 {

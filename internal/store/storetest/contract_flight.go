@@ -83,7 +83,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrBadRequest)
 }
 
-func lease(t *testing.T, f *Fixture) {
+func leaseRenewedAndLost(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	held := store.Held{ID: begun.Send.ID, Attempt: 1}
 	f.Pass(4 * time.Second)
@@ -130,7 +130,7 @@ func firstToExpire(t *testing.T, f *Fixture) {
 }
 
 // However long a channel's rows are overdue, they do not delay the other.
-func eachChannelApart(t *testing.T, f *Fixture) {
+func channelsTakenOverApart(t *testing.T, f *Fixture) {
 	text := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 	f.Pass(time.Second)
 	mail := f.Admit(t, f.Intent(2))
@@ -213,7 +213,7 @@ func staleAttempt(t *testing.T, f *Fixture) {
 	Equal(t, "refund due", f.Row(t, other.Send.ID).RefundDue, true)
 }
 
-func refund(t *testing.T, f *Fixture) {
+func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	begun := f.Admit(t, f.Intent(1, one))
 	held := store.Held{ID: begun.Send.ID, Attempt: 1}

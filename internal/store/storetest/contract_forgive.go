@@ -42,8 +42,8 @@ func forgives(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, rejections))
 	fresh := f.Admit(t, f.Intent(1)).Verification
-	spent := f.fail(t, 1, 4)
-	f.lockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	spent := f.spendAllTries(t, 1, 4)
+	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	before := len(f.All(t))
 
 	act := f.Act()
@@ -67,7 +67,7 @@ func forgives(t *testing.T, f *Fixture) {
 	}
 	row := f.Row(t, sent.Send.ID)
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
-	f.lockedOut(t, fresh, 0)
+	f.checkLockedOut(t, fresh, 0)
 	Equal(t, "a try", tryOnce(t, f, fresh.ID), true)
 	got, _, _, err := f.Verification(t.Context(), spent[3].ID)
 	OK(t, err)
@@ -76,7 +76,7 @@ func forgives(t *testing.T, f *Fixture) {
 	// The row of a hundred, too.
 	for range 5 {
 		f.forgive(t, ana)
-		f.fail(t, 1, 4)
+		f.spendAllTries(t, 1, 4)
 		f.Pass(gate.FailureWindow + 10*time.Minute)
 	}
 	row100 := f.Admit(t, f.Intent(1)).Verification
@@ -92,7 +92,7 @@ func forgives(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, rejections))
 	tries(t, f, fresh.ID, 4)
 	last := f.Admit(t, f.Intent(1)).Verification
-	f.fail(t, 1, 3)
+	f.spendAllTries(t, 1, 3)
 	Equal(t, "the twenty-first", tryOnce(t, f, last.ID), false)
 	f.forgive(t, ana)
 	Equal(t, "forgiven again", tryOnce(t, f, last.ID), true)
@@ -110,14 +110,14 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 		f.Admit(t, f.Intent(1, c, one))
 	}
 	f.Admit(t, f.Intent(1, one))
-	other := f.fail(t, 2, 4)
+	other := f.spendAllTries(t, 2, 4)
 	f.forgive(t, ana)
 	f.Admit(t, f.Intent(1, one))
 	for what, c := range change {
 		t.Log(what)
 		f.Refuse(t, f.Intent(1, c, one))
 	}
-	f.lockedOut(t, other[0], other[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, other[0], other[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	gift, desk := ana, ana
 	gift.Purposes, desk.App = []string{"gift"}, "desk"
 	f.forgive(t, gift, desk) // several at once
@@ -153,10 +153,10 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	tries(t, f, begun.Verification.ID, 1)
 	_, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 	OK(t, err)
-	f.fail(t, 1, 3)
+	f.spendAllTries(t, 1, 3)
 	last := f.Admit(t, f.Intent(1)).Verification
 	tries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
-	f.lockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+gate.FailureWindow).Sub(f.Now))
 }
 
 func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.AuditEntry {
@@ -218,11 +218,11 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one))
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	f.reject(t, f.Intent(1))
-	spent := f.fail(t, 1, 4)
+	spent := f.spendAllTries(t, 1, 4)
 	f.erase(t, 1, gate.RowWindow)
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, withRejections(1, time.Hour)))
-	f.lockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	Equal(t, "a send", f.MustBegin(t, f.Intent(1)).Admitted, false)
 	f.Pass(time.Hour)
 	n, err := f.Forget(t.Context())
@@ -292,7 +292,7 @@ func forgets(t *testing.T, f *Fixture) {
 }
 
 // Those who were forgotten share the zero hash; no story of one of them tells of another.
-func forgottenApart(t *testing.T, f *Fixture) {
+func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)
 	his := f.Refusal(2, nil)

@@ -95,8 +95,8 @@ func filters(t *testing.T, f *Fixture) {
 	}
 }
 
-// outcomes: a send is found by what became of its code, which is one thing at a time, and by the client's network.
-func outcomes(t *testing.T, f *Fixture) {
+// filterByCodeState: a send is found by what became of its code, which is one thing at a time, and by the client's network.
+func filterByCodeState(t *testing.T, f *Fixture) {
 	codes := map[store.CodeState]store.Begun{}
 	begin := func(state store.CodeState, n int, ttl time.Duration) store.Begun {
 		codes[state] = f.Admit(t, f.Intent(n, func(in *store.Intent) {

@@ -169,7 +169,7 @@ func driftedRefusals(t *testing.T, f *Fixture) {
 }
 
 // StorageStatus reports the oldest row, and the rows that are due for deletion.
-func extents(t *testing.T, f *Fixture) {
+func storageStatus(t *testing.T, f *Fixture) {
 	look := func() store.StorageStatus {
 		e, err := f.StorageStatus(t.Context(), time.Hour)
 		OK(t, err)
@@ -187,7 +187,7 @@ func extents(t *testing.T, f *Fixture) {
 	OK(t, f.Erase(t.Context(), refusedHash(3), time.Minute, f.Act()))
 	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
 	f.Pass(time.Minute)
-	f.expire(t, time.Hour, 10, 1)
+	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
 	e, err := f.StorageStatus(t.Context(), 0)
 	OK(t, err)
@@ -200,7 +200,7 @@ func extents(t *testing.T, f *Fixture) {
 }
 
 // A replica that was idle for weeks, or whose log's clock was set back for weeks, counts what others sent meanwhile.
-func idleReplica(t *testing.T, f *Fixture) {
+func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))
 	f.Pass(45 * 24 * time.Hour)

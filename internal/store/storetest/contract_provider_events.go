@@ -10,9 +10,9 @@ import (
 	"sendcode/internal/store"
 )
 
-func (f *Fixture) hear(t *testing.T, want bool, e store.ProviderEvent, bar ...store.SuppressAs) {
+func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppress ...store.SuppressAs) {
 	t.Helper()
-	got, err := f.IngestProviderEvent(t.Context(), e, append(bar, store.SuppressAs{})[0])
+	got, err := f.IngestProviderEvent(t.Context(), e, append(suppress, store.SuppressAs{})[0])
 	OK(t, err)
 	Equal(t, "recorded", got, want)
 }
@@ -26,18 +26,18 @@ func providerEvents(t *testing.T, f *Fixture) {
 	f.Pass(time.Hour - time.Second)
 	bounced := store.ProviderEvent{Send: id, Kind: store.ProviderBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark",
 		Detail: "550 5.1.1\x00"}
-	f.hear(t, true, bounced)
-	f.hear(t, false, bounced)
+	f.ingest(t, true, bounced)
+	f.ingest(t, false, bounced)
 	delivered := store.ProviderEvent{Send: id, Kind: store.ProviderDelivered, At: Epoch.Add(time.Second), Provider: "postmark"} // late
-	f.hear(t, true, delivered)
+	f.ingest(t, true, delivered)
 	later := delivered
 	later.At, later.Detail = Epoch.Add(time.Hour), "again"
-	f.hear(t, false, later)
+	f.ingest(t, false, later)
 	f.Pass(time.Millisecond)
 	ahead := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, At: f.Now.Add(time.Hour), Provider: "other"} // its clock is wrong
-	f.hear(t, true, ahead)
+	f.ingest(t, true, ahead)
 	silent := store.ProviderEvent{Send: id, Kind: store.ProviderOptedOut, Provider: "other"} // tells no time
-	f.hear(t, true, silent)
+	f.ingest(t, true, silent)
 
 	story, err := f.Story(t.Context(), id)
 	OK(t, err)
@@ -71,20 +71,20 @@ func providerEvents(t *testing.T, f *Fixture) {
 
 func eventsSuppress(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
-	bar := store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}
+	suppress := store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}
 	e := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "postmark", Detail: "abuse"}
-	f.hear(t, true, e, bar) // while it is still in flight
+	f.ingest(t, true, e, suppress) // while it is still in flight
 	want := store.Suppression{
 		ID: store.SuppressionID(id, store.Complaint), App: "shop", Channel: "email", Address: Address(1), Recipient: f.Row(t, id).Recipient,
 		To:    "a•••@example.com",
 		Cause: store.Complaint, Detail: "abuse", Send: id, Since: f.Now, Until: f.Now.Add(time.Hour),
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
-	f.meets(t, want.ID, to(1))
-	f.lift(t, store.LiftRequest{Channel: "email", Address: Address(1)})
+	f.admitSuppressed(t, want.ID, to(1))
+	f.liftAll(t, store.LiftRequest{Channel: "email", Address: Address(1)})
 	f.Pass(time.Second)
-	f.hear(t, false, e, bar)
-	f.meets(t, uuid.Nil, to(1))
+	f.ingest(t, false, e, suppress)
+	f.admitSuppressed(t, uuid.Nil, to(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
 	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
 }
@@ -112,21 +112,21 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 func eventsExpire(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
-	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
+	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
 		store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
 	f.suppress(t, 2, 24*time.Hour)
 	f.Pass(time.Hour + store.MaxLife + time.Second)
-	f.expire(t, time.Hour, 10, 1)
+	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "not yet: it held for a minute", len(f.suppressions(t, store.SuppressionFilter{})), 2)
 	f.Pass(time.Minute)
-	f.expire(t, time.Hour, 10, 0)
+	f.expireAndCheck(t, time.Hour, 10, 0)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 	again := f.Intent(1)
 	again.Send.ID = id // as if it were another send: nothing of the old one is left
 	f.Admit(t, again)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
-	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"})
+	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"})
 	f.Pass(48 * time.Hour)
-	f.expire(t, time.Hour, 10, 1)
+	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
 }

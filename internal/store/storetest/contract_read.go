@@ -244,7 +244,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	f.Refuse(t, again)
 }
 
-func closedAndCanceled(t *testing.T, f *Fixture) {
+func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 	OK(t, f.Ping(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

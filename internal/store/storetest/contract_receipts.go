@@ -11,15 +11,15 @@ import (
 
 func bySMS(in *store.Intent) { in.Send.Channel, in.Verification.Channel = recipient.SMS, recipient.SMS }
 
-func (f *Fixture) receive(t *testing.T, id uuid.UUID, status store.Status, changes bool) {
+func (f *Fixture) receiveReceipt(t *testing.T, id uuid.UUID, status store.Status, changes bool) {
 	t.Helper()
 	changed, err := f.Replica.Receive(t.Context(), id, status)
 	OK(t, err)
 	Equal(t, "changed", changed, changes)
 }
 
-// ended begins a text message and ends it.
-func (f *Fixture) ended(t *testing.T, n int, status store.Status) uuid.UUID {
+// finishedText begins a text message and ends it.
+func (f *Fixture) finishedText(t *testing.T, n int, status store.Status) uuid.UUID {
 	t.Helper()
 	begun := f.Admit(t, f.Intent(n, bySMS))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Refund: status == store.Failed}, true)
@@ -38,13 +38,13 @@ func receipts(t *testing.T, f *Fixture) {
 		{store.Unknown, []store.Status{store.Undelivered}, store.Undelivered},
 		{store.Sent, []store.Status{store.Undelivered, store.Delivered}, store.Delivered},
 	} {
-		id := f.ended(t, n+1, c.outcome)
+		id := f.finishedText(t, n+1, c.outcome)
 		for _, word := range c.words {
-			f.receive(t, id, word, true)
+			f.receiveReceipt(t, id, word, true)
 		}
 		for _, late := range []store.Status{store.Delivered, store.Undelivered} { // repeated and late words
 			if late != store.Delivered || c.want == store.Delivered {
-				f.receive(t, id, late, false)
+				f.receiveReceipt(t, id, late, false)
 			}
 		}
 		row := f.Row(t, id)
@@ -62,24 +62,24 @@ func receipts(t *testing.T, f *Fixture) {
 // The carrier may be quicker than the process that waits for its own write.
 func receiptFirst(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1, bySMS))
-	f.receive(t, begun.Send.ID, store.Delivered, true)
+	f.receiveReceipt(t, begun.Send.ID, store.Delivered, true)
 	Equal(t, "before", f.Row(t, begun.Send.ID).Status, store.Sending)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Unknown, Reason: "no_answer"}, true)
 	Equal(t, "after", f.Row(t, begun.Send.ID).Status, store.Delivered)
-	f.receive(t, begun.Send.ID, store.Undelivered, false)
+	f.receiveReceipt(t, begun.Send.ID, store.Undelivered, false)
 	Equal(t, "at last", f.Row(t, begun.Send.ID).Status, store.Delivered)
 }
 
 func receiptsForNothing(t *testing.T, f *Fixture) {
-	failed := f.ended(t, 1, store.Failed)
-	f.receive(t, failed, store.Delivered, false)
+	failed := f.finishedText(t, 1, store.Failed)
+	f.receiveReceipt(t, failed, store.Delivered, false)
 	Equal(t, "failed", f.Row(t, failed).Status, store.Failed)
 	mail := f.Admit(t, f.Intent(2))
-	f.receive(t, mail.Send.ID, store.Delivered, false)
+	f.receiveReceipt(t, mail.Send.ID, store.Delivered, false)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mail.Send.ID, Attempt: 1}, Status: store.Sent}, true)
-	f.receive(t, mail.Send.ID, store.Delivered, false)
+	f.receiveReceipt(t, mail.Send.ID, store.Delivered, false)
 	Equal(t, "a mail", f.Row(t, mail.Send.ID).Status, store.Sent)
-	f.receive(t, uuid.UUID{1}, store.Delivered, false)
+	f.receiveReceipt(t, uuid.UUID{1}, store.Delivered, false)
 	_, err := f.Receive(t.Context(), failed, store.Sent)
 	Is(t, err, store.ErrBadRequest)
 }

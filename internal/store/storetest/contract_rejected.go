@@ -53,7 +53,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 }
 
 // Of every purpose of the recipient, and of nothing else.
-func whoseRejectionsCount(t *testing.T, f *Fixture) {
+func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} }))
@@ -63,7 +63,7 @@ func whoseRejectionsCount(t *testing.T, f *Fixture) {
 }
 
 // Only what certainly was refused for good: not what is under way, unknown, sent, or failed of our own accord.
-func whatIsNoRejection(t *testing.T, f *Fixture) {
+func otherOutcomesAreNoRejections(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
 	for _, o := range []store.Outcome{
 		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected},

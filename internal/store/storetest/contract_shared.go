@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// shared is a row of refusals of several recipients.
-func (f *Fixture) shared(recipients, count int) store.Send {
+// sharedRefusal is a row of refusals of several recipients.
+func (f *Fixture) sharedRefusal(recipients, count int) store.Send {
 	return f.Refusal(1, func(s *store.Send) {
 		s.Recipient, s.To, s.Reference, s.Locale, s.BlockedBy = store.Nobody, "", "", "", "office"
 		s.Recipients, s.Count = recipients, count
@@ -17,7 +17,7 @@ func (f *Fixture) shared(recipients, count int) store.Send {
 }
 
 func refusalsShareARow(t *testing.T, f *Fixture) {
-	several := f.shared(3, 10)
+	several := f.sharedRefusal(3, 10)
 	more := several
 	more.Count, more.Recipients = 5, 7
 	OK(t, f.Refused(t.Context(), []store.Send{several, more}))
@@ -60,7 +60,7 @@ func sharedRowsNameNoRecipient(t *testing.T, f *Fixture) {
 		func(s *store.Send) { s.Recipient = recipient.Hash{1} }, func(s *store.Send) { s.To = "a•••@example.com" },
 		func(s *store.Send) { s.Recipients = -1 },
 	} {
-		row := f.shared(3, 3)
+		row := f.sharedRefusal(3, 3)
 		bad(&row)
 		Is(t, f.Refused(t.Context(), []store.Send{row}), store.ErrBadRequest)
 	}

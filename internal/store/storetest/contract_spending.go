@@ -103,7 +103,7 @@ func badCharges(t *testing.T, f *Fixture) {
 	Is(t, f.HoldBack(t.Context(), recipient.SMS, recipient.Hash{1}, 32*24*time.Hour), store.ErrBadRequest)
 }
 
-func embargoes(t *testing.T, f *Fixture) {
+func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
 		t.Helper()

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
-func statistics(t *testing.T, f *Fixture) {
+func statsOfTimeRange(t *testing.T, f *Fixture) {
 	hour := f.Now.Truncate(time.Hour).Add(time.Hour)
 	f.Pass(hour.Sub(f.Now))
 	begin := f.Now
@@ -129,7 +129,7 @@ func statistics(t *testing.T, f *Fixture) {
 }
 
 // Days begin at the midnights of their zone, also on the day that its clocks change.
-func localDays(t *testing.T, f *Fixture) {
+func daysOfZone(t *testing.T, f *Fixture) {
 	zone, err := time.LoadLocation("America/New_York")
 	OK(t, err)
 	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
@@ -162,7 +162,7 @@ func localDays(t *testing.T, f *Fixture) {
 }
 
 // Text messages that a carrier took, or may have, and says were lost are counted beside what was sent.
-func lostTexts(t *testing.T, f *Fixture) {
+func lostTextsCounted(t *testing.T, f *Fixture) {
 	from := f.Now.Truncate(time.Hour)
 	text := func(o store.Outcome, said store.Status, changes ...func(*store.Intent)) {
 		t.Helper()
@@ -246,8 +246,8 @@ func Traffic(t *testing.T, f *Fixture, hours int) {
 	}
 }
 
-// questions are of times that begin and end within hours, and of parts of what there is.
-func questions(from, to time.Time) (all []store.StatsQuery) {
+// statsQueries are of times that begin and end within hours, and of parts of what there is.
+func statsQueries(from, to time.Time) (all []store.StatsQuery) {
 	for _, q := range []store.StatsQuery{{}, {App: "desk"}, {Channel: recipient.SMS}, {Purpose: "login"}, {Purpose: "nothing"}} {
 		for _, cut := range [][2]time.Duration{{}, {17 * time.Minute, 0}, {time.Hour + time.Microsecond, 5*time.Hour + 11*time.Minute},
 			{0, 4 * time.Hour}} {
@@ -260,11 +260,11 @@ func questions(from, to time.Time) (all []store.StatsQuery) {
 	return all
 }
 
-// summed has the tallies of one kind and time as one.
-func summed(tallies []store.Tally) (sum []store.Tally) {
-	slices.SortStableFunc(tallies, store.InOrder)
+// mergeTallies has the tallies of one kind and time as one.
+func mergeTallies(tallies []store.Tally) (sum []store.Tally) {
+	slices.SortStableFunc(tallies, store.CompareTallies)
 	for _, x := range tallies {
-		if n := len(sum) - 1; n >= 0 && store.InOrder(sum[n], x) == 0 {
+		if n := len(sum) - 1; n >= 0 && store.CompareTallies(sum[n], x) == 0 {
 			sum[n].Rows, sum[n].Requests = sum[n].Rows+x.Rows, sum[n].Requests+x.Requests
 		} else {
 			sum = append(sum, x)
@@ -273,8 +273,8 @@ func summed(tallies []store.Tally) (sum []store.Tally) {
 	return sum
 }
 
-// saysAsItsRows asks each question, and of its rows, which stretches of a minute are always read from.
-func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
+// statsEqualRows asks each question, and of its rows, which stretches of a minute are always read from.
+func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
 	for _, q := range asked {
 		got, err := f.Stats(t.Context(), q)
@@ -290,7 +290,7 @@ func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQue
 		for i := range rows.Tallies {
 			rows.Tallies[i].At = rows.Tallies[i].At.Truncate(each)
 		}
-		want := store.Stats{Tallies: summed(rows.Tallies)}
+		want := store.Stats{Tallies: mergeTallies(rows.Tallies)}
 		want.Undelivered, want.Measures = rows.Undelivered, rows.Measures
 		for _, x := range got.Intervals {
 			part := q
@@ -302,7 +302,7 @@ func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQue
 			OK(t, err)
 			want.Intervals = append(want.Intervals, store.Interval{At: x.At, Measures: alone.Measures})
 		}
-		Near(t, &got, want)
+		ReplaceIfNear(t, &got, want)
 		Equal(t, fmt.Sprintf("%s, statistics of %+v", when, q), got, want)
 		Equal(t, fmt.Sprintf("%s, domains of %+v", when, q), by, domains)
 		for _, dimension := range []store.Dimension{store.ByApp, store.ByPurpose, store.ByCountry, store.ByCarrier, store.ByDomain} {
@@ -343,28 +343,28 @@ func countedAhead(t *testing.T, f *Fixture) {
 	OK(t, err)
 	f.Pass(time.Hour)
 	Traffic(t, f, 2)
-	asked := questions(begin.Add(-time.Hour), f.Now.Add(time.Hour))
+	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
 	for range 3 { // the newest hours first
 		_, err := f.CountHours(t.Context(), 1000*time.Hour, 1)
 		OK(t, err)
-		saysAsItsRows(t, f, "partly counted", asked)
+		statsEqualRows(t, f, "partly counted", asked)
 	}
 	done := make(chan int)
 	go func() { done <- count(f.Replica, 2) }()
 	count(f.Store, 3)
 	<-done
-	saysAsItsRows(t, f, "counted", asked)
+	statsEqualRows(t, f, "counted", asked)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: waiting.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
-	saysAsItsRows(t, f, "once what was under way has ended", asked)
+	statsEqualRows(t, f, "once what was under way has ended", asked)
 	count(f.Store, 100)
-	saysAsItsRows(t, f, "with that counted", asked)
+	statsEqualRows(t, f, "with that counted", asked)
 	if n := count(f.Store, 100); n != 0 {
 		t.Errorf("%d hours were counted twice", n)
 	}
 }
 
-// Near has times that are told within 2 % count as the same.
-func Near(t *testing.T, got *store.Stats, want store.Stats) {
+// ReplaceIfNear has times that are told within 2 % count as the same.
+func ReplaceIfNear(t *testing.T, got *store.Stats, want store.Stats) {
 	t.Helper()
 	same := func(got *store.Measures, want store.Measures) {
 		for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// referenced: sends and refusals of one second and reference are found, oldest first, and no others.
-func referenced(t *testing.T, f *Fixture) {
+// findBySupportReference: sends and refusals of one second and reference are found, oldest first, and no others.
+func findBySupportReference(t *testing.T, f *Fixture) {
 	at := func(ms int64, tail byte) func(*store.Intent) {
 		return func(in *store.Intent) {
 			binary.BigEndian.PutUint64(in.Send.ID[:], uint64(ms)<<16|0x7000|uint64(tail)<<4)

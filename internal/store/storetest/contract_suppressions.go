@@ -45,8 +45,8 @@ func (f *Fixture) suppressions(t *testing.T, filter store.SuppressionFilter) []s
 	return list
 }
 
-// meets begins a send, which is let in whatever it meets.
-func (f *Fixture) meets(t *testing.T, want uuid.UUID, changes ...func(*store.Intent)) store.Send {
+// admitSuppressed begins a send, which is let in whatever it meets.
+func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(*store.Intent)) store.Send {
 	t.Helper()
 	begun := f.Admit(t, f.Intent(1, changes...))
 	Equal(t, "suppression met", begun.Send.Suppression, want)
@@ -55,39 +55,39 @@ func (f *Fixture) meets(t *testing.T, want uuid.UUID, changes ...func(*store.Int
 }
 
 func suppressed(t *testing.T, f *Fixture) {
-	f.meets(t, uuid.Nil, to(1))
+	f.admitSuppressed(t, uuid.Nil, to(1))
 	s := f.suppress(t, 1, time.Hour)
-	row := f.meets(t, s.ID, to(1))
-	f.meets(t, uuid.Nil, to(2))
-	f.meets(t, uuid.Nil) // no address is known
-	f.meets(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.Channel = recipient.SMS })
-	f.meets(t, s.ID, to(1), func(in *store.Intent) { in.Send.App = "desk" })
-	f.meets(t, s.ID, to(1), func(in *store.Intent) { in.Send.Purpose = "signup" })
+	row := f.admitSuppressed(t, s.ID, to(1))
+	f.admitSuppressed(t, uuid.Nil, to(2))
+	f.admitSuppressed(t, uuid.Nil) // no address is known
+	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.Channel = recipient.SMS })
+	f.admitSuppressed(t, s.ID, to(1), func(in *store.Intent) { in.Send.App = "desk" })
+	f.admitSuppressed(t, s.ID, to(1), func(in *store.Intent) { in.Send.Purpose = "signup" })
 
 	again, err := f.Story(t.Context(), row.ID)
 	OK(t, err)
 	Equal(t, "story", again.Suppressions, []store.Suppression{s})
 
 	f.Pass(time.Hour - time.Microsecond)
-	f.meets(t, s.ID, to(1))
+	f.admitSuppressed(t, s.ID, to(1))
 	f.Pass(time.Microsecond)
-	f.meets(t, uuid.Nil, to(1))
+	f.admitSuppressed(t, uuid.Nil, to(1))
 }
 
 func suppressedForAnApp(t *testing.T, f *Fixture) {
 	shop := f.suppress(t, 1, time.Hour, func(s *store.Suppression) { s.App = "shop" })
-	f.meets(t, shop.ID, to(1))
-	f.meets(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
+	f.admitSuppressed(t, shop.ID, to(1))
+	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
 	longer := f.suppress(t, 1, 2*time.Hour) // of every app: the one that lasts longest is named
 	f.suppress(t, 1, time.Minute)
-	f.meets(t, longer.ID, to(1))
-	Equal(t, "lifted", f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), App: "shop"}), 1)
-	f.meets(t, longer.ID, to(1))
-	Equal(t, "lifted", f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)}), 2)
-	f.meets(t, uuid.Nil, to(1))
+	f.admitSuppressed(t, longer.ID, to(1))
+	Equal(t, "lifted", f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), App: "shop"}), 1)
+	f.admitSuppressed(t, longer.ID, to(1))
+	Equal(t, "lifted", f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)}), 2)
+	f.admitSuppressed(t, uuid.Nil, to(1))
 }
 
-func (f *Fixture) lift(t *testing.T, l store.LiftRequest) int {
+func (f *Fixture) liftAll(t *testing.T, l store.LiftRequest) int {
 	t.Helper()
 	list, err := f.Lift(t.Context(), l, nil)
 	OK(t, err)
@@ -104,7 +104,7 @@ func suppressedTakenOver(t *testing.T, f *Fixture) {
 	first := f.Admit(t, in)
 	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Reason: "backlog"})
 	OK(t, err)
-	f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
+	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
 	work := f.MustTakeOver(t, 10)
 	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonSuppressed,
@@ -138,19 +138,19 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	story, err := f.Story(t.Context(), begun.Send.ID)
 	OK(t, err)
 	Equal(t, "story", story.Suppressions, []store.Suppression{want})
-	f.meets(t, want.ID, to(1))
-	f.meets(t, uuid.Nil, to(2)) // another spelling of what may be one mailbox
+	f.admitSuppressed(t, want.ID, to(1))
+	f.admitSuppressed(t, uuid.Nil, to(2)) // another spelling of what may be one mailbox
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
-	f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
+	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
 	got, added, err := f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
 		Cause: store.HardBounce}, time.Hour, nil)
 	OK(t, err)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
 	Equal(t, "added", added, false)
 	Equal(t, "as it is", got, want)
-	f.meets(t, uuid.Nil, to(1))
+	f.admitSuppressed(t, uuid.Nil, to(1))
 }
 
 // Several outcomes share a statement; each bars its own address, or none.
@@ -199,13 +199,13 @@ func suppressionList(t *testing.T, f *Fixture) {
 	} {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
-	Equal(t, "lifted", f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
+	Equal(t, "lifted", f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
 	a.LiftedAt, a.LiftedBy, a.LiftedWhy = f.Now, "ops\uFFFD", "x"
 	Equal(t, "afterwards", f.suppressions(t, store.SuppressionFilter{Recipient: &who}), []store.Suppression{a, old})
 	Equal(t, "active afterwards", f.suppressions(t, store.SuppressionFilter{Active: true}), []store.Suppression{c, b})
 	for _, none := range []store.LiftRequest{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address},
 		{Channel: recipient.Email, Address: b.Address, App: "shop"}} {
-		Equal(t, "nothing to lift", f.lift(t, none), 0)
+		Equal(t, "nothing to lift", f.liftAll(t, none), 0)
 	}
 	Equal(t, "as it was lifted first", f.suppressions(t, store.SuppressionFilter{Recipient: &who})[0], a)
 }

@@ -24,8 +24,8 @@ func text(prefix, country string) func(*store.Intent) {
 
 func inApp(app string) func(*store.Intent) { return func(in *store.Intent) { in.Send.App = app } }
 
-// texts has n text messages sent, of which the codes of the first are approved.
-func (f *Fixture) texts(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
+// sendTexts has n text messages sent, of which the codes of the first are approved.
+func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
 	t.Helper()
 	for i := range n {
 		begun := f.Admit(t, f.Intent(i, changes...))
@@ -39,8 +39,8 @@ func (f *Fixture) texts(t *testing.T, n, approved int, changes ...func(*store.In
 	}
 }
 
-// watch is what a watch pauses, without the IDs.
-func (f *Fixture) watch(t *testing.T, w store.PrefixWatch) []store.PrefixPause {
+// pausePrefixes is what a watch pauses, without the IDs.
+func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.PrefixPause {
 	t.Helper()
 	started, err := f.PausePrefixes(t.Context(), w)
 	OK(t, err)
@@ -59,25 +59,25 @@ func (f *Fixture) prefixPaused(t *testing.T, app, prefix string) (store.PrefixPa
 
 // Too few codes come back, and far more do elsewhere: paused, here alone, once, for its time.
 func watchPauses(t *testing.T, f *Fixture) {
-	f.texts(t, 10, 6, text("+86139", "CN")) // what is usual in all
+	f.sendTexts(t, 10, 6, text("+86139", "CN")) // what is usual in all
 	f.Pass(2 * time.Hour)
-	f.texts(t, 10, 0, text("+49151", "DE"))
-	f.texts(t, 9, 0, text("+49152", "DE"))                // too few
-	f.texts(t, 10, 1, text("+49153", "DE"))               // a tenth is not less than a tenth
-	f.texts(t, 11, 1, text("+49154", "DE"))               // this is
-	f.texts(t, 10, 5, text("+49155", "DE"))               // as usual
-	f.texts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, of which nothing else is known
-	f.texts(t, 30, 0)                                     // mails
+	f.sendTexts(t, 10, 0, text("+49151", "DE"))
+	f.sendTexts(t, 9, 0, text("+49152", "DE"))                // too few
+	f.sendTexts(t, 10, 1, text("+49153", "DE"))               // a tenth is not less than a tenth
+	f.sendTexts(t, 11, 1, text("+49154", "DE"))               // this is
+	f.sendTexts(t, 10, 5, text("+49155", "DE"))               // as usual
+	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, of which nothing else is known
+	f.sendTexts(t, 30, 0)                                     // mails
 	f.Pass(10*time.Minute - time.Microsecond)
-	Equal(t, "while they may come back", f.watch(t, watching), nil)
+	Equal(t, "while they may come back", f.pausePrefixes(t, watching), nil)
 	f.Pass(time.Microsecond)
 	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1,
 		Usual: 60}
 	b, c := a, a
 	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.NoUsual
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
-	Equal(t, "paused", f.watch(t, watching), []store.PrefixPause{a, b, c})
-	Equal(t, "again", f.watch(t, watching), nil)
+	Equal(t, "paused", f.pausePrefixes(t, watching), []store.PrefixPause{a, b, c})
+	Equal(t, "again", f.pausePrefixes(t, watching), nil)
 
 	got, found := f.prefixPaused(t, "shop", "+49151")
 	c.ID = got.ID
@@ -117,7 +117,7 @@ func watchCounts(t *testing.T, f *Fixture) {
 	}
 	f.Admit(t, f.Intent(9, to)) // on its way
 	f.Pass(30 * time.Minute)
-	started := f.watch(t, watching)
+	started := f.pausePrefixes(t, watching)
 	if len(started) != 1 || started[0].Sends != 10 {
 		t.Errorf("%s", Show(started))
 	}
@@ -125,45 +125,45 @@ func watchCounts(t *testing.T, f *Fixture) {
 
 // What lies further back than the time is not counted, to the microsecond.
 func watchSlides(t *testing.T, f *Fixture) {
-	f.texts(t, 1, 0, text("+49151", "DE"))
+	f.sendTexts(t, 1, 0, text("+49151", "DE"))
 	f.Pass(time.Microsecond)
-	f.texts(t, 9, 0, text("+49151", "DE"))
+	f.sendTexts(t, 9, 0, text("+49151", "DE"))
 	f.Pass(70*time.Minute - time.Microsecond)
-	Equal(t, "the first is an hour old", f.watch(t, watching), nil)
+	Equal(t, "the first is an hour old", f.pausePrefixes(t, watching), nil)
 	w := watching
 	w.Within += time.Microsecond
-	Equal(t, "and a little more", len(f.watch(t, w)), 1)
+	Equal(t, "and a little more", len(f.pausePrefixes(t, w)), 1)
 }
 
 // Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted before, so that
 // who attacks a whole country at once does not make it usual.
 func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
-	f.texts(t, 20, 3, text("+86139", "CN"), inApp("notices"))
-	f.texts(t, 20, 4, text("+86139", "CN"))
-	f.texts(t, 20, 0, text("+49170", "DE"))
+	f.sendTexts(t, 20, 3, text("+86139", "CN"), inApp("notices"))
+	f.sendTexts(t, 20, 4, text("+86139", "CN"))
+	f.sendTexts(t, 20, 0, text("+49170", "DE"))
 	f.Pass(3 * time.Hour)
-	f.texts(t, 10, 0, text("+86138", "CN"), inApp("notices")) // 15 percent come back in all
-	f.texts(t, 10, 0, text("+86138", "CN"))                   // 20 in the country, 10 in all
+	f.sendTexts(t, 10, 0, text("+86138", "CN"), inApp("notices")) // 15 percent come back in all
+	f.sendTexts(t, 10, 0, text("+86138", "CN"))                   // 20 in the country, 10 in all
 	for n := range 5 {
-		f.texts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE")) // 0 in the country, 10 in all
+		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE")) // 0 in the country, 10 in all
 	}
 	f.Pass(10 * time.Minute)
-	started := f.watch(t, watching)
+	started := f.pausePrefixes(t, watching)
 	if len(started) != 1 || started[0].App != "shop" || started[0].Prefix != "+86138" || started[0].Usual != 20 {
 		t.Errorf("%s", Show(started))
 	}
-	f.texts(t, 60, 60, text("+33601", "FR")) // too late to be what was usual before
-	Equal(t, "started", f.watch(t, watching), nil)
+	f.sendTexts(t, 60, 60, text("+33601", "FR")) // too late to be what was usual before
+	Equal(t, "started", f.pausePrefixes(t, watching), nil)
 	f.Pass(3 * time.Hour)
 	for n := range 5 {
-		f.texts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE"))
+		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE"))
 	}
 	f.Pass(10 * time.Minute)
-	Equal(t, "a country attacked at once", len(f.watch(t, watching)), 5)
+	Equal(t, "a country attacked at once", len(f.pausePrefixes(t, watching)), 5)
 	f.Pass(8 * 24 * time.Hour)
-	f.texts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
+	f.sendTexts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
 	f.Pass(10 * time.Minute)
-	started = f.watch(t, watching)
+	started = f.pausePrefixes(t, watching)
 	if len(started) != 1 || started[0].Usual != store.NoUsual {
 		t.Errorf("after a week: %s", Show(started))
 	}
@@ -172,27 +172,27 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 // One after the other lasts twice as long, up to a day; one that was lifted does not count.
 func watchGrowsStricter(t *testing.T, f *Fixture) {
 	for i, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
-		f.texts(t, 10, 0, text("+49151", "DE"))
+		f.sendTexts(t, 10, 0, text("+49151", "DE"))
 		f.Pass(10 * time.Minute)
-		started := f.watch(t, watching)
+		started := f.pausePrefixes(t, watching)
 		if len(started) != 1 || started[0].Until.Sub(started[0].Since) != hours*time.Hour {
 			t.Fatalf("number %d: %s", i, Show(started))
 		}
-		f.texts(t, 20, 0, text("+49151", "DE")) // during it
+		f.sendTexts(t, 20, 0, text("+49151", "DE")) // during it
 		f.Pass(hours*time.Hour + time.Microsecond)
-		Equal(t, "of what was sent before its end", f.watch(t, watching), nil)
+		Equal(t, "of what was sent before its end", f.pausePrefixes(t, watching), nil)
 	}
 	f.Pass(8 * 24 * time.Hour)
-	f.texts(t, 10, 0, text("+49151", "DE"))
+	f.sendTexts(t, 10, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	started := f.watch(t, watching)
+	started := f.pausePrefixes(t, watching)
 	Equal(t, "after a week", started[0].Until.Sub(started[0].Since), time.Hour)
 }
 
 func watchLifted(t *testing.T, f *Fixture) {
-	f.texts(t, 10, 0, text("+49151", "DE"))
+	f.sendTexts(t, 10, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "paused", len(f.watch(t, watching)), 1)
+	Equal(t, "paused", len(f.pausePrefixes(t, watching)), 1)
 	p, _ := f.prefixPaused(t, "shop", "+49151")
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
 		Outcome: store.AuditDone}
@@ -225,20 +225,20 @@ func watchLifted(t *testing.T, f *Fixture) {
 	}
 
 	// Not on the same old sends again, nor on those of the time before; but on new ones, and not for longer.
-	f.texts(t, 9, 0, text("+49151", "DE"))
+	f.sendTexts(t, 9, 0, text("+49151", "DE"))
 	f.Pass(time.Microsecond)
-	Equal(t, "at once", f.watch(t, watching), nil)
+	Equal(t, "at once", f.pausePrefixes(t, watching), nil)
 	f.Pass(10 * time.Minute)
-	Equal(t, "of nine more", f.watch(t, watching), nil)
-	f.texts(t, 1, 0, text("+49151", "DE"))
+	Equal(t, "of nine more", f.pausePrefixes(t, watching), nil)
+	f.sendTexts(t, 1, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	started := f.watch(t, watching)
+	started := f.pausePrefixes(t, watching)
 	if len(started) != 0 { // the nine were sent in the very microsecond of the lifting
 		t.Errorf("%s", Show(started))
 	}
-	f.texts(t, 9, 0, text("+49151", "DE"))
+	f.sendTexts(t, 9, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	started = f.watch(t, watching)
+	started = f.pausePrefixes(t, watching)
 	if len(started) != 1 || started[0].Sends != 10 || started[0].Until.Sub(started[0].Since) != time.Hour {
 		t.Errorf("%s", Show(started))
 	}
@@ -246,12 +246,12 @@ func watchLifted(t *testing.T, f *Fixture) {
 
 func watchExempts(t *testing.T, f *Fixture) {
 	for _, prefix := range []string{"+49151", "+49160", "+86138"} {
-		f.texts(t, 10, 0, text(prefix, "XX"))
+		f.sendTexts(t, 10, 0, text(prefix, "XX"))
 	}
 	f.Pass(10 * time.Minute)
 	w := watching
 	w.Exempt = []string{"+86", "+49160", "+491511"}
-	started := f.watch(t, w)
+	started := f.pausePrefixes(t, w)
 	if len(started) != 1 || started[0].Prefix != "+49151" {
 		t.Errorf("%s", Show(started))
 	}
@@ -260,7 +260,7 @@ func watchExempts(t *testing.T, f *Fixture) {
 // Replicas that watch at once pause a prefix once.
 func watchedAtOnce(t *testing.T, f *Fixture) {
 	for n := range 3 {
-		f.texts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
+		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
 	}
 	f.Pass(10 * time.Minute)
 	var mu sync.Mutex
@@ -283,9 +283,9 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 
 func watchList(t *testing.T, f *Fixture) {
 	for n := range 3 {
-		f.texts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
+		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
 		f.Pass(10 * time.Minute)
-		Equal(t, "started", len(f.watch(t, watching)), 1)
+		Equal(t, "started", len(f.pausePrefixes(t, watching)), 1)
 	}
 	list := func(filter store.PrefixPauseFilter) (prefixes []string) {
 		t.Helper()
@@ -326,9 +326,9 @@ func watchList(t *testing.T, f *Fixture) {
 
 // A send that was stopped tells of the pause that stopped it, also when that is over; others tell of none.
 func watchStory(t *testing.T, f *Fixture) {
-	f.texts(t, 10, 0, text("+49151", "DE"))
+	f.sendTexts(t, 10, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "started", len(f.watch(t, watching)), 1)
+	Equal(t, "started", len(f.pausePrefixes(t, watching)), 1)
 	p, _ := f.prefixPaused(t, "shop", "+49151")
 	end := func(reason string, changes ...func(*store.Intent)) uuid.UUID {
 		s := f.Admit(t, f.Intent(50, changes...)).Send
@@ -352,7 +352,7 @@ func watchStory(t *testing.T, f *Fixture) {
 	}
 }
 
-func takesTurns(t *testing.T, f *Fixture) {
+func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
 		mine, err := f.Both(i).AcquireLease(t.Context(), name, time.Minute)
 		OK(t, err)

@@ -21,8 +21,8 @@ var Traces = map[string]string{
 	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
 }
 
-// Leave has a recipient leave what they can, in every table and state.
-func Leave(t *testing.T, f *Fixture, n int) {
+// WriteTraces has a recipient leave what they can, in every table and state.
+func WriteTraces(t *testing.T, f *Fixture, n int) {
 	t.Helper()
 	f.Serial += 1000
 	mark := func(in *store.Intent) {

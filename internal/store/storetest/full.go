@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// CertainlyFull holds err against what a write on a full disk answers: nothing was written, and why.
-func CertainlyFull(t *testing.T, err error) {
+// IsFull holds err against what a write on a full disk answers: nothing was written, and why.
+func IsFull(t *testing.T, err error) {
 	t.Helper()
 	Is(t, err, store.ErrUnavailable)
 	Is(t, err, store.ErrFull)
@@ -22,7 +22,7 @@ func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	t.Helper()
 	for n := range most {
 		if _, err := f.Begin(t.Context(), f.Intent(from+n)); err != nil {
-			CertainlyFull(t, err)
+			IsFull(t, err)
 			return n
 		}
 	}
@@ -30,8 +30,8 @@ func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	return most
 }
 
-// Holds says that the log takes writes again and has so many rows, none of a Begin that failed.
-func Holds(t *testing.T, f *Fixture, want int) {
+// WritableWithRows says that the log takes writes again and has so many rows, none of a Begin that failed.
+func WritableWithRows(t *testing.T, f *Fixture, want int) {
 	t.Helper()
 	OK(t, f.Ping(t.Context()))
 	Equal(t, "rows", len(f.All(t)), want)

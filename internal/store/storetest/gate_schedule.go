@@ -48,16 +48,16 @@ type gateSchedule struct {
 
 func (s *gateSchedule) step() {
 	s.Helper()
-	s.move()
+	s.moveClocks()
 	if n := len(s.naive.sends); n > 0 && s.dice(6) == 0 {
 		s.refund(s.dice(n))
 	}
-	s.decide(s.next())
+	s.compareDecision(s.randomIntent())
 }
 
-// move goes to where something may just have happened: whole seconds and the ends of waits, give or take a µs. Now and
+// moveClocks goes to where something may just have happened: whole seconds and the ends of waits, give or take a µs. Now and
 // then one clock goes alone.
-func (s *gateSchedule) move() {
+func (s *gateSchedule) moveClocks() {
 	jump := []time.Duration{0, 0, 0, 0, time.Microsecond, -time.Microsecond, time.Millisecond}[s.dice(7)]
 	switch n := s.dice(10); {
 	case n < 4 && len(s.free) > 0:
@@ -91,7 +91,7 @@ func (s *gateSchedule) move() {
 	}
 }
 
-func (s *gateSchedule) next() store.Intent {
+func (s *gateSchedule) randomIntent() store.Intent {
 	in := s.Intent(100 + 2*s.recipient + s.dice(2))
 	in.Rules = []quota.Rule{{Name: "long", Scope: quota.Recipient, Limit: 1 + s.dice(4), Window: 40 * time.Second}}
 	if s.dice(2) == 0 {
@@ -113,14 +113,14 @@ func (s *gateSchedule) next() store.Intent {
 	return in
 }
 
-func (s *gateSchedule) decide(in store.Intent) {
+func (s *gateSchedule) compareDecision(in store.Intent) {
 	s.Helper()
 	room, states := s.naive.decide(in, s.Now)
 	begun := s.MustBegin(s.T, in)
 	if begun.Admitted != room {
 		s.Fatalf("admitted %v, want %v: %s at %v and %v\nby %+v", begun.Admitted, room, in.Send.Clock, in.Send.TakenAt, s.Now, states)
 	}
-	s.note(in, room, states)
+	s.recordCoverage(in, room, states)
 	if room {
 		s.naive.add(in, s.Now)
 		return
@@ -133,7 +133,7 @@ func (s *gateSchedule) decide(in store.Intent) {
 	}
 }
 
-func (s *gateSchedule) note(in store.Intent, room bool, states []quota.State) {
+func (s *gateSchedule) recordCoverage(in store.Intent, room bool, states []quota.State) {
 	if room {
 		s.seen["admitted"]++
 	} else {
