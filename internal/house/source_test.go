@@ -57,6 +57,18 @@ func TestNoInit(t *testing.T) {
 	})
 }
 
+func TestFoldersAreSmall(t *testing.T) {
+	files := map[string]int{}
+	for _, s := range sources(t) {
+		files[s.pkg]++
+	}
+	for folder, n := range files {
+		if n > maxFiles {
+			t.Errorf("%s has %d files: make another package of what it does beside its one idea", folder, n)
+		}
+	}
+}
+
 func TestFilesAreShort(t *testing.T) {
 	check(t, longFiles, "is longer than 400 lines; divide it by what it is about",
 		func(s source) bool { return s.lines > maxLines })

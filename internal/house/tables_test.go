@@ -250,4 +250,7 @@ var (
 // exceptions, each with the reason.
 const maxLines = 400
 
+// maxFiles bounds the Go files of a folder, tests among them.
+const maxFiles = 40
+
 var longFiles = map[string]string{}
