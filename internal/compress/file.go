@@ -74,7 +74,7 @@ func brotliAt(level int, body []byte) []byte {
 	return encoded(body, func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, level) })
 }
 
-// encoded is the body encoded; nil where that makes it no smaller.
+// encoded returns the body in this encoding; nil if that is not smaller.
 func encoded(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 	var b bytes.Buffer
 	w := encoder(&b)
@@ -86,11 +86,11 @@ func encoded(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 	return b.Bytes()
 }
 
-// Version names the body: different bodies have different versions.
+// Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// Serve answers GET and HEAD. A part that is asked for is one of the body without an encoding, which every encoding's reader
-// understands. Browsers may keep an address that names the version for good; any other one is asked for again each time, by its ETag.
+// Serve answers GET and HEAD. A Range is one of the body without encoding. An address that names the version may be cached for
+// good; any other is revalidated by its ETag.
 func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -121,7 +121,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// Accepted is the encoding for an Accept-Encoding header: "br", "gzip", or empty for none.
+// Accepted returns the encoding for an Accept-Encoding header: "br", "gzip" or "".
 func Accepted(header string) string {
 	weights := map[string]float64{}
 	for each := range strings.SplitSeq(header, ",") {

@@ -54,7 +54,8 @@ type Auth struct {
 	Time Path `yaml:"signed_time,omitempty"`
 }
 
-// Verify says whether a request is the provider's, at now. Comparisons take the same time whatever differs. Error: ErrForged.
+// Verify returns an error that wraps ErrForged unless the provider signed the request, at a time near now. Comparisons take
+// constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) error {
 	a := s.Auth
 	right := false
@@ -80,7 +81,7 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) error {
 	return nil
 }
 
-// standard follows https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
+// standard verifies a signature of https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
 func (a Auth) standard(h http.Header, body []byte, now time.Time) bool {
 	id, at := h.Get(a.Header+"id"), h.Get(a.Header+"timestamp")
 	if id == "" || !recent(at, now) {
@@ -105,7 +106,7 @@ func (a Auth) fields(body []byte, now time.Time) bool {
 	return a.signed(text(a.Signature.Find(value)), a.covered(value))
 }
 
-// covered is what the signature of members of the body is over.
+// covered returns the text over which a signature in the body is made.
 func (a Auth) covered(value any) (all []byte) {
 	for _, p := range a.Fields {
 		all = append(all, text(p.Find(value))...)
@@ -155,7 +156,7 @@ func (a Auth) secret(given []byte) bool {
 	return right && len(given) > 0
 }
 
-// recent says whether a time in seconds since 1970 lies within MaxAge of now.
+// recent reports whether a time, in seconds since 1970, is within MaxAge of now.
 func recent(text string, now time.Time) bool {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {

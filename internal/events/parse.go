@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Parse reads what a body says, in its order. Error: ErrMalformed.
+// Parse returns the events in a body, in their order. Its error wraps ErrMalformed.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decode(body)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s Shape) outcome(parts []string) (Outcome, bool) {
 	return Ignored, false
 }
 
-// sendOf reads a Message-ID of ours, "<send's ID>@domain", in angle brackets or not, or the ID alone.
+// sendOf returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or without angle brackets, or in the ID alone.
 func sendOf(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
@@ -74,7 +74,7 @@ func sendOf(text string) (uuid.UUID, bool) {
 	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
 }
 
-// instant reads a time of a year that every part can write; zero where it can't be read.
+// instant parses a time; zero if it can't, or if the year can't be stored.
 func instant(text string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -96,7 +96,7 @@ var (
 	word         = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// detail is what may be kept of a provider's words: the codes in them, or a single word.
+// detail returns what may be stored of a provider's text: the codes in it, or a single word.
 func detail(value any, paths []Path) string {
 	var reply, enhanced, single string
 	for _, p := range paths {
@@ -118,7 +118,7 @@ func detail(value any, paths []Path) string {
 	return single
 }
 
-// Enhanced is the enhanced status code of a detail; empty where it has none.
+// Enhanced returns the enhanced status code in a detail; "" if there is none.
 func Enhanced(detail string) string {
 	if m := enhancedCode.FindStringSubmatch(detail); m != nil {
 		return m[1]

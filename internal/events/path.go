@@ -9,7 +9,7 @@ import (
 // Path leads to a value.
 type Path = jsonpath.Path
 
-// text is a value as text: of a list the first; nothing of what is no single value.
+// text returns a value as text, and of a list its first element; "" if it is no single value.
 func text(value any) string {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		if _, nested := list[0].([]any); !nested {
@@ -30,7 +30,7 @@ func first(value any, paths []Path) string {
 	return ""
 }
 
-// decode reads one JSON value and nothing after it. Numbers stay as they were written.
+// decode decodes one JSON value and fails if anything follows it. Numbers stay as they were written.
 func decode(body []byte) (any, error) {
 	if len(body) > MaxBody || deep(body) {
 		return nil, ErrMalformed
@@ -44,7 +44,7 @@ func decode(body []byte) (any, error) {
 	return value, nil
 }
 
-// deep says that more is nested than any event is: it would only cost memory. Brackets in texts do not count.
+// deep reports whether JSON is nested deeper than any event is, which would only cost memory. Brackets in texts do not count.
 func deep(body []byte) bool {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range body {

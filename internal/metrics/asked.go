@@ -35,7 +35,7 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// Limiter shows whether the limiter answers; nil: it is in this process, and does.
+// Limiter adds a gauge of whether the limiter answers. With nil it is in this process and always does.
 func (m *Metrics) Limiter(ping func(context.Context) error) {
 	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the log decides alone.", nil, func() float64 {
 		if ping == nil {
@@ -51,7 +51,7 @@ func (m *Metrics) Writable(check func(context.Context) error) {
 		func() float64 { return answers(check) })
 }
 
-// Rebuilds shows how often the limiter was given what it may have lost.
+// Rebuilds adds a counter of how often the limiter was rebuilt from the log.
 func (m *Metrics) Rebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",
@@ -59,7 +59,7 @@ func (m *Metrics) Rebuilds(n func() int64) {
 	}, func() float64 { return float64(n()) })
 }
 
-// PausedPrefixes shows how many hold now; -1 where the log does not say.
+// PausedPrefixes adds a gauge of the pauses of prefixes that apply now; -1 if the log does not answer.
 func (m *Metrics) PausedPrefixes(holding func(context.Context) (int, error)) {
 	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages rest now, at most 200; -1: the log does not answer.", nil,
 		func() float64 {
@@ -73,12 +73,12 @@ func (m *Metrics) PausedPrefixes(holding func(context.Context) (int, error)) {
 		})
 }
 
-// MailServers shows of each mail server whether mails go to it.
+// MailServers adds a gauge of whether each mail server is in use.
 func (m *Metrics) MailServers(health func() []failover.Health) {
 	m.up("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is set aside after failures.", "server", health)
 }
 
-// Carriers shows of each carrier of text messages whether it is in use.
+// Carriers adds a gauge of whether each carrier of text messages is in use.
 func (m *Metrics) Carriers(health func() []failover.Health) {
 	m.up("sendcode_sms_carrier_up", "1 while text messages go to the carrier, 0 while it is set aside after failures.", "carrier", health)
 }
@@ -112,8 +112,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
-// Keys shows when each key of an app was used last, so that one that is not used any more can be taken away. Which keys there are may
-// change. used is zero for a key that was not used since this process started.
+// Keys adds a gauge of when each key of an app was last used, so that unused keys can be removed. The set of keys may change. used
+// returns the zero time for a key that was not used since this process started.
 func (m *Metrics) Keys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
@@ -129,7 +129,8 @@ func timestamp(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// Storage shows how far the log reaches, and what the background has still to do. While the log does not answer there is nothing to show.
+// Storage adds gauges of the log's storage and of the rows that wait to be deleted. While the log does not answer, they are
+// missing.
 func (m *Metrics) Storage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	ahead := desc("sendcode_log_months_ahead", "Whole months after the present one that the log has partitions for; none where it needs none.")

@@ -132,13 +132,13 @@ func (m *Metrics) Capped(spendCap string) { m.capped.WithLabelValues(spendCap).I
 // Crowded counts a request of a network that made too many.
 func (m *Metrics) Crowded() { m.crowded.Inc() }
 
-// Reloaded counts a reading of the configuration: Applied, Unchanged or Rejected.
+// Reloaded counts a reload of the configuration: Applied, Unchanged or Rejected.
 func (m *Metrics) Reloaded(outcome string) { m.reloads.WithLabelValues(outcome).Inc() }
 
 // Event counts what a mail provider told.
 func (m *Metrics) Event(provider, outcome string) { m.events.WithLabelValues(provider, outcome).Inc() }
 
-// Provider shows each outcome of a provider's events from the start, at 0.
+// Provider creates the counters of a provider's events with all outcomes at 0.
 func (m *Metrics) Provider(name string, outcomes []string) {
 	for _, outcome := range outcomes {
 		m.events.WithLabelValues(name, outcome)

@@ -45,12 +45,12 @@ const (
 	maxTold = 10_000
 )
 
-// New makes one; stopped hears of each message that a cap stopped.
+// New returns spending caps; stopped is called for each message that a cap refused.
 func New(ledger Ledger, caps []Cap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
 }
 
-// Reserve is sms.Options.Reserve: it sets the cost of a message aside, and gives a function that takes it back.
+// Reserve is sms.Options.Reserve: it charges the cost of a message, and returns a function that refunds it.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.back(ctx, spent) }, nil
 }
 
-// charges are one for each cap, and the caps' names by account.
+// charges returns a charge for each cap, and the caps' names by account.
 func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
 	var all []store.Charge
 	names := map[string]string{}
@@ -91,7 +91,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 	return all, names
 }
 
-// back takes a cost back that did not come to be. What fails stays spent, on the safe side.
+// back refunds a charge. If the log fails, the amount stays spent.
 func (b *Budget) back(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()

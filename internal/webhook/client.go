@@ -103,7 +103,7 @@ func (c *client) wish(header string) time.Duration {
 	return 0
 }
 
-// wordFor says what kind of failure it was. The error itself names addresses.
+// wordFor returns a word for the kind of failure. The error itself contains addresses.
 func wordFor(err error) string {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

@@ -54,8 +54,8 @@ func post(ctx context.Context, c *client, to Receiver, e store.AppEvent) answer 
 	return c.post(ctx, to, e)
 }
 
-// Change puts other settings in force. Attempts under way end by those that they began with. Events of an app that has no
-// receiver any more wait for one, as long as they are kept.
+// Change puts new settings in force. Attempts under way end by the old ones. Events of an app without a receiver wait for one, as
+// long as they are kept.
 func (d *Deliverer) Change(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,8 +78,8 @@ func (d *Deliverer) Wake() {
 	}
 }
 
-// Run delivers until ctx ends, and then waits a little for attempts under way. What it leaves is delivered by another
-// replica, or at the next start.
+// Run delivers events until ctx ends, and then waits a short time for attempts under way. Other events are delivered by another
+// replica, or after the next start.
 func (d *Deliverer) Run(ctx context.Context) {
 	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweep)
 	defer ticks.Stop()
@@ -109,7 +109,7 @@ func (d *Deliverer) stop() {
 	d.client.CloseIdleConnections()
 }
 
-// take starts attempts for what is due, of each app as many as it has room for.
+// take starts attempts for events that are due, of each app as many as it has room for.
 func (d *Deliverer) take(ctx context.Context) {
 	shares := d.room()
 	if len(shares) == 0 || ctx.Err() != nil {
@@ -185,8 +185,8 @@ func (d *Deliverer) land(l *lane, heard answer) {
 	}
 }
 
-// record writes down what an attempt came to. What the log does not take is tried again when the lease has run out: an
-// event may arrive twice, and is not lost.
+// record writes the result of an attempt. If the log fails, the event is delivered again after its lease, so it may arrive twice
+// but is not lost.
 func (d *Deliverer) record(e store.AppEvent, age time.Duration, heard answer) {
 	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: heard.word, State: store.EventPending}
 	outcome := Retried
@@ -224,8 +224,8 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 	d.Observer.Told(e.App, outcome, age)
 }
 
-// backoff is the wait after the nth attempt: 5 s, four times as long each time, 4 h at most, a quarter more or less, so
-// that what failed together does not come back together.
+// backoff returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h, changed by up to a quarter at
+// random so that events that failed together are not all retried together.
 func (d *Deliverer) backoff(n int) time.Duration {
 	wait := 4 * time.Hour
 	if n < 8 {
@@ -234,7 +234,7 @@ func (d *Deliverer) backoff(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// forget deletes what is too old to be looked at, and gives up what is no longer delivered.
+// forget deletes events that are older than they are kept, and gives up those of them that were not delivered.
 func (d *Deliverer) forget(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)

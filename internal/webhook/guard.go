@@ -72,7 +72,7 @@ func within(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// bare is the address that is meant: IPv4 where one is wrapped into IPv6, and without a zone.
+// bare returns the address without a zone, and an IPv4 address instead of one that is mapped to IPv6.
 func bare(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if nat64.Contains(a) {
@@ -82,12 +82,12 @@ func bare(a netip.Addr) netip.Addr {
 	return a
 }
 
-// public says whether anybody on the internet would reach the same machine at a.
+// public reports whether a is a public address, at which everyone on the internet reaches the same machine.
 func public(a netip.Addr) bool {
 	return a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a)
 }
 
-// allows says whether a may be dialled; plain says that what follows is not TLS.
+// allows reports whether a may be dialled; plain means without TLS.
 func (g Guard) allows(a netip.Addr, plain bool) bool {
 	a = bare(a)
 	switch {
@@ -99,7 +99,7 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	return public(a) && !plain
 }
 
-// control is net.Dialer.ControlContext: it is called for each address, once it is known and before anything is sent to it.
+// control is net.Dialer.ControlContext. It is called for each resolved address before a connection to it is made.
 func (g Guard) control(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -84,7 +84,7 @@ func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.asPages, l.fromStore, l.sameOrigin}
 }
 
-// FromElsewhere stands before a page that another site leads to.
+// FromElsewhere returns the middleware of a page that another site leads to.
 func (l *Layout) FromElsewhere() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.asPages, l.fromStore}
 }

@@ -27,8 +27,8 @@ type Rejection struct {
 	At time.Time
 }
 
-// rejectionEvents are the rejections that the intent's rule counts at now, oldest first, each its age before the instant of the
-// intent. One after now counts, as after every step back of the clock.
+// rejectionEvents returns the rejections that the intent's rule counts at now, oldest first. Each event lies its age before the
+// time at which the intent is decided. A rejection after now counts too; there are some if the clock went back.
 func rejectionEvents(in store.Intent, now time.Time, rows []Rejection) []quota.Event {
 	at := decisionTime(in, now)
 	var events []quota.Event
@@ -40,12 +40,12 @@ func rejectionEvents(in store.Intent, now time.Time, rows []Rejection) []quota.E
 	return sortEvents(events)
 }
 
-// rejectionsAdmit says whether the rule on rejections has a place left.
+// rejectionsAdmit reports whether the rule on rejected sends has room for one more. Without a limit it always has.
 func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
 	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
 
-// RejectionsSince are the rejections less than within ago as events.
+// RejectionsSince returns the rejections of the last `within` as events, oldest first.
 func RejectionsSince(rows []Rejection, now time.Time, within time.Duration) (events []quota.Event) {
 	for _, r := range rows {
 		if now.Sub(r.At) < within.Truncate(time.Microsecond) {

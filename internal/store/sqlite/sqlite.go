@@ -189,8 +189,8 @@ func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int,
 	return 0, s.Write(ctx, func(sqldb.Tx) error { return nil })
 }
 
-// Erase implements Expirer. The file keeps nothing of it either: what a row gives up is overwritten (secure_delete), and the
-// write-ahead log is emptied where no reader needs it just now.
+// Erase implements Expirer. The erased data also leaves the file: freed space is overwritten (secure_delete), and the write-ahead
+// log is emptied unless a reader needs it.
 func (s *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if err := s.DB.Erase(ctx, h, keep, act); err != nil {
 		return err

@@ -88,7 +88,8 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
 }
 
-// historyReproducesDecision: what Begin answers, given to quota.Evaluate, gives the same decision, also where clocks are mixed.
+// historyReproducesDecision tests that quota.Evaluate makes Begin's decision from the history that Begin returns, also if clocks
+// are mixed.
 func historyReproducesDecision(t *testing.T, f *Fixture) {
 	rules := []quota.Rule{
 		{Name: "short", Scope: quota.Recipient, Limit: 2, Window: time.Minute},

@@ -108,7 +108,7 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 
-// What was told goes with its send; a suppression goes once it has been over for as long.
+// eventsExpire tests that provider events expire with their send, and suppressions once they have been over for the same time.
 func eventsExpire(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
