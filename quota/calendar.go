@@ -20,7 +20,8 @@ const slack = 4 * time.Hour
 // Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding window.
 func (r Rule) Calendar() bool { return r.Per != "" || r.Days != 0 }
 
-// Keep returns how long the rule may need an event: its window, or the longest possible period or run of dates.
+// Keep returns how long an event can count for the rule at most: its window, its longest possible calendar period, or its dates at
+// their longest.
 func (r Rule) Keep() time.Duration {
 	const day = 24 * time.Hour
 	longest := 31 * day

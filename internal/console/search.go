@@ -126,7 +126,7 @@ func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
 		return list, nil
 	}
 	hints, err := a.hintsOf(ctx, ch, to)
-	return hints.address(list), err
+	return hints.addTo(list), err
 }
 
 // recipientIn says what kind of recipient was typed, if any, and how it is read: something with an at sign is an address, something of
@@ -219,19 +219,19 @@ func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) 
 	return h, err
 }
 
-// address adds them to that of the recipient's list.
-func (h hints) address(to string) string {
+// addTo returns the list's URL with the hints added to its query.
+func (h hints) addTo(listURL string) string {
 	if h.unserved != "" {
-		to += "&" + hintUnserved + "=" + url.QueryEscape(h.unserved)
+		listURL += "&" + hintUnserved + "=" + url.QueryEscape(h.unserved)
 	}
 	var near []string
 	for _, hash := range h.near {
 		near = append(near, hash.String())
 	}
 	if len(near) > 0 {
-		to += "&" + hintNear + "=" + strings.Join(near, ".")
+		listURL += "&" + hintNear + "=" + strings.Join(near, ".")
 	}
-	return to
+	return listURL
 }
 
 // takeHints parts them from the filters of an address. What is no hint of ours is left to those, which complain of it.

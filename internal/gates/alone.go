@@ -25,7 +25,7 @@ func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, erro
 	return d, err
 }
 
-// PeekAfter is Look after a send with the decision d. If the log decided that send alone, the log answers again: a limiter that is
+// PeekAfter is Peek after a send with the decision d. If the log decided that send alone, the log answers again: a limiter that is
 // back meanwhile may not have the send yet.
 func (g *Gate) PeekAfter(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
 	if d.Clock == store.LogClock {

@@ -93,7 +93,7 @@ func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope,
 }
 
 // MergeAdmitted returns the decision of a send that both gates admitted: of each rule the stricter state. If the log counted more, or if the
-// limiter took the send so long ago that its bucket may have lost it, Agreed first writes the log's history to the limiter.
+// limiter took the send so long ago that its bucket may have lost it, it first writes the log's history to the limiter.
 func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken // the waits are read again

@@ -174,7 +174,7 @@ func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decisi
 	return d, true, err
 }
 
-// PeekOrLocal is TakeOrAlone without counting.
+// PeekOrLocal is TakeOrLocal without counting.
 func (g *Gate) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if d, err = g.peekLimiter(ctx, r); !errors.Is(err, errAway) {
 		return d, false, err

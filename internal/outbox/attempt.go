@@ -59,7 +59,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 // maxReadAge is how old a row in memory may be before an attempt reads its verification again.
 const maxReadAge = 2 * time.Second
 
-// refreshWork returns the flight's work. If the flight waited longer than patient, it reads the verification again: it may have been
+// refreshWork returns the flight's work. If the flight waited longer than maxReadAge, it reads the verification again: it may have been
 // approved, canceled or erased meanwhile. If the log fails, the old state is used.
 func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	w := f.work

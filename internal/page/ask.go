@@ -20,7 +20,7 @@ type typed struct {
 // typed returns the text typed last and its channel.
 func (l *look) typed() typed {
 	if s := l.session; s.DraftOn != "" {
-		return typed{s.DraftOn, cmp.Or(s.Draft, l.session.shownOn(s.DraftOn)), true}
+		return typed{s.DraftOn, cmp.Or(s.Draft, l.session.fieldTextOn(s.DraftOn)), true}
 	}
 	return typed{on: l.session.begun(), text: l.session.shown()}
 }
@@ -34,8 +34,8 @@ func (l *look) typedElsewhere() typed {
 	return typed{on: other, text: l.session.Other.shown()}
 }
 
-// shownOn returns the recipient that the channel's field shows until something else is typed.
-func (s session) shownOn(ch recipient.Channel) string {
+// fieldTextOn returns the recipient, not masked, that the channel's field holds until something else is typed.
+func (s session) fieldTextOn(ch recipient.Channel) string {
 	if ch == s.channel() {
 		return s.shown()
 	}
@@ -107,7 +107,7 @@ func (l *look) entry(e typed, ch recipient.Channel) entry {
 	if ch == e.on {
 		f.Value = e.text
 	} else if l.view != anew {
-		f.Value = l.session.shownOn(ch)
+		f.Value = l.session.fieldTextOn(ch)
 	}
 	return f
 }

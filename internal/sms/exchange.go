@@ -174,9 +174,10 @@ func broken(ctx context.Context, left bool, err error) *Error {
 	return e
 }
 
-// ByStatus is what a status alone says of a message that was not accepted (RFC 9110 section 15). Nothing is read into the
-// answer of a server that broke, or of a gateway that did not hear from it: it may have the message.
-func ByStatus(a Response, code string) *Error {
+// ErrorByStatus returns the error of a message that was not accepted, classed by the HTTP status alone; never nil (RFC 9110
+// section 15). Unknown: 2xx, and 5xx but 503, for the gateway may have the message. Temporary: 3xx, 429, 503, and what is wrong with
+// our account or URL. Rejected: the rest.
+func ErrorByStatus(a Response, code string) *Error {
 	e := &Error{Class: delivery.Rejected, Stage: StageAnswer, Status: a.Status, Code: code}
 	switch {
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:

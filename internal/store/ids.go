@@ -73,8 +73,9 @@ func Drifted(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// refusalID returns the ID of a refusal's row: id, with its time replaced by now if that drifted. So every refusal is recorded.
-func refusalID(id uuid.UUID, now time.Time) uuid.UUID {
+// withTimeNear returns id, or, if its time drifted from now (see Drifted), id with now as its time. So the log has a place for every
+// refusal.
+func withTimeNear(id uuid.UUID, now time.Time) uuid.UUID {
 	if Drifted(id, now) != nil {
 		lowest := LowestID(now)
 		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7

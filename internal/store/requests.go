@@ -11,7 +11,7 @@ import (
 
 // SetRefusedAt sets the instants of a refusal that is logged at now, and replaces its ID if the time in it drifted.
 func (s *Send) SetRefusedAt(now time.Time) {
-	s.ID, s.LoggedAt, s.FinishedAt = refusalID(s.ID, now), now, now
+	s.ID, s.LoggedAt, s.FinishedAt = withTimeNear(s.ID, now), now, now
 	if s.Clock == LogClock {
 		s.TakenAt = now
 	}

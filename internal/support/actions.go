@@ -144,9 +144,10 @@ func personOf(v store.Verification) Person {
 	return Person{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// ResendFor has a code that is still open sent once more, as its own back end could: both gates decide, so an
-// administrator sends no more than the policy says either. To send more, the quota is reset first, which is another action. from is where
-// the request comes from: rules on networks look at it. Errors: *InvalidError when the code has ended, verification.ErrUnavailable.
+// ResendFor sends a code that is still open once more, for an administrator, as if the app had asked for it with its secret key. The
+// limiter and the log both decide; a refusal is an Answer that is not Admitted. To send more, the administrator resets the quota first.
+// from is the administrator's address, which rules on addresses and networks count. Errors: *InvalidError when the code has ended or
+// is about to, and those of verification.Service.Send.
 func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
 	now, err := d.stillOpen(ctx, v)
 	if err != nil {

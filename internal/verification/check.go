@@ -30,7 +30,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 	v, _, now, err := s.lookup(ctx, c, id)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
-			s.pretend(ctx, typed)
+			s.pretendCheck(ctx, typed)
 		}
 		return Checked{}, err
 	}
@@ -90,9 +90,9 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 	return s.approve(ctx, v, now)
 }
 
-// pretend makes a check of an unknown ID take as long as one of a known ID: a round trip to the log that counts nothing, and a
+// pretendCheck makes a check of an unknown ID take as long as one of a known ID: a round trip to the log that counts nothing, and a
 // comparison whose result is ignored.
-func (s *Service) pretend(ctx context.Context, typed string) {
+func (s *Service) pretendCheck(ctx context.Context, typed string) {
 	entered, _ := code.Digits.Read(typed)
 	_, _, _, _ = s.Store.Attempt(ctx, "")
 	code.Pretend(entered)

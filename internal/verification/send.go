@@ -61,7 +61,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	}
 	decision, a.longCode = withoutChecks(decision)
 	if !decision.Admitted {
-		return s.refused(a, s.completeRefusal(ctx, a, decision), "refused"), nil
+		return s.refused(a, s.completeFromLog(ctx, a, decision), "refused"), nil
 	}
 	begun, err := s.begin(ctx, a, c, decision)
 	switch {
@@ -179,8 +179,8 @@ func (s *Service) refreshStates(ctx context.Context, a asked, before quota.Decis
 	return d
 }
 
-// completeRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.Complete.
-func (s *Service) completeRefusal(ctx context.Context, a asked, d quota.Decision) quota.Decision {
+// completeFromLog completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.Complete.
+func (s *Service) completeFromLog(ctx context.Context, a asked, d quota.Decision) quota.Decision {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.InLog(worst.Rule) {
 		return d
 	}

@@ -37,8 +37,7 @@ func (s *Stack) WriteWebhook(url, more string) {
 	s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
 }
 
-// Verify reports whether a request carries a valid signature of sendcode that is at most five minutes old. body is as it was
-// received.
+// Verify says whether a request came from sendcode within the last five minutes. body is as it was received.
 func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	at, errAt := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)

@@ -26,7 +26,7 @@ func (s *Stack) Wait(i int, to string) Answer {
 	return s.Do(i, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, Patiently)
 }
 
-// CountRcptTo counts how often the mail server got a recipient.
+// CountRcptTo counts the RCPT commands that contain the text, whether the mail server accepted them or not.
 func (s *Stack) CountRcptTo(to string) (n int) {
 	for _, c := range s.SMTP.Commands() {
 		if strings.HasPrefix(c, "RCPT") && strings.Contains(c, to) {

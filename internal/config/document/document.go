@@ -134,7 +134,7 @@ func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 
 var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// Join appends a key to a path, in quotes if it is not a plain word.
+// Join appends a key to a path, with a dot between. A key that is not a plain word is shown by Plain.
 func Join(path, key string) string {
 	if !plainKey.MatchString(key) {
 		key = Plain(key)

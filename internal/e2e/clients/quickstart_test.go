@@ -33,7 +33,7 @@ import (
 
 {}
 func main() {
-	path, body := "/v1/verifications", map[string]string{"channel": "email", "to": os.Args[2], "purpose": "login"}
+	path, body := "/v1/verifications", map[string]string{"channel": "email", "to": os.Args[2]}
 	if os.Args[1] == "check" {
 		path, body = "/v1/verifications/"+os.Args[2]+"/check", map[string]string{"code": os.Args[3]}
 	}
@@ -55,8 +55,6 @@ func TestQuickStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := apptest.Embedded(t)
-	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
-	s.Write("purposes: {login: {notify: glance}}\n")
 	s.Start(1)
 	for language, q := range quickStarts {
 		snippet := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
@@ -75,8 +73,10 @@ func TestQuickStarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			call := func(arguments ...string) (answer struct {
-				ID, Status string
+				ID         string
+				Status     any // of a refusal a number
 				Valid      bool
+				RetryAfter int `json:"retry_after"`
 			}) {
 				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
 				c.Dir, c.Stderr = dir, os.Stderr
@@ -94,6 +94,9 @@ func TestQuickStarts(t *testing.T) {
 			sent := call("send", to)
 			if sent.Status != "pending" || sent.ID == "" {
 				t.Fatalf("%+v", sent)
+			}
+			if early := call("send", to); early.RetryAfter < 1 {
+				t.Errorf("too early: %+v", early)
 			}
 			code := s.CodeIn(s.AwaitMail(to, 1)[0])
 			if got := call("check", sent.ID, apptest.Wrong(code)); got.Valid || got.Status != "pending" {

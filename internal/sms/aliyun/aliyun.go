@@ -152,7 +152,7 @@ func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 	var said struct{ Code, Message, BizId string }
 	if json.Unmarshal(a.Body, &said) != nil || said.Code == "" {
 		taken := sms.Receipt{Code: delivery.Reply(a.Status, "")}
-		return taken, sms.ByStatus(a, "")
+		return taken, sms.ErrorByStatus(a, "")
 	}
 	taken := sms.Receipt{ID: sms.SafeID(said.BizId), Code: delivery.Reply(a.Status, sms.SafeCode(said.Code))}
 	switch {

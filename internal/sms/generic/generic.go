@@ -240,7 +240,7 @@ func (g *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 	case listed:
 		return taken, byStatusWord.Fail(a, code)
 	case !success:
-		return taken, sms.ByStatus(a, sms.SafeCode(code))
+		return taken, sms.ErrorByStatus(a, sms.SafeCode(code))
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
 		return taken, sms.Later.Fail(a, code) // it answered, and not with yes
 	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):

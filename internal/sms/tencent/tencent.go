@@ -158,7 +158,7 @@ func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 	taken := sms.Receipt{ID: sms.SafeID(id), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
 	switch {
 	case code == "":
-		return taken, sms.ByStatus(a, "")
+		return taken, sms.ErrorByStatus(a, "")
 	case code == "Ok" && a.Status < 300:
 		return taken, nil
 	}

@@ -163,7 +163,7 @@ func (t *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 	case readable && known:
 		return taken, v.Fail(a, code)
 	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
-		return taken, sms.ByStatus(a, sms.SafeCode(code))
+		return taken, sms.ErrorByStatus(a, sms.SafeCode(code))
 	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
 		return taken, sms.Refused.Fail(a, code)
 	}

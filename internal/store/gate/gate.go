@@ -31,8 +31,9 @@ type Decision struct {
 	Joined bool // the verification was there before
 }
 
-// Decide admits or refuses an intent at now, on the log's clock, from what was read of its recipient. It changes nothing; the
-// caller writes the rows of an admitted intent.
+// Decide admits or refuses a new intent at now, on the log's clock, from what was read of its recipient: by the rules, the
+// rejections and the lockout. An admitted one joins a verification or opens one. Decide changes nothing; the caller writes the rows. A
+// send that exists already does not come here; see Repeated.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := historyEvents(in, now, has.Past), rejectionEvents(in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {

@@ -266,7 +266,8 @@ func code(err error) string {
 	return ""
 }
 
-// sql replaces {{now}} in a statement by the SQL of the log's clock.
+// sql replaces {{now}} in a statement by the SQL expression that reads the log's clock: the database server's, unless a test sets
+// another.
 func (p *DB) sql(statement string) string {
 	return strings.ReplaceAll(statement, "{{now}}", p.now)
 }

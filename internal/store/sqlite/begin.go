@@ -29,7 +29,8 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (begun store.Begun,
 	return begun, nil
 }
 
-// begin decides an intent and writes its rows if it is admitted. If its send exists already, it returns that one.
+// begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row already, it decides nothing and
+// returns gate.Repeated. Errors: ErrDrift, or ErrBadRequest if that row is a refusal or another recipient's.
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	earlier, err := sendOf(q, in.Send.ID)
 	if err == nil {

@@ -35,7 +35,7 @@ func cancels(t *testing.T, f *Fixture) {
 	got, _, _, err = f.Verification(t.Context(), approved.ID)
 	OK(t, err)
 	Equal(t, "canceled at, of an approved one", got.CanceledAt, time.Time{})
-	tries(t, f, tried.ID, 5)
+	useTries(t, f, tried.ID, 5)
 	done("no try left", tried.ID, true)
 	f.Pass(10 * time.Minute)
 	done("expired", late.ID, false)
@@ -149,7 +149,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	_, err := f.Newest(t.Context(), unheld)
 	Is(t, err, store.ErrBadRequest)
 
-	tries(t, f, newer.ID, 5)
+	useTries(t, f, newer.ID, 5)
 	finds("the one that has tries left", whose, older)
 	f.Pass(10*time.Minute - 2*time.Second - time.Microsecond)
 	finds("in its last instant", whose, older)

@@ -71,7 +71,7 @@ func approve(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	v := f.Admit(t, f.Intent(1)).Verification
 	f.Pass(time.Second)
-	tries(t, f, v.ID, 5) // the fifth try may be the right one
+	useTries(t, f, v.ID, 5) // the fifth try may be the right one
 	won(v.ID, true)
 	won(v.ID, false)
 	got, _, _, err := f.Verification(t.Context(), v.ID)

@@ -69,7 +69,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	Equal(t, "its send", newest.ID, kept.Send.ID)
 }
 
-// Replicas do not wait for each other, and nothing is counted twice.
+// Eight calls at the same time, on two replicas, delete every row, and none is counted twice.
 func expiresAtOnce(t *testing.T, f *Fixture) {
 	for n := range 40 {
 		begun := f.Admit(t, f.Intent(n))

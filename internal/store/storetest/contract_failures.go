@@ -48,7 +48,7 @@ func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...f
 	t.Helper()
 	for range verifications {
 		v := f.Admit(t, f.Intent(n, changes...)).Verification
-		tries(t, f, v.ID, 5)
+		useTries(t, f, v.ID, 5)
 		all = append(all, v)
 		f.Pass(time.Second)
 	}
@@ -58,7 +58,7 @@ func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...f
 func failures(t *testing.T, f *Fixture) {
 	spent := f.spendAllTries(t, 1, 3)
 	last, fresh := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
-	tries(t, f, last.ID, 4)
+	useTries(t, f, last.ID, 4)
 	f.checkLockedOut(t, last, 0)
 	f.Admit(t, f.Intent(1))
 	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
@@ -81,7 +81,7 @@ func failures(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
-	tries(t, f, late.ID, 5) // as many as the first one had
+	useTries(t, f, late.ID, 5) // as many as the first one had
 	f.checkLockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 }
 
@@ -107,7 +107,7 @@ func failuresByKind(t *testing.T, f *Fixture) {
 	again.Join = spent[0].ID // it can't be joined: a new one is opened, by a back end
 	Equal(t, "opened", f.Admit(t, again).Verification.ByBrowser, false)
 
-	tries(t, f, own.ID, 4)
+	useTries(t, f, own.ID, 4)
 	f.spendAllTries(t, 1, 3)
 	f.checkLockedOut(t, own, own.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	f.checkLockedOut(t, theirs, theirs.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
@@ -123,7 +123,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 	v, w := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
 	signup := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Verification
 	f.spendAllTries(t, 1, 3)
-	tries(t, f, right.ID, 5)
+	useTries(t, f, right.ID, 5)
 	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
 	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
 	OK(t, err)
@@ -166,7 +166,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	}
 	last := f.spendAllTries(t, 1, 3)
 	almost := f.Admit(t, f.Intent(1)).Verification
-	tries(t, f, almost.ID, 4)
+	useTries(t, f, almost.ID, 4)
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
 	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
 	wait := first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now)
@@ -179,7 +179,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 		day(3)
 	}
 	right := f.Admit(t, f.Intent(3)).Verification
-	tries(t, f, right.ID, 1)
+	useTries(t, f, right.ID, 1)
 	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)
@@ -194,7 +194,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 		day(4, byBrowser)
 	}
 	right = f.Admit(t, f.Intent(4)).Verification
-	tries(t, f, right.ID, 1)
+	useTries(t, f, right.ID, 1)
 	won, err = f.Approve(t.Context(), right.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)

@@ -83,7 +83,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrBadRequest)
 }
 
-func leaseRenewedAndLost(t *testing.T, f *Fixture) {
+func leaseRenewedThenTakenOver(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	held := store.Held{ID: begun.Send.ID, Attempt: 1}
 	f.Pass(4 * time.Second)

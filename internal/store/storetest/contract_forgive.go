@@ -83,14 +83,14 @@ func forgives(t *testing.T, f *Fixture) {
 	Equal(t, "a try after five days of them, each forgiven but the last", tryOnce(t, f, row100.ID), true)
 	fresh = f.Admit(t, f.Intent(1)).Verification
 	f.forgive(t, ana)
-	tries(t, f, fresh.ID, 1)
+	useTries(t, f, fresh.ID, 1)
 
 	// From here all counts again, what is tried at the same code too.
 	f.Admit(t, f.Intent(1, one, rejections))
 	f.Refuse(t, f.Intent(1, one))
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, rejections))
-	tries(t, f, fresh.ID, 4)
+	useTries(t, f, fresh.ID, 4)
 	last := f.Admit(t, f.Intent(1)).Verification
 	f.spendAllTries(t, 1, 3)
 	Equal(t, "the twenty-first", tryOnce(t, f, last.ID), false)
@@ -139,7 +139,7 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	in := f.Intent(1, one)
 	begun := f.Admit(t, in)
-	tries(t, f, begun.Verification.ID, 3)
+	useTries(t, f, begun.Verification.ID, 3)
 	f.forgive(t, ana)
 	again := f.MustBegin(t, in)
 	Equal(t, "repeated", again.Send, begun.Send)
@@ -150,12 +150,12 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	row := f.Row(t, begun.Send.ID)
 	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
 
-	tries(t, f, begun.Verification.ID, 1)
+	useTries(t, f, begun.Verification.ID, 1)
 	_, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	f.spendAllTries(t, 1, 3)
 	last := f.Admit(t, f.Intent(1)).Verification
-	tries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
+	useTries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
 	f.checkLockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+gate.FailureWindow).Sub(f.Now))
 }
 

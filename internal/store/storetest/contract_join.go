@@ -26,8 +26,8 @@ var joinRows = []struct {
 		Equal(t, "approved", won, true)
 	}},
 	{name: "canceled", before: func(t *testing.T, f *Fixture, v store.Verification) { cancel(t, f, v.ID) }},
-	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { tries(t, f, v.ID, 4) }},
-	{name: "no try left", before: func(t *testing.T, f *Fixture, v store.Verification) { tries(t, f, v.ID, 5) }},
+	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
+	{name: "no try left", before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 5) }},
 	{name: "just enough life", joins: true, before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
 	{name: "1 µs too little life", before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) }},
 	{name: "expired, no life asked for", change: func(in *store.Intent) { in.MinLife = 0 },
@@ -49,7 +49,7 @@ func cancel(t *testing.T, f *Fixture, id string) {
 	Equal(t, "canceled", done, true)
 }
 
-func tries(t *testing.T, f *Fixture, id string, n int) {
+func useTries(t *testing.T, f *Fixture, id string, n int) {
 	t.Helper()
 	for range n {
 		_, counted, _, err := f.Attempt(t.Context(), id)
@@ -106,7 +106,7 @@ func joinNewest(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, held("s:2")))
 	f.Admit(t, f.Intent(1, held("")))
 	Equal(t, "newest", f.Admit(t, f.Intent(1, held("s:1"))).Verification.ID, newer.Verification.ID)
-	tries(t, f, newer.Verification.ID, 5)
+	useTries(t, f, newer.Verification.ID, 5)
 	Equal(t, "newest that can be joined", f.Admit(t, f.Intent(1, held("s:1"))).Verification.ID, older.Verification.ID)
 
 	// The ID named decides alone, and an ID that can't be joined is not replaced by a holder's.

@@ -97,7 +97,8 @@ func rejectionsAndTheClock(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one))
 }
 
-func readRejected(t *testing.T, f *Fixture) {
+// Rejected and AllRejected return the sends that the mail server refused for good, by when they ended, oldest first.
+func readMailServerRejections(t *testing.T, f *Fixture) {
 	one := f.Intent(1)
 	f.reject(t, one)
 	f.Pass(time.Minute)

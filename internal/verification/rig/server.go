@@ -82,7 +82,7 @@ func (s *Server) do(change func(*quota.Memory) error) error {
 	return change(s.memory)
 }
 
-// Take implements quota.Limiter.
+// Take implements quota.Limiter. An admitted one is a write, which FailOver can lose.
 func (s *Server) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
