@@ -12,12 +12,12 @@ import (
 	"sendcode/internal/feedback"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // A bounce that comes later costs and frees nothing; what it says decides whether the recipient is suppressed.
 func TestWhatAProviderTells(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {
 			told feedback.ProviderEvent
 			want store.Cause
@@ -35,10 +35,10 @@ func TestWhatAProviderTells(t *testing.T) {
 			"i@example.com":    {feedback.ProviderEvent{Kind: store.ProviderOptedOut}, store.OptOut},
 			"j@simulator.test": {feedback.ProviderEvent{Kind: store.ProviderComplained}, ""},
 		} {
-			c.told.Send = r.ToldOf(to)
+			c.told.Send = r.SendID(to)
 			before := r.Rows()[0]
-			r.Hear(feedback.Recorded, c.told)
-			r.Hear(feedback.Repeated, c.told)
+			r.Ingest(feedback.Recorded, c.told)
+			r.Ingest(feedback.Repeated, c.told)
 			story, err := r.Store.Story(r.Context(), c.told.Send)
 			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.told.Kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
@@ -50,14 +50,14 @@ func TestWhatAProviderTells(t *testing.T) {
 				if len(story.Suppressions) != 0 {
 					t.Errorf("%s: %+v", to, story.Suppressions)
 				}
-				r.Send(rig.AskFor(to))
+				r.SendTo(to)
 				continue
 			}
 			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != c.told.Send || s[0].Detail != c.told.Detail ||
-				s[0].Until.Sub(s[0].Since) != rig.Month {
+				s[0].Until.Sub(s[0].Since) != 30*24*time.Hour {
 				t.Errorf("%s: %+v", to, s)
 			}
-			ask := rig.AskFor(to)
+			ask := vtest.AskFor(to)
 			ask.Wait = time.Second
 			if a := r.Send(ask); a.View.Send.Reason != "suppressed" {
 				t.Errorf("%s: %+v", to, a.View.Send)
@@ -68,25 +68,25 @@ func TestWhatAProviderTells(t *testing.T) {
 
 // An event is of the mail that was sent, and of who got it, or it is none.
 func TestWhomAProviderMeans(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) { s.SuppressFor = rig.Month }, func(r *rig.Rig) {
-		id := r.ToldOf(rig.Ana)
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
+		id := r.SendID(vtest.Ana)
 		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
-			r.Hear(feedback.OtherRecipient, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: to})
+			r.Ingest(feedback.OtherRecipient, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: to})
 		}
-		r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Kind: store.ProviderComplained})
-		r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Send: uuid.UUID{1}, Kind: store.ProviderComplained, To: rig.Ana})
-		r.Refuse(rig.AskFor("ana.maria@EXAMPLE.com")) // written as a row of its own, which is no send
-		rig.Waited(2 * time.Second)
+		r.Ingest(feedback.UnknownMessage, feedback.ProviderEvent{Kind: store.ProviderComplained})
+		r.Ingest(feedback.UnknownMessage, feedback.ProviderEvent{Send: uuid.UUID{1}, Kind: store.ProviderComplained, To: vtest.Ana})
+		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
+		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {
 			if row.Status == store.Refused {
-				r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Send: row.ID, Kind: store.ProviderComplained, To: rig.Ana})
+				r.Ingest(feedback.UnknownMessage, feedback.ProviderEvent{Send: row.ID, Kind: store.ProviderComplained, To: vtest.Ana})
 			}
 		}
 		if list := r.Suppressions(); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		r.Hear(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderDelivered, To: "Ana.Maria@example.COM"})
-		r.Hear(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "Ana <" + rig.Ana + ">"})
+		r.Ingest(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderDelivered, To: "Ana.Maria@example.COM"})
+		r.Ingest(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "Ana <" + vtest.Ana + ">"})
 		if list := r.Suppressions(); len(list) != 1 {
 			t.Errorf("%+v", list)
 		}
@@ -95,8 +95,8 @@ func TestWhomAProviderMeans(t *testing.T) {
 
 // While the log is away nothing is taken for told: the provider is to tell it again.
 func TestToldWhileTheLogIsAway(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
-		id := r.ToldOf(rig.Ana)
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		id := r.SendID(vtest.Ana)
 		var down atomic.Value
 		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == down.Load() {
@@ -112,16 +112,16 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 			}
 		}
 		down.Store("")
-		r.Hear(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained})
+		r.Ingest(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained})
 	})
 }
 
 // A recipient whose address can't be read any more is neither compared nor suppressed; the event is kept.
 func TestEventsOfUnknownRecipients(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
-		id := r.ToldOf(rig.Ana)
-		r.Settings.Vault.Ring = rig.RingOf(t, "k9:"+rig.NewKey)
-		stranger := r.Replica(r.Post)
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		id := r.SendID(vtest.Ana)
+		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
+		stranger := r.Replica(r.MailServer)
 		got, err := stranger.Providers.Ingest(r.Context(),
 			feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "bo@example.com", Provider: "p"})
 		if got != feedback.Recorded || err != nil || len(r.Suppressions()) != 0 {

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/parts"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // oracle is a carrier that is asked what became of messages.
@@ -57,10 +57,13 @@ func (o *oracle) inquiries() []sms.Inquiry {
 }
 
 // inquiring runs a test with a carrier that is asked from half a minute on.
-func inquiring(t *testing.T, o *oracle, test func(r *rig.Rig)) {
+func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 	t.Helper()
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, func(s *rig.Settings) { rig.ToNumbers("DE")(s); s.AskAfter, s.Receipts = 30*time.Second, o })
+		r := vtest.NewRig(t, func(s *vtest.Settings) {
+			vtest.ServeCountries("DE")(s)
+			s.AskAfter, s.Receipts = 30*time.Second, o
+		})
 		r.Start()
 		test(r)
 		r.Quit()
@@ -80,25 +83,25 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			}
 			return sms.Report{Delivered: delivered}, true, nil
 		}}
-		inquiring(t, o, func(r *rig.Rig) {
-			a := r.Send(rig.TextTo(rig.Mobile))
-			rig.Waited(29 * time.Second)
+		inquiring(t, o, func(r *vtest.Rig) {
+			a := r.Send(vtest.TextTo(vtest.Mobile))
+			r.Sleep(29 * time.Second)
 			if n := len(o.inquiries()); n != 0 {
 				r.Errorf("%d inquiries at once", n)
 			}
-			rig.Waited(3 * rig.Minute)
+			r.Sleep(3 * time.Minute)
 			got := o.inquiries()
-			if len(got) != 3 || got[0].Send != a.View.Send.ID || got[0].ID != "id-1" || got[0].To != rig.Mobile || got[0].Country != "DE" {
+			if len(got) != 3 || got[0].Send != a.View.Send.ID || got[0].ID != "id-1" || got[0].To != vtest.Mobile || got[0].Country != "DE" {
 				r.Fatalf("%+v", got)
 			}
 			if s := r.Status(a); s != want {
 				r.Errorf("%s", s)
 			}
-			rig.Waited(time.Hour)
+			r.Sleep(time.Hour)
 			if n := len(o.inquiries()); n != 3 {
 				r.Errorf("%d inquiries", n)
 			}
-			if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Mobile, ""); err != nil || d.Quota.Rules[1].Used != 1 &&
+			if d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, ""); err != nil || d.Quota.Rules[1].Used != 1 &&
 				d.Quota.Rules[2].Used != 1 {
 				r.Errorf("a receipt gave a place back: %+v, %v", d.Quota, err)
 			}
@@ -111,8 +114,8 @@ func TestWhoIsNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage}
 	}}
-	inquiring(t, o, func(r *rig.Rig) {
-		told := r.Send(rig.TextTo(rig.Mobile))
+	inquiring(t, o, func(r *vtest.Rig) {
+		told := r.Send(vtest.TextTo(vtest.Mobile))
 		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil || !changed ||
 			r.Status(told) != "delivered" {
 			r.Errorf("%v, %v, %s", changed, err, r.Status(told))
@@ -126,29 +129,29 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if _, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); !errors.Is(err, store.ErrNotFound) {
 			r.Errorf("%v", err)
 		}
-		rig.Waited(2 * rig.Minute)
+		r.Sleep(2 * time.Minute)
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about what was told", n)
 		}
-		quiet := r.Send(rig.TextTo("+4915123456787"))
+		quiet := r.Send(vtest.TextTo("+4915123456787"))
 		// by a replica that died then
 		if _, err := r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered); err != nil {
 			r.Error(err)
 		}
-		rig.Waited(2 * rig.Minute)
+		r.Sleep(2 * time.Minute)
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about what is known", n)
 		}
-		r.Send(rig.TextTo(rig.OtherMobile))
-		rig.Waited(10 * rig.Minute)
+		r.Send(vtest.TextTo(vtest.OtherMobile))
+		r.Sleep(10 * time.Minute)
 		if n := len(o.inquiries()); n != 1 {
 			r.Errorf("%d inquiries of one who refuses", n)
 		}
 	})
 	o = &oracle{}
-	inquiring(t, o, func(r *rig.Rig) {
-		r.Send(rig.TextTo(rig.Mobile))
-		p, err := r.Svc.Desk.Person("", "sms", rig.Mobile, "", "ticket 7")
+	inquiring(t, o, func(r *vtest.Rig) {
+		r.Send(vtest.TextTo(vtest.Mobile))
+		p, err := r.Svc.Desk.Person("", "sms", vtest.Mobile, "", "ticket 7")
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -157,7 +160,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if err := r.Svc.Desk.Erase(r.Context(), p, act); err != nil {
 			r.Fatal(err)
 		}
-		rig.Waited(10 * rig.Minute)
+		r.Sleep(10 * time.Minute)
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about one who was erased", n)
 		}
@@ -168,12 +171,12 @@ func TestWhoIsNotAsked(t *testing.T) {
 func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
 		o := &oracle{mute: true, byID: byID}
-		inquiring(t, o, func(r *rig.Rig) {
-			r.Send(rig.TextTo(rig.Mobile))
+		inquiring(t, o, func(r *vtest.Rig) {
+			r.Send(vtest.TextTo(vtest.Mobile))
 			if _, err := r.Store.SendAwaiting(r.Context(), "fake", "id-1"); (err == nil) != byID {
 				r.Errorf("%v: %v", byID, err)
 			}
-			rig.Waited(time.Hour)
+			r.Sleep(time.Hour)
 			if n := len(o.inquiries()); n != 0 {
 				r.Errorf("%d inquiries", n)
 			}
@@ -184,19 +187,19 @@ func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
 // DuePolls that hang hold up no message, and never are more than their bound; another replica does not ask the same.
 func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 	o := &oracle{}
-	inquiring(t, o, func(r *rig.Rig) {
+	inquiring(t, o, func(r *vtest.Rig) {
 		o.busy = make(chan struct{})
-		other := &rig.Rig{T: r.T, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings,
+		other := &vtest.Rig{T: r.T, Store: r.Store, Limiter: r.Limiter, MailServer: r.MailServer, Carrier: r.Carrier, Printed: r.Printed, Settings: r.Settings,
 			Renderer: r.Renderer}
-		other.Svc = other.Replica(r.Post)
+		other.Svc = other.Replica(r.MailServer)
 		other.Start()
 		for n := range 30 {
-			r.Handset.Mu.Lock()
-			r.Handset.ID = strings.Repeat("i", n+1)
-			r.Handset.Mu.Unlock()
-			r.Send(rig.TextTo(rig.NthNumber(n)))
+			r.Carrier.Mu.Lock()
+			r.Carrier.ID = strings.Repeat("i", n+1)
+			r.Carrier.Mu.Unlock()
+			r.Send(vtest.TextTo(vtest.NthNumber(n)))
 		}
-		rig.Waited(45 * time.Second)
+		r.Sleep(45 * time.Second)
 		got := o.inquiries()
 		if len(got) != 2*feedback.PollConcurrency {
 			r.Errorf("%d inquiries at once", len(got))
@@ -208,11 +211,11 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 			}
 			seen[q.Send] = true
 		}
-		if s := r.Status(r.Send(rig.TextTo(rig.Mobile))); s != "sent" {
+		if s := r.Status(r.Send(vtest.TextTo(vtest.Mobile))); s != "sent" {
 			r.Errorf("%s", s)
 		}
 		close(o.busy)
-		rig.Waited(rig.Minute)
+		r.Sleep(time.Minute)
 		other.Quit()
 	})
 }

@@ -13,40 +13,40 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 func TestLogDecidesAlone(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana)) // before
-		rig.Waited(10 * time.Second)
-		r.Lose()
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana) // before
+		r.Sleep(10 * time.Second)
+		r.LoseLimiter()
+		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
 			t.Fatalf("%v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
 		}
-		rig.Waited(50*time.Second - time.Microsecond)
-		r.Refuse(rig.AskFor(rig.Ana))
-		rig.Waited(time.Microsecond)
-		a := r.Send(rig.AskFor(rig.Ana))
-		if a.Quota.RetryAfter() != rig.Minute || a.Quota.Rules[1].Used != 2 || a.Quota.Rules[2].Used != 2 {
+		r.Sleep(50*time.Second - time.Microsecond)
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(time.Microsecond)
+		a := r.SendTo(vtest.Ana)
+		if a.Quota.RetryAfter() != time.Minute || a.Quota.Rules[1].Used != 2 || a.Quota.Rules[2].Used != 2 {
 			t.Errorf("a success alone: %+v", a.Quota)
 		}
-		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
-		if err != nil || got.Quota.RetryAfter() != rig.Minute {
+		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
+		if err != nil || got.Quota.RetryAfter() != time.Minute {
 			t.Errorf("looking alone: %v %+v", err, got.Quota)
 		}
 	})
 }
 
 func TestAloneOneOfManyIsLetIn(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Lose()
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.LoseLimiter()
 		var in atomic.Int32
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
-				if a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil {
+				if a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil {
 					t.Error(err)
 				} else if a.Admitted {
 					in.Add(1)
@@ -62,32 +62,32 @@ func TestAloneOneOfManyIsLetIn(t *testing.T) {
 
 // Once it is back, the limiter has heard of what was sent without it: looking tells the truth again.
 func TestLimiterLearnsOnceItIsBack(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Lose()
-		a := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(10 * time.Second)
-		r.Find()
-		rig.Waited(2 * time.Second)
-		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
+		r.EmptyLimiter()
+		r.Sleep(2 * time.Second)
+		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		if err != nil || got.Quota.RetryAfter() != 48*time.Second || got.Quota.Clock != "process" {
 			t.Errorf("%v %+v", err, got.Quota)
 		}
-		r.Refuse(rig.AskFor(rig.Ana))
-		rig.Waited(48 * time.Second)
-		r.Send(rig.AskFor(rig.Ana))
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(48 * time.Second)
+		r.SendTo(vtest.Ana)
 	})
 }
 
 // A place that the limiter took before its answer was lost belongs to the send that the log let in: one event, not two,
 // and none is given back.
 func TestLostAnswerCountsOnce(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		memory := quota.NewMemory(time.Now, "process")
-		r.Limiter.Set(rig.Deaf{Memory: memory})
-		a := r.Send(rig.AskFor(rig.Ana))
+		r.Limiter.Set(vtest.MuteLimiter{Memory: memory})
+		a := r.SendTo(vtest.Ana)
 		r.Limiter.Set(memory)
-		rig.Waited(3 * time.Second)
-		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
+		r.Sleep(3 * time.Second)
+		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		if err != nil || got.Quota.Rules[1].Used != 1 {
 			t.Errorf("%v %+v", err, got.Quota.Rules)
 		}
@@ -95,14 +95,14 @@ func TestLostAnswerCountsOnce(t *testing.T) {
 }
 
 func TestAloneFailureIsRefunded(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Lose()
-		r.Post.Tell(rig.Failing(1, "rcpt", 550, "5.1.1"))
-		r.Send(rig.AskFor(rig.Ana))
-		r.Send(rig.AskFor(rig.Ana))
-		r.Find()
-		rig.Waited(20 * time.Second)
-		peek, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, "")
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		r.MailServer.Answer(vtest.FailWith(1, "rcpt", 550, "5.1.1"))
+		r.SendTo(vtest.Ana)
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.Sleep(20 * time.Second)
+		peek, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
 		if err != nil || peek.Quota.Rules[1].Used != 1 {
 			t.Errorf("%v %+v", err, peek.Quota.Rules)
 		}
@@ -110,15 +110,15 @@ func TestAloneFailureIsRefunded(t *testing.T) {
 }
 
 func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
-	withNet := func(s *rig.Settings) {
+	withNet := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
-		p.Policy.Rules = append([]quota.Rule{{Name: "net", Scope: quota.IP, Limit: 2, Window: rig.Minute}}, p.Policy.Rules...)
+		p.Policy.Rules = append([]quota.Rule{{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute}}, p.Policy.Rules...)
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, withNet, func(r *rig.Rig) {
-		r.Lose()
+	vtest.InBubbleWith(t, withNet, func(r *vtest.Rig) {
+		r.LoseLimiter()
 		ask := func(to string) verification.Ask {
-			a := rig.AskFor(to)
+			a := vtest.AskFor(to)
 			a.IP = netip.MustParseAddr("192.0.2.7")
 			return a
 		}
@@ -130,28 +130,28 @@ func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
 		if a := r.Refuse(ask("a3@example.com")); a.Quota.Violated()[0] != "net" || len(a.Quota.Rules) != 4 {
 			t.Errorf("%v over %d rules", a.Quota.Violated(), len(a.Quota.Rules))
 		}
-		rig.Waited(rig.Minute)
+		r.Sleep(time.Minute)
 		r.Send(ask("a3@example.com"))
 		// A refusal by the log takes its place out of the network's bucket again.
 		r.Refuse(ask("a3@example.com"))
-		rig.Waited(2 * time.Second)
+		r.Sleep(2 * time.Second)
 		r.Send(ask("a4@example.com"))
 	})
 }
 
 // A limiter that does not answer is not waited for by everybody.
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		slow := &rig.SlowLimiter{NoLimiter: rig.NoLimiter{Memory: quota.NewMemory(time.Now, "process")}}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		slow := &vtest.SlowLimiter{DownLimiter: vtest.DownLimiter{Memory: quota.NewMemory(time.Now, "process")}}
 		r.Limiter.Set(slow)
 		began := time.Now()
-		r.Send(rig.AskFor("first@example.com"))
+		r.SendTo("first@example.com")
 		if took := time.Since(began); took > 2*gates.TakeTimeout {
 			t.Errorf("the first took %v", took)
 		}
 		began = time.Now()
 		for _, to := range []string{"a1@example.com", "a2@example.com", "a3@example.com"} {
-			if _, err := r.Svc.Send(r.Context(), rig.AskFor(to)); err != nil {
+			if _, err := r.Svc.Send(r.Context(), vtest.AskFor(to)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -182,13 +182,13 @@ func (h *hanging) Take(ctx context.Context, r quota.Request) (quota.Decision, er
 
 // A client that hangs up while it looks does not have the log decide alone for all others.
 func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		h := &hanging{Memory: quota.NewMemory(time.Now, "process")}
 		r.Limiter.Set(h)
 		ctx, hangUp := context.WithCancel(r.Context())
 		time.AfterFunc(time.Millisecond, hangUp)
-		_, _ = r.Svc.Quota(ctx, rig.BackEnd, "email", "gone@example.com", "")
-		r.Send(rig.AskFor(rig.Ana))
+		_, _ = r.Svc.Quota(ctx, vtest.BackEnd, "email", "gone@example.com", "")
+		r.SendTo(vtest.Ana)
 		if h.looks == 0 || h.takes != 1 || strings.Contains(r.Printed.String(), "the limiter is away") {
 			t.Errorf("%d looks, %d takes: %s", h.looks, h.takes, r.Printed)
 		}
@@ -196,16 +196,16 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 }
 
 func TestBothAway(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Lose()
-		r.Store.Set(true)
-		if _, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); !errors.Is(err, verification.ErrUnavailable) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		r.Store.Cut(true)
+		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("%v", err)
 		}
-		r.Store.Set(false)
-		r.Find()
-		rig.Waited(2 * time.Second)
-		r.Send(rig.AskFor(rig.Ana))
+		r.Store.Cut(false)
+		r.EmptyLimiter()
+		r.Sleep(2 * time.Second)
+		r.SendTo(vtest.Ana)
 		rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 10})
 		if err != nil || len(rows) != 1 {
 			t.Errorf("%d rows, %v", len(rows), err)

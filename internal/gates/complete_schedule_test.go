@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -22,11 +22,11 @@ var firstSchedule = flag.Uint64("gates.loss", 0, "the first of them")
 
 // loss is one schedule: two replicas, a limiter that loses events, and one recipient.
 type loss struct {
-	*rig.Rig
+	*vtest.Rig
 	seed     uint64
 	rand     *rand.Rand
-	server   *rig.Server
-	replicas []*rig.Service
+	server   *vtest.FakeRedis
+	replicas []*vtest.Service
 	windows  []time.Duration // of each replica: how far its longest rule looks back
 	last     string          // the newest verification
 	crashed  bool            // a place is taken that the log does not know of: it may hide the loss of another for a while
@@ -35,7 +35,7 @@ type loss struct {
 
 func TestQuota11RandomLosses(t *testing.T) {
 	// The replicas do not run, and nothing is in the log of the service that does.
-	rig.InBubbleWith(t, func(s *rig.Settings) { s.Tick = 24 * time.Hour }, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick = 24 * time.Hour }, func(r *vtest.Rig) {
 		admitted := 0
 		for seed := *firstSchedule; seed < *firstSchedule+uint64(*schedules) && !t.Failed(); seed++ {
 			l := newLoss(r, seed)
@@ -63,19 +63,19 @@ func TestQuota11RandomLosses(t *testing.T) {
 	})
 }
 
-func newLoss(r *rig.Rig, seed uint64) *loss {
-	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: rig.NewServer("process")}
+func newLoss(r *vtest.Rig, seed uint64) *loss {
+	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: vtest.NewFakeRedis("process")}
 	r.Limiter.Set(l.server)
-	r.Store = &rig.Away{DB: memoryLog(r)} // that of the rig's own service stays as it is
+	r.Store = &vtest.CutStore{DB: memoryLog(r)} // that of the rig's own service stays as it is
 	for range 2 {
-		l.replicas = append(l.replicas, r.Replica(r.Post))
+		l.replicas = append(l.replicas, r.Replica(r.MailServer))
 		l.windows = append(l.windows, 0)
 		l.lookBack(len(l.windows)-1, time.Minute)
 	}
 	return l
 }
 
-func memoryLog(r *rig.Rig) *sqlite.DB {
+func memoryLog(r *vtest.Rig) *sqlite.DB {
 	log, err := sqlite.OpenMemory(time.Now)
 	if err != nil {
 		r.Fatal(err)
@@ -120,9 +120,9 @@ func (l *loss) step() {
 	case n < 7 && l.seed%4 == 0:
 		l.crash(i)
 	case n < 10:
-		l.judge(i, "a look", l.Looked(l.replicas[i]))
+		l.judge(i, "a look", l.QuotaAt(l.replicas[i]))
 	case n < 12 && l.last != "":
-		a, err := l.replicas[i].Get(l.Context(), rig.BackEnd, l.last)
+		a, err := l.replicas[i].Get(l.Context(), vtest.BackEnd, l.last)
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -153,12 +153,12 @@ func (l *loss) rules(i int) []quota.Rule {
 }
 
 func (l *loss) buckets(i int) map[quota.Scope]string {
-	h, _ := l.replicas[i].Desk.Hash("email", rig.Ana)
-	return rig.BucketsOf(l.replicas[i].Terms().Purposes["default"], h)
+	h, _ := l.replicas[i].Desk.Hash("email", vtest.Ana)
+	return vtest.BucketsOf(l.replicas[i].Terms().Purposes["default"], h)
 }
 
 func (l *loss) ask(i int) bool {
-	a, err := l.replicas[i].Send(l.Context(), rig.AskFor(rig.Ana))
+	a, err := l.replicas[i].Send(l.Context(), vtest.AskFor(vtest.Ana))
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -173,12 +173,12 @@ func (l *loss) ask(i int) bool {
 // What is left is at most what the log has left.
 func (l *loss) judge(i int, what string, told quota.Decision) {
 	l.Helper()
-	l.note("%s at %d: %s left, wait %v", what, i, rig.Left(told), told.RetryAfter())
+	l.note("%s at %d: %s left, wait %v", what, i, vtest.Remaining(told), told.RetryAfter())
 	limited, err := l.server.Peek(l.Context(), quota.Request{Rules: l.rules(i), Buckets: l.buckets(i)})
 	if err != nil {
 		l.Fatal(err)
 	}
-	h, _ := l.replicas[i].Desk.Hash("email", rig.Ana)
+	h, _ := l.replicas[i].Desk.Hash("email", vtest.Ana)
 	p := l.replicas[i].Terms().Purposes["default"]
 	events, _, err := l.Store.HistoryAt(l.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.Window(),
 		"process", limited.At)
@@ -205,12 +205,12 @@ func (l *loss) wait(i int, wait time.Duration) {
 	l.Helper()
 	time.Sleep(wait - time.Microsecond)
 	synctest.Wait()
-	if a, err := l.replicas[i].Send(l.Context(), rig.AskFor(rig.Ana)); err != nil || a.Admitted {
+	if a, err := l.replicas[i].Send(l.Context(), vtest.AskFor(vtest.Ana)); err != nil || a.Admitted {
 		l.Errorf("seed %d: let in 1 µs before the end of its wait, %v", l.seed, err)
 	}
 	time.Sleep(time.Microsecond)
 	l.note("waited %v", wait)
-	if a, err := l.replicas[i].Send(l.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+	if a, err := l.replicas[i].Send(l.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 		l.Errorf("seed %d: refused after the wait that was told, %v %+v", l.seed, err, a.Quota)
 	}
 }

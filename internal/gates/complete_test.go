@@ -11,13 +11,13 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 // secondAndHour are rules of 1 a second and 5 in a long window.
-func secondAndHour(window time.Duration) func(*rig.Settings) {
-	return func(s *rig.Settings) { s.Purposes = withWindow(s.Purposes, window) }
+func secondAndHour(window time.Duration) func(*vtest.Settings) {
+	return func(s *vtest.Settings) { s.Purposes = withWindow(s.Purposes, window) }
 }
 
 func withWindow(purposes map[string]policy.Purpose, window time.Duration) map[string]policy.Purpose {
@@ -33,77 +33,77 @@ func withWindow(purposes map[string]policy.Purpose, window time.Duration) map[st
 }
 
 func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
-	rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
-		other := r.Replica(r.Post)
+	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
 		for range 3 {
-			r.Send(rig.AskFor(rig.Ana))
-			rig.Waited(time.Second)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
 		}
-		r.Find()
-		r.Says("a look on the other replica", r.Looked(other), "[1 2]", 0)
-		r.Holds("after the look", 3)
-		r.Find()
-		r.Says("the 4th", r.Send(rig.AskFor(rig.Ana)).Quota, "[0 1]", time.Second)
-		r.Holds("after the 4th", 4)
-		rig.Waited(time.Second)
-		r.Find()
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Says("the 5th", a.Quota, "[0 0]", time.Hour-4*time.Second)
-		r.Holds("after the 5th", 5)
-		r.Find()
-		got, err := other.Get(r.Context(), rig.BackEnd, a.View.ID)
+		r.EmptyLimiter()
+		r.WantQuota("a look on the other replica", r.QuotaAt(other), "[1 2]", 0)
+		r.WantCounted("after the look", 3)
+		r.EmptyLimiter()
+		r.WantQuota("the 4th", r.SendTo(vtest.Ana).Quota, "[0 1]", time.Second)
+		r.WantCounted("after the 4th", 4)
+		r.Sleep(time.Second)
+		r.EmptyLimiter()
+		a := r.SendTo(vtest.Ana)
+		r.WantQuota("the 5th", a.Quota, "[0 0]", time.Hour-4*time.Second)
+		r.WantCounted("after the 5th", 5)
+		r.EmptyLimiter()
+		got, err := other.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Says("GET", got.Quota, "[0 0]", time.Hour-4*time.Second)
-		rig.Waited(time.Hour - 4*time.Second)
-		r.Says("at the end of the wait", r.Send(rig.AskFor(rig.Ana)).Quota, "[0 0]", time.Second)
+		r.WantQuota("GET", got.Quota, "[0 0]", time.Hour-4*time.Second)
+		r.Sleep(time.Hour - 4*time.Second)
+		r.WantQuota("at the end of the wait", r.SendTo(vtest.Ana).Quota, "[0 0]", time.Second)
 	})
 }
 
 func TestQuota17EveryAnswerIsTrueWithALongerWindow(t *testing.T) {
-	rig.InBubbleWith(t, secondAndHour(10*time.Second), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, secondAndHour(10*time.Second), func(r *vtest.Rig) {
 		for range 3 {
-			r.Send(rig.AskFor(rig.Ana))
-			rig.Waited(time.Second)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
 		}
-		r.Looked(r.Svc)
-		rig.Waited(10 * time.Second)
-		r.Send(rig.AskFor(rig.Ana)) // which drops what the short window counts no more
-		rig.Waited(time.Second)
+		r.QuotaAt(r.Svc)
+		r.Sleep(10 * time.Second)
+		r.SendTo(vtest.Ana) // which drops what the short window counts no more
+		r.Sleep(time.Second)
 		longer := r.Svc.Terms()
 		longer.Purposes = withWindow(longer.Purposes, time.Hour)
 		r.Svc.Change(longer)
-		r.Says("a look", r.Looked(r.Svc), "[1 1]", 0)
-		r.Says("the 5th", r.Send(rig.AskFor(rig.Ana)).Quota, "[0 0]", time.Hour-14*time.Second)
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 1]", 0)
+		r.WantQuota("the 5th", r.SendTo(vtest.Ana).Quota, "[0 0]", time.Hour-14*time.Second)
 	})
 }
 
 // A failover may leave some events: the refusal that they bring about is told as the log has it.
 func TestQuota11ARefusalIsTrueAfterAFailover(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		s := rig.NewServer("process")
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		s := vtest.NewFakeRedis("process")
 		r.Limiter.Set(s)
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(rig.Minute)
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(30 * time.Second)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.SendTo(vtest.Ana)
+		r.Sleep(30 * time.Second)
 		s.FailOver(1)
-		rig.Waited(29 * time.Second)
-		r.Says("a refusal", r.Refuse(rig.AskFor(rig.Ana)).Quota, "[0 3 8]", time.Second)
+		r.Sleep(29 * time.Second)
+		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Second)
 	})
 }
 
 // While nothing is lost, a send costs one call of each gate, and of the looks at a recipient only the first asks the log,
 // once there is a send.
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
-	parts := func(r *rig.Rig) (*rig.Service, *[]string) {
+	parts := func(r *vtest.Rig) (*vtest.Service, *[]string) {
 		var calls []string
-		s := r.ReplicaOn(rig.CountedLog{Away: r.Store, Calls: &calls}, r.Post, r.Handset)
-		s.Limiter.Set(rig.Counted{Limiter: r.Limiter, Calls: &calls})
+		s := r.ReplicaOn(vtest.NotedStore{CutStore: r.Store, Calls: &calls}, r.MailServer, r.Carrier)
+		s.Limiter.Set(vtest.NotedLimiter{Limiter: r.Limiter, Calls: &calls})
 		return s, &calls
 	}
-	rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 		s, calls := parts(r)
 		expect := func(what string, want ...string) {
 			t.Helper()
@@ -114,17 +114,17 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		}
 		send := func() string {
 			t.Helper()
-			a, err := s.Send(r.Context(), rig.AskFor(rig.Ana))
+			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
 			if err != nil || !a.Admitted {
 				t.Fatalf("%v %+v", err, a)
 			}
-			rig.Waited(time.Second)
+			r.Sleep(time.Second)
 			return a.View.ID
 		}
 		id := send()
 		expect("the first send", "take", "begin")
 		look := func() {
-			if _, err := s.Get(r.Context(), rig.BackEnd, id); err != nil {
+			if _, err := s.Get(r.Context(), vtest.BackEnd, id); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -132,23 +132,23 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		expect("the first look", "peek", "history", "restore 1", "peek")
 		for range 3 {
 			look()
-			r.Looked(s)
+			r.QuotaAt(s)
 			expect("looks", "peek", "peek")
 			send()
 			expect("sends", "take", "begin")
 		}
 		send()
 		expect("the last one", "take", "begin")
-		if a, err := s.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || a.Admitted {
+		if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || a.Admitted {
 			t.Fatalf("%v %+v", err, a)
 		}
 		expect("a refusal", "take")
-		r.Find()
+		r.EmptyLimiter()
 		look()
 		expect("a look after a flush", "peek", "history", "restore 5", "peek")
 		look()
 		expect("a look after it, as another send may be lost as well", "peek", "history", "restore 5", "peek")
-		rig.Waited(gates.DoubtFor)
+		r.Sleep(gates.DoubtFor)
 		look()
 		expect("a look when such a send has ended", "peek", "history", "restore 5", "peek")
 		look()
@@ -158,19 +158,19 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 
 // between is a log that another request comes in between: before a Begin, or after a history was read.
 type between struct {
-	*rig.Away
+	*vtest.CutStore
 	beforeBegin, afterHistory func()
 }
 
 func (b *between) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	once(&b.beforeBegin)
-	return b.Away.Begin(ctx, in)
+	return b.CutStore.Begin(ctx, in)
 }
 
 func (b *between) HistoryAt(ctx context.Context, bucket store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
 	defer once(&b.afterHistory)
-	return b.Away.HistoryAt(ctx, bucket, within, clock, at)
+	return b.CutStore.HistoryAt(ctx, bucket, within, clock, at)
 }
 
 func once(do *func()) {
@@ -183,28 +183,28 @@ func once(do *func()) {
 // A flush between the gates takes the send that is there, and looks restore a history that does not have it.
 func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 	for _, earlier := range []int{0, 1} {
-		rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+		vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 			for range earlier {
-				r.Send(rig.AskFor(rig.Ana))
-				rig.Waited(time.Second)
+				r.SendTo(vtest.Ana)
+				r.Sleep(time.Second)
 			}
-			log := &between{Away: r.Store}
-			s := r.ReplicaOn(log, r.Post, r.Handset)
+			log := &between{CutStore: r.Store}
+			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
 			log.beforeBegin = func() {
-				r.Find()
-				r.Looked(r.Svc)
-				r.Looked(r.Svc)
+				r.EmptyLimiter()
+				r.QuotaAt(r.Svc)
+				r.QuotaAt(r.Svc)
 			}
-			if a, err := s.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 				t.Fatalf("%v %+v", err, a)
 			}
 			left := fmt.Sprintf("[0 %d]", 4-earlier)
-			r.Says("just after the send", r.Looked(r.Svc), left, time.Second)
-			rig.Waited(time.Second / 2)
-			r.Says("half a second later", r.Looked(r.Svc), left, time.Second/2)
-			rig.Waited(gates.DoubtFor)
-			r.Says("when nothing is in doubt", r.Looked(r.Svc), fmt.Sprintf("[1 %d]", 4-earlier), 0)
-			r.Holds("at the end", 1+earlier)
+			r.WantQuota("just after the send", r.QuotaAt(r.Svc), left, time.Second)
+			r.Sleep(time.Second / 2)
+			r.WantQuota("half a second later", r.QuotaAt(r.Svc), left, time.Second/2)
+			r.Sleep(gates.DoubtFor)
+			r.WantQuota("when nothing is in doubt", r.QuotaAt(r.Svc), fmt.Sprintf("[1 %d]", 4-earlier), 0)
+			r.WantCounted("at the end", 1+earlier)
 		})
 	}
 }
@@ -223,53 +223,53 @@ func (f *frozen) Take(ctx context.Context, r quota.Request) (quota.Decision, err
 
 // A process that was frozen between the gates tells the limiter of its send: the bucket was marked meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
-	rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(time.Second)
-		s := r.ReplicaOn(r.Store, r.Post, r.Handset)
+	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		s := r.ReplicaOn(r.Store, r.MailServer, r.Carrier)
 		s.Limiter.Set(&frozen{r.Limiter, func() {
-			r.Find()
-			r.Looked(r.Svc)
-			rig.Waited(gates.DoubtFor)
-			r.Looked(r.Svc)
+			r.EmptyLimiter()
+			r.QuotaAt(r.Svc)
+			r.Sleep(gates.DoubtFor)
+			r.QuotaAt(r.Svc)
 		}})
-		if a, err := s.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+		if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Fatalf("%v %+v", err, a)
 		}
-		r.Holds("after the send", 2)
-		r.Says("a look", r.Looked(r.Svc), "[1 3]", 0)
+		r.WantCounted("after the send", 2)
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 3]", 0)
 	})
 }
 
 // A look restores a history that it read before a send was logged and the limiter flushed.
 func TestLooksAreTrueAfterALateRestore(t *testing.T) {
 	for _, earlier := range []int{0, 1} {
-		rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+		vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 			for range earlier {
-				r.Send(rig.AskFor(rig.Ana))
-				rig.Waited(time.Second)
+				r.SendTo(vtest.Ana)
+				r.Sleep(time.Second)
 			}
-			log := &between{Away: r.Store}
-			s := r.ReplicaOn(log, r.Post, r.Handset)
+			log := &between{CutStore: r.Store}
+			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
 			log.afterHistory = func() {
-				r.Send(rig.AskFor(rig.Ana))
-				r.Find()
+				r.SendTo(vtest.Ana)
+				r.EmptyLimiter()
 			}
-			r.Looked(s)
+			r.QuotaAt(s)
 			left := fmt.Sprintf("[0 %d]", 4-earlier)
-			r.Says("just after the look", r.Looked(r.Svc), left, time.Second)
-			r.Says("at the other replica", r.Looked(s), left, time.Second)
+			r.WantQuota("just after the look", r.QuotaAt(r.Svc), left, time.Second)
+			r.WantQuota("at the other replica", r.QuotaAt(s), left, time.Second)
 		})
 	}
 }
 
 // Where the limiter can't be taught, the log's words are the answer.
 func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
-	rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(time.Second)
-		r.Limiter.Set(rig.Unteachable{Memory: quota.NewMemory(time.Now, "process")})
-		r.Says("a look", r.Looked(r.Svc), "[1 4]", 0)
-		r.Says("a send", r.Send(rig.AskFor(rig.Ana)).Quota, "[0 3]", time.Second)
+	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.Limiter.Set(vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")})
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 4]", 0)
+		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3]", time.Second)
 	})
 }

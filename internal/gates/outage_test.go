@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // An outage is two lines in the log, however many requests it meets.
 func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 	const away, back = "the limiter is away", "the limiter is back"
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		lines := func(what string, want int) {
 			t.Helper()
 			if got := strings.Count(r.Printed.String(), what); got != want {
@@ -20,17 +20,17 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 			}
 		}
 		for round := 1; round <= 2; round++ {
-			r.Lose()
+			r.LoseLimiter()
 			for n := range 5 {
-				r.Send(rig.AskFor(fmt.Sprintf("r%d.n%d@example.com", round, n)))
-				rig.Waited(2 * time.Second) // the limiter is asked again each time
+				r.Send(vtest.AskFor(fmt.Sprintf("r%d.n%d@example.com", round, n)))
+				r.Sleep(2 * time.Second) // the limiter is asked again each time
 			}
 			lines(away, round)
 			lines(back, round-1)
-			r.Find()
-			r.Send(rig.AskFor(fmt.Sprintf("r%d.last@example.com", round)))
-			rig.Waited(2 * time.Second)
-			r.Send(rig.AskFor(fmt.Sprintf("r%d.later@example.com", round)))
+			r.EmptyLimiter()
+			r.Send(vtest.AskFor(fmt.Sprintf("r%d.last@example.com", round)))
+			r.Sleep(2 * time.Second)
+			r.Send(vtest.AskFor(fmt.Sprintf("r%d.later@example.com", round)))
 			lines(away, round)
 			lines(back, round)
 			lines("sends_decided_by_the_log=5", round)

@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // A limiter that lost its events is a rebuild; a recipient that it never had, and one that it kept, is none.
 func TestRebuildsAreCounted(t *testing.T) {
-	rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 		want := func(when string, n int64) {
 			t.Helper()
 			if got := r.Svc.Rebuilder.Rebuilds(); got != n {
@@ -17,18 +17,18 @@ func TestRebuildsAreCounted(t *testing.T) {
 			}
 		}
 		for range 3 {
-			r.Looked(r.Svc)
-			r.Send(rig.AskFor(rig.Ana))
-			rig.Waited(time.Second)
+			r.QuotaAt(r.Svc)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
 		}
 		want("nothing was lost", 0)
-		r.Find()
-		r.Looked(r.Svc)
+		r.EmptyLimiter()
+		r.QuotaAt(r.Svc)
 		want("a look after a flush", 1)
-		r.Looked(r.Svc)
+		r.QuotaAt(r.Svc)
 		want("another look", 1)
-		r.Find()
-		r.Send(rig.AskFor(rig.Ana))
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
 		want("a send after a flush", 2)
 	})
 }

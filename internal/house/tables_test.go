@@ -107,15 +107,12 @@ var edges = map[string]string{
 	"internal/parts/axe":               "",
 	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
 	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
-	"internal/verification/verificationtest": "internal/store internal/feedback internal/gates internal/jobs internal/outbox " +
-		"internal/policy internal/refusals internal/support internal/vault internal/verification",
-	"internal/verification/rig": "quota internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code internal/delivery internal/sms " +
-		"internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox internal/parts internal/policy " +
-		"internal/proof internal/recipient internal/refusals internal/support internal/vault internal/verification " +
-		"internal/verification/verificationtest templates",
+	"internal/verification/verificationtest": "quota internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
+		"internal/delivery internal/sms internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox " +
+		"internal/parts internal/policy internal/recipient internal/refusals internal/support internal/vault internal/verification templates",
 	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keyring internal/message " +
 		"internal/parts internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
-		"internal/verification internal/verification/rig internal/verification/verificationtest internal/webhook quota/quotahttp templates",
+		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
 	"internal/delivery/smtptest":   "",
 	"internal/openid/openidtest":   "",
@@ -145,7 +142,6 @@ var support = map[string]bool{
 	"internal/store/storetest":               true,
 	"internal/app/apptest":                   true,
 	"internal/verification/verificationtest": true,
-	"internal/verification/rig":              true,
 	"internal/simulate":                      true,
 	"internal/delivery/smtptest":             true,
 	"internal/sms/smstest":                   true,
@@ -158,7 +154,7 @@ var support = map[string]bool{
 var extraInTests = map[string]string{
 	"internal/house": "internal/config",
 	"internal/page":  "internal/app internal/config internal/bundle internal/delivery internal/api internal/proof internal/redemption", // one test goes the whole way over the program itself, one has a postman, one redeems as a back end
-	// The use cases and what works beside them are tested together, over internal/verification/rig.
+	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model
 	"internal/simulate":            "internal/gates",                                                                                                   // bugs that are put back
@@ -239,9 +235,9 @@ const bubbles = "sendcode/internal/parts"
 // there it moves the bubble's clock and takes no time.
 var (
 	sleepers = map[string]string{
-		"internal/simulate/happen.go":      "in a bubble, where time is virtual",
-		"internal/simulate/world.go":       "in a bubble, where time is virtual",
-		"internal/verification/rig/rig.go": "lets the time of a bubble pass",
+		"internal/simulate/happen.go":                   "in a bubble, where time is virtual",
+		"internal/simulate/world.go":                    "in a bubble, where time is virtual",
+		"internal/verification/verificationtest/rig.go": "lets the time of a bubble pass",
 	}
 	initialisers = map[string]string{}
 )

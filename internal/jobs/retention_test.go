@@ -13,25 +13,25 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // keepFor sets how long rows are kept, and has the process tick slowly: weeks pass.
-func keepFor(d time.Duration) func(*rig.Settings) {
-	return func(s *rig.Settings) { s.Retention, s.Tick, s.Lease = d, 5*rig.Minute, time.Hour }
+func keepFor(d time.Duration) func(*vtest.Settings) {
+	return func(s *vtest.Settings) { s.Retention, s.Tick, s.Lease = d, 5*time.Minute, time.Hour }
 }
 
 const fiveWeeks = 35 * 24 * time.Hour
 
 func TestOldRowsGoByThemselves(t *testing.T) {
-	rig.InBubbleWith(t, keepFor(fiveWeeks), func(r *rig.Rig) {
-		old := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(rig.Minute)
-		r.Send(rig.AskFor("bob@example.com"))
-		rig.Waited(fiveWeeks)
-		r.Send(rig.AskFor("eve@example.com")) // also now, and young
-		rig.Waited(10*rig.Minute + jobs.RetentionEvery + 5*rig.Minute)
-		if n := r.RowsLeft(); n != 1 {
+	vtest.InBubbleWith(t, keepFor(fiveWeeks), func(r *vtest.Rig) {
+		old := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.SendTo("bob@example.com")
+		r.Sleep(fiveWeeks)
+		r.SendTo("eve@example.com") // also now, and young
+		r.Sleep(10*time.Minute + jobs.RetentionEvery + 5*time.Minute)
+		if n := len(r.Rows()); n != 1 {
 			t.Errorf("%d rows are left", n)
 		}
 		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
@@ -44,10 +44,10 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 }
 
 func TestRowsAreKeptForEver(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(3 * fiveWeeks) // longer than rows are kept unless told
-		if n := r.RowsLeft(); n != 1 {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(3 * fiveWeeks) // longer than rows are kept unless told
+		if n := len(r.Rows()); n != 1 {
 			t.Errorf("%d rows are left", n)
 		}
 	})
@@ -55,14 +55,14 @@ func TestRowsAreKeptForEver(t *testing.T) {
 
 // Many go a few at a time, tick after tick; a log that is away is asked again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
-	rig.InBubbleWith(t, keepFor(fiveWeeks), func(r *rig.Rig) {
-		r.BreakStore("Expire", sqlite.Down)
+	vtest.InBubbleWith(t, keepFor(fiveWeeks), func(r *vtest.Rig) {
+		r.FailStore("Expire", sqlite.Down)
 		for n := range 2*jobs.ExpireRows + 7 {
-			r.Send(rig.AskFor(fmt.Sprintf("p%d@example.com", n)))
+			r.Send(vtest.AskFor(fmt.Sprintf("p%d@example.com", n)))
 		}
-		rig.Waited(fiveWeeks + 20*rig.Minute)
+		r.Sleep(fiveWeeks + 20*time.Minute)
 		r.Store.SetFault(nil)
-		rig.Waited(jobs.RetentionEvery)
+		r.Sleep(jobs.RetentionEvery)
 		for tick := range 5 {
 			rows := 0
 			if err := r.Store.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks,
@@ -75,7 +75,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 				}
 				return
 			}
-			rig.Waited(5 * rig.Minute)
+			r.Sleep(5 * time.Minute)
 		}
 		t.Error("they stay")
 	})
@@ -109,24 +109,24 @@ func (l *little) say(until time.Time, err error) (asked int) {
 // it is not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, nil)
+		r := vtest.NewRig(t, nil)
 		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
-		r.Svc = r.ReplicaOn(log, r.Post, r.Handset)
+		r.Svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
 		r.Start()
 		told := func() int { return strings.Count(r.Printed.String(), "the log has little room for rows to come") }
-		rig.Waited(time.Hour)
+		r.Sleep(time.Hour)
 		if n := log.say(time.Now().AddDate(0, 2, 0), nil); told() != 0 || n < 6 || n > 7 {
 			t.Errorf("told %d times, asked %d times", told(), n)
 		}
-		rig.Waited(time.Hour)
+		r.Sleep(time.Hour)
 		if n, asked := told(), log.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
 			t.Errorf("told %d times in an hour, asked %d times", n, asked)
 		}
-		rig.Waited(time.Minute)
+		r.Sleep(time.Minute)
 		before := told()
-		rig.Waited(time.Hour)
+		r.Sleep(time.Hour)
 		log.say(time.Time{}, store.ErrUnavailable)
-		rig.Waited(30 * time.Minute)
+		r.Sleep(30 * time.Minute)
 		if n := told(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)
 		}

@@ -17,54 +17,54 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
-func watched(s *rig.Settings) {
-	rig.ToNumbers("DE", "US")(s)
+func watched(s *vtest.Settings) {
+	vtest.ServeCountries("DE", "US")(s)
 	s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 
 // Codes go to a prefix and none comes back: it is paused, people are alerted, nothing leaves, the place is given back. Others,
 // and mail, go on. When the time is over, so does the prefix.
 func TestPumpedPrefixIsPaused(t *testing.T) {
-	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
-		w := &rig.Watcher{}
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+		w := &vtest.Noted{}
 		r.Svc.Observe(w)
 		r.Pump(0, 20)
-		before := r.Send(rig.TextTo(rig.Pumped(50))) // as the pause is not there yet
+		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
 		if got := r.Status(before); got != "sent" {
 			r.Fatalf("%s", got)
 		}
-		rig.Waited(10*rig.Minute + 2*jobs.WatchEvery)
+		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
 		said := r.Printed.String()
 		if strings.Count(said, "are paused: codes go there") != 1 || !strings.Contains(said, "prefix=+49151") ||
 			!strings.Contains(said, "sends=21 approved=0") ||
-			fmt.Sprint(w.Told) != "[shop DE]" {
-			r.Errorf("told %v, logged %s", w.Told, said)
+			fmt.Sprint(w.All) != "[shop DE]" {
+			r.Errorf("told %v, logged %s", w.All, said)
 		}
-		left := len(r.Handset.All())
-		a := r.Send(rig.TextTo(rig.Pumped(60)))
-		if got := r.Status(a); got != "failed paused" || len(r.Handset.All()) != left {
-			r.Errorf("%s, %d left", got, len(r.Handset.All())-left)
+		left := len(r.Carrier.All())
+		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
+		if got := r.Status(a); got != "failed paused" || len(r.Carrier.All()) != left {
+			r.Errorf("%s, %d left", got, len(r.Carrier.All())-left)
 		}
-		if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Pumped(60), ""); err != nil || !d.Quota.Allowed() ||
+		if d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.PumpedNumber(60), ""); err != nil || !d.Quota.Allowed() ||
 			d.Quota.Rules[0].Used != 0 {
 			r.Errorf("the place was not given back: %+v, %v", d.Quota, err)
 		}
-		if got := r.Status(r.Send(rig.TextTo("+4916012345678"))); got != "sent" {
+		if got := r.Status(r.Send(vtest.TextTo("+4916012345678"))); got != "sent" {
 			r.Errorf("another prefix: %s", got)
 		}
-		if got := r.Status(r.Send(rig.AskFor(rig.Ana))); got != "sent" {
+		if got := r.Status(r.SendTo(vtest.Ana)); got != "sent" {
 			r.Errorf("a mail: %s", got)
 		}
-		other := rig.TextTo(rig.Pumped(61))
+		other := vtest.TextTo(vtest.PumpedNumber(61))
 		other.App = "gym"
 		if got := r.Send(other); got.View.Send.Status == store.Failed {
 			r.Errorf("another app: %+v", got.View.Send)
 		}
-		rig.Waited(time.Hour)
-		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(62)))); got != "sent" {
+		r.Sleep(time.Hour)
+		if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(62)))); got != "sent" {
 			r.Errorf("after the pause: %s", got)
 		}
 	})
@@ -73,15 +73,15 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 // Who enters some codes himself stays above the limit only by entering as many as it says.
 func TestApprovedCodesKeepAPrefix(t *testing.T) {
 	for approved, want := range map[int]string{2: "sent", 1: "failed paused"} {
-		rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+		vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 			for n := range 20 {
-				a := r.Send(rig.TextTo(rig.Pumped(n)))
+				a := r.Send(vtest.TextTo(vtest.PumpedNumber(n)))
 				if n < approved {
-					r.Check(a.View.ID, r.Handset.All()[n].Code)
+					r.Check(a.View.ID, r.Carrier.All()[n].Code)
 				}
 			}
-			rig.Waited(10*rig.Minute + 2*jobs.WatchEvery)
-			if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != want {
+			r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
+			if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60)))); got != want {
 				r.Errorf("%d of 20 entered: %s", approved, got)
 			}
 		})
@@ -90,15 +90,15 @@ func TestApprovedCodesKeepAPrefix(t *testing.T) {
 
 // A pause stops what waits for its next attempt as well.
 func TestPauseStopsWhatWaits(t *testing.T) {
-	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
-		rig.Waited(8 * rig.Minute)
-		r.Handset.Fails(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial, RetryAfter: 5 * rig.Minute})
-		a := r.Send(rig.TextTo(rig.Pumped(60)))
-		r.Handset.Fails(nil)
-		left := len(r.Handset.All())
-		rig.Waited(6 * rig.Minute)
-		if got := r.Status(a); got != "failed paused" || len(r.Handset.All()) != left {
+		r.Sleep(8 * time.Minute)
+		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial, RetryAfter: 5 * time.Minute})
+		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
+		r.Carrier.Fail(nil)
+		left := len(r.Carrier.All())
+		r.Sleep(6 * time.Minute)
+		if got := r.Status(a); got != "failed paused" || len(r.Carrier.All()) != left {
 			r.Errorf("%s", got)
 		}
 	})
@@ -106,19 +106,19 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 
 // While the log does not say whether there is a pause, nothing leaves; then it goes on.
 func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
-	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "PrefixPaused" {
 				return sqlite.Down
 			}
 			return sqlite.None
 		})
-		a := r.Send(rig.TextTo(rig.Mobile))
-		if got := r.Status(a); got != "queued temporary_log" || len(r.Handset.All()) != 0 {
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		if got := r.Status(a); got != "queued temporary_log" || len(r.Carrier.All()) != 0 {
 			r.Errorf("%s", got)
 		}
 		r.Store.SetFault(nil)
-		rig.Waited(10 * time.Second)
+		r.Sleep(10 * time.Second)
 		if got := r.Status(a); got != "sent" {
 			r.Errorf("%s", got)
 		}
@@ -126,14 +126,14 @@ func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 }
 
 func TestExemptPrefixesAndNoWatch(t *testing.T) {
-	for name, change := range map[string]func(*rig.Settings){
-		"exempt": func(s *rig.Settings) { s.Watch.Exempt = []string{"+49"} },
-		"off":    func(s *rig.Settings) { s.Watch = store.PrefixWatch{} },
+	for name, change := range map[string]func(*vtest.Settings){
+		"exempt": func(s *vtest.Settings) { s.Watch.Exempt = []string{"+49"} },
+		"off":    func(s *vtest.Settings) { s.Watch = store.PrefixWatch{} },
 	} {
-		rig.InBubbleWith(t, func(s *rig.Settings) { watched(s); change(s) }, func(r *rig.Rig) {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { watched(s); change(s) }, func(r *vtest.Rig) {
 			r.Pump(0, 20)
-			rig.Waited(15 * rig.Minute)
-			if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != "sent" {
+			r.Sleep(15 * time.Minute)
+			if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60)))); got != "sent" {
 				r.Errorf("%s: %s", name, got)
 			}
 			if got, _, _ := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9}); len(got) != 0 {
@@ -142,12 +142,12 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 		})
 	}
 	// What is exempted during a pause goes out at once, and so does all where nothing is watched any more.
-	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
-		rig.Waited(12 * rig.Minute)
+		r.Sleep(12 * time.Minute)
 		for n, watch := range []store.PrefixWatch{{Sends: 20, Exempt: []string{"+49151"}}, {}} {
 			r.Svc.Queue.Watch = watch
-			if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60 + n)))); got != "sent" {
+			if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60 + n)))); got != "sent" {
 				r.Errorf("%d: %s", n, got)
 			}
 		}
@@ -155,9 +155,9 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 }
 
 func TestLiftPrefix(t *testing.T) {
-	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
-		rig.Waited(12 * rig.Minute)
+		r.Sleep(12 * time.Minute)
 		list, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
 		if err != nil || len(list) != 1 {
 			r.Fatalf("%v, %v", list, err)
@@ -182,11 +182,11 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || len(acts) != 1 || acts[0].Reason != "ours, ticket 7" || acts[0].Target != "+49151" {
 			r.Errorf("%+v, %v", acts, err)
 		}
-		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != "sent" {
+		if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60)))); got != "sent" {
 			r.Errorf("%s", got)
 		}
-		rig.Waited(30 * rig.Minute)
-		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(61)))); got != "sent" {
+		r.Sleep(30 * time.Minute)
+		if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(61)))); got != "sent" {
 			r.Errorf("armed again on the same sends: %s", got)
 		}
 	})
@@ -195,14 +195,14 @@ func TestLiftPrefix(t *testing.T) {
 // Two replicas look in turns, and alert once.
 func TestReplicasWatchInTurns(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, watched)
+		r := vtest.NewRig(t, watched)
 		r.Start()
-		other := &rig.Rig{T: t, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings,
+		other := &vtest.Rig{T: t, Store: r.Store, Limiter: r.Limiter, MailServer: r.MailServer, Carrier: r.Carrier, Printed: r.Printed, Settings: r.Settings,
 			Renderer: r.Renderer}
-		other.Svc = other.Replica(r.Post)
+		other.Svc = other.Replica(r.MailServer)
 		other.Start()
 		r.Pump(0, 20)
-		rig.Waited(15 * rig.Minute)
+		r.Sleep(15 * time.Minute)
 		if n := strings.Count(r.Printed.String(), "are paused: codes go there"); n != 1 {
 			t.Errorf("alerted %d times", n)
 		}

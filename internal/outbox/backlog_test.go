@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"sendcode/internal/parts"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // What waits in memory leaves in the order of its expiry, and what expires together in the order of the requests.
 func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		post := &rig.SlowPost{Each: time.Second}
-		r := rig.NewRig(t, func(s *rig.Settings) {
+		post := &vtest.SlowMailServer{Each: time.Second}
+		r := vtest.NewRig(t, func(s *vtest.Settings) {
 			s.Workers = 1
 			login := s.Purposes["login"]
 			login.TTL = 2 * time.Minute
@@ -23,16 +23,16 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 		r.Svc = r.Replica(post)
 		r.Start()
 		for n := range 12 {
-			ask := rig.AskFor(rig.Nth(n))
+			ask := vtest.AskFor(vtest.NthAddress(n))
 			if n%3 == 2 {
 				ask.Purpose = "login"
 			}
 			if a, err := r.Svc.Send(r.Context(), ask); err != nil || !a.Admitted {
 				t.Fatalf("%d: %v", n, err)
 			}
-			rig.Waited(time.Millisecond)
+			r.Sleep(time.Millisecond)
 		}
-		rig.Waited(20 * time.Second)
+		r.Sleep(20 * time.Second)
 		var order []int
 		for _, m := range post.All() {
 			var n int

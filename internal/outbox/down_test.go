@@ -15,14 +15,14 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
 // once and soon; the others are failed for the reason that they expired, and cost nothing.
 func TestReceiverDownForTwoMinutes(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, func(s *rig.Settings) {
+		r := vtest.NewRig(t, func(s *vtest.Settings) {
 			brief := s.Purposes["default"]
 			brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
 			s.Purposes["brief"] = brief
@@ -49,7 +49,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		var all []sent
 		const n = 240 // one in half a second, for two minutes
 		for i := range n {
-			ask := rig.AskFor(fmt.Sprintf("person-%d@example.com", i))
+			ask := vtest.AskFor(fmt.Sprintf("person-%d@example.com", i))
 			if i%3 == 0 {
 				ask.Purpose = "brief"
 			}
@@ -58,11 +58,11 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 				t.Fatalf("%d: %v", i, err)
 			}
 			all = append(all, sent{a.View.ID, a.View.ExpiresAt})
-			rig.Waited(500 * time.Millisecond)
+			r.Sleep(500 * time.Millisecond)
 		}
 		down.Store(false)
 		back := time.Now()
-		rig.Waited(45 * time.Second) // the longest backoff and the breaker's rest
+		r.Sleep(45 * time.Second) // the longest backoff and the breaker's rest
 		arrived, expired := 0, 0
 		mails := server.ByID()
 		for i, s := range all {
@@ -84,7 +84,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		if arrived < n*2/3 || expired < n/8 {
 			t.Errorf("%d arrived, %d expired", arrived, expired)
 		}
-		again := rig.AskFor("person-0@example.com") // one that expired: its place was given back
+		again := vtest.AskFor("person-0@example.com") // one that expired: its place was given back
 		again.Purpose = "brief"
 		r.Send(again)
 		_ = client.Close()
@@ -96,7 +96,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 // Row and log of a send tell a server that was set aside, and so not tried, from one that could not be reached.
 func TestServerSetAside(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, func(*rig.Settings) {})
+		r := vtest.NewRig(t, func(*vtest.Settings) {})
 		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}})
@@ -106,7 +106,7 @@ func TestServerSetAside(t *testing.T) {
 		r.Svc = r.Replica(smtp.Servers{client})
 		r.Start()
 		for i, want := range []string{"temporary_dial", "temporary_dial", "temporary_dial", "temporary_aside"} {
-			a := r.Send(rig.AskFor(fmt.Sprintf("person-%d@example.com", i)))
+			a := r.Send(vtest.AskFor(fmt.Sprintf("person-%d@example.com", i)))
 			if got := r.Get(a.View.ID).Send.Reason; got != want {
 				t.Errorf("send %d: %s, want %s", i, got, want)
 			}

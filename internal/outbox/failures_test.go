@@ -5,17 +5,17 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 // A failure is as old on the limiter's clock as it is on this process's, also where the two differ by an hour.
 func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
-		rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
+		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 			memory := quota.NewMemory(func() time.Time { return time.Now().Add(off) }, "redis")
 			r.Limiter.Set(memory)
-			r.Hammer(1) // a minute passes
+			r.FailSends(1) // a minute passes
 			rule := quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}
 			d, err := memory.Peek(r.Context(), quota.Request{
 				Rules: []quota.Rule{rule}, Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email",
@@ -30,7 +30,7 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 }
 
 // failures is how many failed sends to ana the limiter counts.
-func failures(r *rig.Rig) int {
+func failures(r *vtest.Rig) int {
 	r.Helper()
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{
 		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},

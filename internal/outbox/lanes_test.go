@@ -12,12 +12,12 @@ import (
 	"sendcode/internal/parts"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // deadCarrier is one whose connections open, and that never says anything.
 type deadCarrier struct {
-	rig.Handset
+	vtest.Carrier
 	each time.Duration // that it is waited for
 }
 
@@ -28,7 +28,7 @@ func (c *deadCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	_, _ = c.Handset.Send(ctx, m)
+	_, _ = c.Carrier.Send(ctx, m)
 	return sms.Receipt{Carrier: "dead"}, &sms.Error{Class: delivery.Temporary, Stage: sms.StageDial}
 }
 
@@ -36,25 +36,25 @@ func (c *deadCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, err
 // had to wait in the log behind all of them.
 func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, rig.ToNumbers("DE"))
+		r := vtest.NewRig(t, vtest.ServeCountries("DE"))
 		carrier := &deadCarrier{each: 20 * time.Second}
-		r.Svc = r.ReplicaWith(r.Post, carrier)
+		r.Svc = r.ReplicaOn(r.Store, r.MailServer, carrier)
 		r.Svc.Queue.Capacity = memory
 		r.Start()
 		for n := range memory + 300 {
-			if _, err := r.Svc.Send(r.Context(), rig.TextTo(rig.NthNumber(n))); err != nil {
+			if _, err := r.Svc.Send(r.Context(), vtest.TextTo(vtest.NthNumber(n))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
 		for n := range 3 * outbox.DefaultWorkers {
-			if a := r.Send(rig.AskFor(rig.Nth(n))); r.Get(a.View.ID).Send.Status != store.Sent {
+			if a := r.Send(vtest.AskFor(vtest.NthAddress(n))); r.Get(a.View.ID).Send.Status != store.Sent {
 				t.Fatalf("mail %d waits", n)
 			}
 		}
-		r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
-		a := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(10 * time.Second)
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
 		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("the mail that was tried again: %+v", s)
 		}
@@ -65,21 +65,21 @@ func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
 // The reverse: mails hang, and a text message goes out at once, also one that waited in the log.
 func TestHangingMailServerHoldsUpNoText(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, rig.ToNumbers("DE"))
-		r.Svc = r.Replica(&rig.SlowPost{Each: time.Minute})
+		r := vtest.NewRig(t, vtest.ServeCountries("DE"))
+		r.Svc = r.Replica(&vtest.SlowMailServer{Each: time.Minute})
 		r.Svc.Queue.Capacity = memory
 		r.Start()
-		r.Crowd(0, memory+300)
+		r.SendMany(0, memory+300)
 		synctest.Wait()
 		for n := range 3 * outbox.DefaultWorkers {
-			if a := r.Send(rig.TextTo(rig.NthNumber(n))); r.Get(a.View.ID).Send.Status != store.Sent {
+			if a := r.Send(vtest.TextTo(vtest.NthNumber(n))); r.Get(a.View.ID).Send.Status != store.Sent {
 				t.Fatalf("text message %d waits", n)
 			}
 		}
-		r.Handset.Fails(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial})
-		a := r.Send(rig.TextTo(rig.Mobile))
-		r.Handset.Fails(nil)
-		rig.Waited(10 * time.Second)
+		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial})
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		r.Carrier.Fail(nil)
+		r.Sleep(10 * time.Second)
 		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("the text message that was tried again: %+v", s)
 		}
@@ -89,7 +89,7 @@ func TestHangingMailServerHoldsUpNoText(t *testing.T) {
 
 // gauge counts who is in it at once.
 type gauge struct {
-	rig.Handset
+	vtest.Carrier
 	mu        sync.Mutex
 	now, most int
 }
@@ -103,22 +103,22 @@ func (g *gauge) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 	g.mu.Lock()
 	g.now--
 	g.mu.Unlock()
-	return g.Handset.Send(ctx, m)
+	return g.Carrier.Send(ctx, m)
 }
 
 // Each channel has so many workers and no more.
 func TestWorkersOfAChannelAreBounded(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, func(s *rig.Settings) { rig.ToNumbers("DE")(s); s.Workers = 5 })
+		r := vtest.NewRig(t, func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); s.Workers = 5 })
 		carrier := &gauge{}
-		r.Svc = r.ReplicaWith(r.Post, carrier)
+		r.Svc = r.ReplicaOn(r.Store, r.MailServer, carrier)
 		r.Start()
 		for n := range 40 {
-			if _, err := r.Svc.Send(r.Context(), rig.TextTo(rig.NthNumber(n))); err != nil {
+			if _, err := r.Svc.Send(r.Context(), vtest.TextTo(vtest.NthNumber(n))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		rig.Waited(10 * time.Second)
+		r.Sleep(10 * time.Second)
 		if len(carrier.All()) != 40 || carrier.most != 5 {
 			t.Errorf("%d text messages, %d at once", len(carrier.All()), carrier.most)
 		}

@@ -7,13 +7,14 @@ import (
 
 	"sendcode/internal/outbox"
 	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
-func slowRig(t *testing.T, each time.Duration, workers int) (*rig.Rig, *rig.SlowPost) {
-	post := &rig.SlowPost{Each: each}
-	r := rig.NewRig(t, func(s *rig.Settings) { s.Workers = workers })
+func slowRig(t *testing.T, each time.Duration, workers int) (*vtest.Rig, *vtest.SlowMailServer) {
+	post := &vtest.SlowMailServer{Each: each}
+	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Workers = workers })
 	r.Svc = r.Replica(post)
 	r.Svc.Queue.Capacity = memory
 	return r, post
@@ -22,6 +23,25 @@ func slowRig(t *testing.T, each time.Duration, workers int) (*rig.Rig, *rig.Slow
 // memory is what tests give an outbox room for.
 const memory = 200
 
+// wantOneEach returns whom the mails were for, in their order, and fails the test unless each of n persons got one.
+func wantOneEach(r *vtest.Rig, p *vtest.SlowMailServer, n int) []int {
+	r.Helper()
+	var order []int
+	seen := map[int]bool{}
+	for _, m := range p.All() {
+		var who int
+		if _, err := fmt.Sscanf(m.To, "person-%d@", &who); err != nil || seen[who] {
+			r.Fatalf("an unexpected mail, or a second one: %v", err)
+		}
+		seen[who] = true
+		order = append(order, who)
+	}
+	if len(order) != n {
+		r.Errorf("%d mails for %d sends", len(order), n)
+	}
+	return order
+}
+
 // A receiver that takes a second for each mail changes no answer: all are told at once, and all mails go out, in the
 // order of the requests, as fast as the workers are.
 func TestSlowReceiverChangesNoAnswer(t *testing.T) {
@@ -29,11 +49,11 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 		r, post := slowRig(t, time.Second, 16)
 		r.Start()
 		began := time.Now()
-		r.Crowd(0, 300)
+		r.SendMany(0, 300)
 		for len(post.All()) < 300 {
-			rig.Waited(time.Second)
+			r.Sleep(time.Second)
 		}
-		rig.Waited(2 * time.Second)
+		r.Sleep(2 * time.Second)
 		if took := time.Since(began); took > 25*time.Second {
 			t.Errorf("300 mails took %v", took)
 		}
@@ -58,28 +78,28 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 		const n, late, lates = memory + 300, 5, 4
 		r, post := slowRig(t, 100*time.Millisecond, 10) // a hundred a second
 		r.Start()
-		ids := r.Crowd(0, n)
-		rig.Waited(50 * time.Millisecond)
+		ids := r.SendMany(0, n)
+		r.Sleep(50 * time.Millisecond)
 		if s := r.Get(ids[n-1]).Send; s.Status != store.Queued || s.Reason != "backlog" {
 			t.Errorf("the last one: %+v", s)
 		}
 		for k := range lates {
 			for range 8 { // until there is room, and some wait
-				rig.Waited(100 * time.Millisecond)
-				if held, _ := r.Standing(); held > memory {
+				r.Sleep(100 * time.Millisecond)
+				if held, _ := r.Svc.Queue.Held(recipient.Email); held > memory {
 					t.Fatalf("%d held in memory", held)
 				}
 			}
-			ids = append(ids, r.Crowd(n+late*k, late)...)
+			ids = append(ids, r.SendMany(n+late*k, late)...)
 		}
 		for i := 0; len(post.All()) < n+late*lates; i++ {
-			rig.Waited(50 * time.Millisecond)
+			r.Sleep(50 * time.Millisecond)
 			if i > 200 {
 				t.Fatalf("%d mails out", len(post.All()))
 			}
 		}
-		rig.Waited(2 * time.Second)
-		for i, who := range r.Persons(post, n+late*lates) {
+		r.Sleep(2 * time.Second)
+		for i, who := range wantOneEach(r, post, n+late*lates) {
 			if who >= n && i < n-20 { // those under way at once may change places
 				t.Errorf("person %d, who came later, was served as number %d", who, i)
 			}
@@ -89,7 +109,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		}
-		if held, behind := r.Standing(); held != 0 || behind {
+		if held, behind := r.Svc.Queue.Held(recipient.Email); held != 0 || behind {
 			t.Errorf("in the end %d held, behind %v", held, behind)
 		}
 		r.Quit()
@@ -103,15 +123,15 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 		r, post := slowRig(t, 20*time.Millisecond, 10) // five hundred a second
 		r.Start()
 		began := time.Now()
-		r.Crowd(0, n)
+		r.SendMany(0, n)
 		for len(post.All()) < n {
-			rig.Waited(50 * time.Millisecond)
+			r.Sleep(50 * time.Millisecond)
 		}
 		if took := time.Since(began); took > 1600*time.Millisecond {
 			t.Errorf("%d mails took %v, want 1.2 s", n, took)
 		}
-		rig.Waited(2 * time.Second)
-		r.Persons(post, n)
+		r.Sleep(2 * time.Second)
+		wantOneEach(r, post, n)
 		r.Quit()
 	})
 }
@@ -122,20 +142,20 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 		r, post := slowRig(t, 100*time.Millisecond, 100)
 		r.Svc.Queue.Capacity = outbox.MaxFlights
 		r.Start()
-		r.Crowd(0, 1900)
-		rig.Waited(time.Millisecond)
-		r.Store.Set(true)
-		rig.Waited(7 * time.Second) // less than a lease
+		r.SendMany(0, 1900)
+		r.Sleep(time.Millisecond)
+		r.Store.Cut(true)
+		r.Sleep(7 * time.Second) // less than a lease
 		stopped := len(post.All())
-		r.Store.Set(false)
+		r.Store.Cut(false)
 		if stopped > outbox.MaxOutcomes+300 { // and those under way at either end
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
 		for len(post.All()) < 1900 {
-			rig.Waited(time.Second)
+			r.Sleep(time.Second)
 		}
-		rig.Waited(time.Second)
-		r.Persons(post, 1900)
+		r.Sleep(time.Second)
+		wantOneEach(r, post, 1900)
 		r.Quit()
 	})
 }
@@ -145,19 +165,19 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r, post := slowRig(t, time.Second, 16)
 		r.Start()
-		r.Crowd(0, 500)
-		rig.Waited(100 * time.Millisecond)
+		r.SendMany(0, 500)
+		r.Sleep(100 * time.Millisecond)
 		began := time.Now()
 		r.Quit()
 		if took := time.Since(began); took > outbox.StopWait+time.Second {
 			t.Errorf("the stop took %v", took)
 		}
 		first := len(post.All())
-		r.Svc = r.Replica(r.Post)
+		r.Svc = r.Replica(r.MailServer)
 		r.Start()
-		rig.Waited(10 * time.Second)
+		r.Sleep(10 * time.Second)
 		seen := map[string]int{}
-		for _, m := range append(post.All(), r.Post.All()...) {
+		for _, m := range append(post.All(), r.MailServer.All()...) {
 			seen[m.ID]++
 		}
 		if len(seen) != 500 {

@@ -10,9 +10,10 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // A lease that could not be renewed in time ends, and this process takes its own row over. The attempt under way goes on under the new
@@ -23,28 +24,28 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 		want   store.Status
 	}{
 		"accepted": {func(context.Context) error { return nil }, store.Sent},
-		"rejected": {rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"), store.Failed},
+		"rejected": {vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"), store.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rig.InBubble(t, func(r *rig.Rig) {
+			vtest.InBubble(t, func(r *vtest.Rig) {
 				release := make(chan struct{})
-				r.Post.Tell(func(ctx context.Context) error { <-release; return c.answer(ctx) })
-				a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana))
+				r.MailServer.Answer(func(ctx context.Context) error { <-release; return c.answer(ctx) })
+				a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 				r.NoError(err)
 				synctest.Wait()
-				r.BreakStore("Renew", sqlite.Down)
-				rig.Waited(10 * time.Second)
-				r.BreakStore("", sqlite.None)
+				r.FailStore("Renew", sqlite.Down)
+				r.Sleep(10 * time.Second)
+				r.FailStore("", sqlite.None)
 				if s := r.Get(a.View.ID).Send; s.Attempt != 2 {
 					t.Fatalf("not taken over: %+v", s)
 				}
 				close(release)
-				rig.Waited(30 * time.Second)
+				r.Sleep(30 * time.Second)
 				if s := r.Get(a.View.ID).Send; s.Status != c.want || s.Attempt != 2 {
 					t.Errorf("%s at attempt %d", s.Status, s.Attempt)
 				}
-				r.Mails(1)
-				d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, "")
+				r.WantMails(1)
+				d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
 				r.NoError(err)
 				if used := d.Quota.Rules[1].Used; used != 1 {
 					t.Errorf("%d places are taken", used)
@@ -59,7 +60,7 @@ func TestRoomToTheLast(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r, _ := slowRig(t, time.Minute, 1)
 		r.Start()
-		ids := r.Crowd(0, memory+1)
+		ids := r.SendMany(0, memory+1)
 		synctest.Wait()
 		for n, want := range map[int]string{memory - 1: "", memory: "backlog"} {
 			if s := r.Get(ids[n]).Send; s.Reason != want {
@@ -75,11 +76,11 @@ func TestNoneOvertakesWhatWaitsInTheLog(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r, _ := slowRig(t, time.Minute, 1)
 		r.Start()
-		rig.Waited(500 * time.Millisecond) // between two looks at the log
-		r.Crowd(0, memory+1)
-		rig.Waited(time.Minute + time.Millisecond) // one was delivered
+		r.Sleep(500 * time.Millisecond) // between two looks at the log
+		r.SendMany(0, memory+1)
+		r.Sleep(time.Minute + time.Millisecond) // one was delivered
 		synctest.Wait()
-		id := r.Crowd(memory+1, 1)[0]
+		id := r.SendMany(memory+1, 1)[0]
 		synctest.Wait()
 		if s := r.Get(id).Send; s.Reason != "backlog" {
 			t.Errorf("it is %s %q", s.Status, s.Reason)
@@ -92,22 +93,22 @@ func TestNoneOvertakesWhatWaitsInTheLog(t *testing.T) {
 func TestTakeoverOfMoreThanABatch(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		const n = 501 // a batch is 500
-		r := rig.NewRig(t, nil)
-		release, post := make(chan struct{}), &rig.Postbox{}
+		r := vtest.NewRig(t, nil)
+		release, post := make(chan struct{}), &vtest.MailServer{}
 		for range outbox.DefaultWorkers {
-			post.Tell(rig.Hanging(release))
+			post.Answer(vtest.Hang(release))
 		}
 		dead := r.Replica(post)
 		for i := range n {
-			_, err := dead.Send(r.Context(), rig.AskFor(fmt.Sprintf("person-%d@example.com", i)))
+			_, err := dead.Send(r.Context(), vtest.AskFor(fmt.Sprintf("person-%d@example.com", i)))
 			r.NoError(err)
 		}
 		time.Sleep(9 * time.Second)
-		r.Svc = r.Replica(&rig.SlowPost{Each: time.Minute})
+		r.Svc = r.Replica(&vtest.SlowMailServer{Each: time.Minute})
 		r.Svc.Queue.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
 		r.Start()
 		synctest.Wait()
-		if held, _ := r.Standing(); held != n {
+		if held, _ := r.Svc.Queue.Held(recipient.Email); held != n {
 			t.Errorf("%d are held of %d", held, n)
 		}
 		close(release)

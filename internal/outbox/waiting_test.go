@@ -7,53 +7,55 @@ import (
 
 	"sendcode/internal/outbox"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // What ended while its mail waited for a worker is not sent. Its place is given back, but not where the recipient was erased: to be erased
 // frees no quota.
 func TestEndedWhileItWaited(t *testing.T) {
 	for name, c := range map[string]struct {
-		end    func(r *rig.Rig, id string)
+		end    func(r *vtest.Rig, id string)
 		reason string
 		used   int
 	}{
-		"approved": {func(r *rig.Rig, id string) {
+		"approved": {func(r *vtest.Rig, id string) {
 			_, err := r.Store.Approve(r.Context(), id, store.NewEvent{})
 			r.NoError(err)
 		}, outbox.ReasonEnded, 0},
-		"canceled": {func(r *rig.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) }, outbox.ReasonEnded, 0},
-		"erased": {func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) }, store.ReasonErased,
+		"canceled": {func(r *vtest.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) }, outbox.ReasonEnded, 0},
+		"erased": {func(r *vtest.Rig, _ string) {
+			r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		}, store.ReasonErased,
 			1},
-		"expired": {func(*rig.Rig, string) { rig.Waited(10 * time.Minute) }, outbox.ReasonExpired, 0},
-		"expired, without a try left": {func(r *rig.Rig, id string) {
+		"expired": {func(r *vtest.Rig, _ string) { r.Sleep(10 * time.Minute) }, outbox.ReasonExpired, 0},
+		"expired, without a try left": {func(r *vtest.Rig, id string) {
 			for range 5 {
 				_, _, _, err := r.Store.Attempt(r.Context(), id)
 				r.NoError(err)
 			}
-			rig.Waited(10 * time.Minute)
+			r.Sleep(10 * time.Minute)
 		}, outbox.ReasonExpired, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rig.InBubbleWith(t, func(s *rig.Settings) { s.Workers = 1 }, func(r *rig.Rig) {
+			vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig) {
 				release := make(chan struct{})
-				r.Post.Tell(rig.Hanging(release))
-				_, err := r.Svc.Send(r.Context(), rig.AskFor("first@example.com"))
+				r.MailServer.Answer(vtest.Hang(release))
+				_, err := r.Svc.Send(r.Context(), vtest.AskFor("first@example.com"))
 				r.NoError(err)
 				synctest.Wait()
-				a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana))
+				a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 				r.NoError(err)
-				rig.Waited(3 * time.Second)
+				r.Sleep(3 * time.Second)
 				c.end(r, a.View.ID)
 				close(release)
-				rig.Waited(time.Second)
+				r.Sleep(time.Second)
 				if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != c.reason {
 					t.Errorf("%s %s", s.Status, s.Reason)
 				}
-				if n := len(r.Post.All()); n != 1 {
+				if n := len(r.MailServer.All()); n != 1 {
 					t.Errorf("%d mails", n)
 				}
-				d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, "")
+				d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
 				r.NoError(err)
 				if used := d.Quota.Rules[1].Used; used != c.used {
 					t.Errorf("%d places of the hour are taken, want %d", used, c.used)

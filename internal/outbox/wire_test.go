@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // What a mail server does on the wire, once, and what becomes of the send and its place: from the socket to the row.
@@ -67,19 +67,19 @@ func TestFromTheWireToTheRow(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := rig.NewRig(t, nil)
+				r := vtest.NewRig(t, nil)
 				r.Svc = r.Replica(smtp.Servers{client})
 				r.Start()
-				a := r.Send(rig.AskFor(rig.Ana))
+				a := r.SendTo(vtest.Ana)
 				status := func() (store.Status, string) { s := r.Get(a.View.ID).Send; return s.Status, s.Reason }
 				first := store.Sending
 				for i := 0; first == store.Sending && i < 1000; i++ { // ten minutes after the dot, at most
-					rig.Waited(time.Second)
+					r.Sleep(time.Second)
 					first, _ = status()
 				}
-				rig.Waited(45 * time.Second) // retries
+				r.Sleep(45 * time.Second) // retries
 				last, reason := status()
-				mails, spent := len(server.Messages()), r.Spent(rig.Ana) == 1
+				mails, spent := len(server.Messages()), r.Spent(vtest.Ana) == 1
 				got := map[bool]string{
 					first == store.Failed && reason == store.ReasonRejected && mails == 0 && !spent: given,
 					first == store.Queued && last == store.Sent && mails == 1 && spent:              retried,

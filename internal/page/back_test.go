@@ -27,7 +27,7 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 var button = regexp.MustCompile(`<a class="button" href="([^"]*)"`)
@@ -286,7 +286,7 @@ func (c *caller) redeem(reference string) (status int, told struct{ Type, Field,
 // A reference that the page put into the address to return to is good until its five minutes are over and not a moment longer; the page,
 // looked at again, leads on with another one. All of it over the handlers that the service has, on a clock that the test moves.
 func TestAnExpiredReferenceIsRefusedOverHTTP(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		logger := slog.New(slog.DiscardHandler)
 		proofs := proof.New(r.Settings.Vault.Ring)
 		r.Svc.Prover = proofs
@@ -302,20 +302,20 @@ func TestAnExpiredReferenceIsRefusedOverHTTP(t *testing.T) {
 		c := &caller{T: r.T, handlers: e, cookies: map[string]*http.Cookie{}}
 
 		c.request(http.MethodGet, "/?return_url="+url.QueryEscape("https://shop.example/signup?state=s1"), "", "")
-		c.post("send", "to", rig.Ana)
-		rig.Waited(time.Second)
-		to, reference := leadsTo(r.T, c.post("check", "code", rig.CodeIn(r.Post.All()[0])))
+		c.post("send", "to", vtest.Ana)
+		r.Sleep(time.Second)
+		to, reference := leadsTo(r.T, c.post("check", "code", r.Code(0)))
 		if to != "https://shop.example/signup?state=s1" || reference == "" {
 			r.Fatalf("the page leads to %q", to)
 		}
-		rig.Waited(redemption.ReferenceLife)
+		r.Sleep(redemption.ReferenceLife)
 		status, told := c.redeem(reference)
 		if status != http.StatusUnprocessableEntity || told.Type != "/problems/invalid-field" || told.Field != "reference" || told.Reason != "expired" || told.To != "" {
 			r.Errorf("after five minutes: %d %+v", status, told)
 		}
 		_, another := leadsTo(r.T, c.request(http.MethodGet, "/", "", "").Body.String())
-		rig.Waited(redemption.ReferenceLife - 2*time.Second) // an end is a whole second
-		if status, told := c.redeem(another); status != http.StatusOK || told.To != rig.Ana {
+		r.Sleep(redemption.ReferenceLife - 2*time.Second) // an end is a whole second
+		if status, told := c.redeem(another); status != http.StatusOK || told.To != vtest.Ana {
 			r.Errorf("within its five minutes: %d %+v", status, told)
 		}
 		if status, told := c.redeem(another); status != http.StatusConflict || told.To != "" {

@@ -27,7 +27,7 @@ import (
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/parts"
 	"sendcode/internal/server"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 var (
@@ -152,7 +152,7 @@ func aGroup(t *testing.T, seed uint64, rules, people int) *outcome {
 // inPage runs a page in a bubble, with the real parts behind it, under the first of the default rules.
 func inPage(t *testing.T, rules int, test func(*testing.T, *postman, http.Handler)) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, rig.Seldom(func(s *rig.Settings) {
+		r := vtest.NewRig(t, vtest.MinuteTick(func(s *vtest.Settings) {
 			for name, p := range s.Purposes {
 				p.Policy.Rules = p.Policy.Rules[:rules]
 				s.Purposes[name] = p
@@ -183,7 +183,7 @@ func (m *postman) Send(_ context.Context, mail delivery.Message) (delivery.Recei
 	if !p.oneDelay {
 		delay = delayOf(p.post)
 	}
-	time.AfterFunc(delay, func() { p.inbox <- rig.CodeIn(mail) })
+	time.AfterFunc(delay, func() { p.inbox <- vtest.CodeIn(mail) })
 	return delivery.Receipt{Provider: "mx.example", Code: 250}, nil
 }
 

@@ -12,21 +12,21 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/redemption"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // redeeming is a process with one approval of Ana's.
 type redeeming struct {
-	*rig.Rig
+	*vtest.Rig
 	*redemption.Service
 	approved verification.Checked
 }
 
 func inRedemption(t *testing.T, test func(r *redeeming)) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Svc.Prover = proof.New(r.Settings.Vault.Ring)
-		a := r.Send(rig.AskFor(rig.Ana))
-		c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0]))
+		a := r.SendTo(vtest.Ana)
+		c := r.Check(a.View.ID, r.Code(0))
 		if !c.Valid || c.Proof == "" {
 			t.Fatalf("%+v", c)
 		}
@@ -54,28 +54,29 @@ func refused(err error) string {
 func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		by := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
-		got, err := r.Redeem(r.Context(), rig.BackEnd.App, by)
+		got, err := r.Redeem(r.Context(), vtest.BackEnd.App, by)
 		r.NoError(err)
 		facts, _, err := r.Proofs.Open(r.approved.Proof)
 		r.NoError(err)
 		want := redemption.Redeemed{
-			ID: r.approved.ID, Channel: "email", To: rig.Ana, Recipient: facts.Recipient, Purpose: "default", ApprovedAt: got.ApprovedAt,
+			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default", ApprovedAt: got.ApprovedAt,
 		}
 		if got != want || time.Since(got.ApprovedAt).Abs() > time.Second {
 			r.Errorf("%+v, want %+v", got, want)
 		}
-		if again, err := r.Redeem(r.Context(), rig.BackEnd.App, by); err != nil || again != got {
+		if again, err := r.Redeem(r.Context(), vtest.BackEnd.App, by); err != nil || again != got {
 			r.Errorf("the same request again: %+v, %v", again, err)
 		}
 		for what, other := range map[string]redemption.Ask{
-			"another key": {Proof: r.approved.Proof, Key: "another"}, "no key": {Proof: r.approved.Proof}, "the reference": {Reference: r.reference(rig.BackEnd.App)},
+			"another key": {Proof: r.approved.Proof, Key: "another"}, "no key": {Proof: r.approved.Proof},
+			"the reference": {Reference: r.reference(vtest.BackEnd.App)},
 		} {
-			if _, err := r.Redeem(r.Context(), rig.BackEnd.App, other); err != redemption.ErrRedeemed {
+			if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, other); err != redemption.ErrRedeemed {
 				r.Errorf("%s: %v", what, err)
 			}
 		}
-		rig.Waited(proof.Life)
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, by); refused(err) != "proof expired" {
+		r.Sleep(proof.Life)
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, by); refused(err) != "proof expired" {
 			r.Errorf("after its life: %v", err)
 		}
 	})
@@ -83,11 +84,11 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 
 func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		got, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Reference: r.reference(rig.BackEnd.App)})
-		if err != nil || got.To != rig.Ana {
+		got, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)})
+		if err != nil || got.To != vtest.Ana {
 			r.Errorf("%+v, %v", got, err)
 		}
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
 			r.Errorf("its proof: %v", err)
 		}
 	})
@@ -99,7 +100,8 @@ func TestFiftyRedeemAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 50 {
 			all.Go(func() {
-				switch _, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Proof: r.approved.Proof, Key: fmt.Sprint("key ", i)}); err {
+				switch _, err := r.Redeem(r.Context(), vtest.BackEnd.App,
+					redemption.Ask{Proof: r.approved.Proof, Key: fmt.Sprint("key ", i)}); err {
 				case nil:
 					told.Add(1)
 				case redemption.ErrRedeemed:
@@ -119,37 +121,37 @@ func TestFiftyRedeemAtOnce(t *testing.T) {
 // What is forged, of another app, expired, or of no approval gets one answer, and nothing of it is redeemed.
 func TestRedeemRefuses(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		pending := r.Send(rig.AskFor("bea@example.com"))
-		unapproved, err := r.Reference(rig.BackEnd.App, pending.View.ID)
+		pending := r.SendTo("bea@example.com")
+		unapproved, err := r.Reference(vtest.BackEnd.App, pending.View.ID)
 		r.NoError(err)
-		unknown, err := r.Reference(rig.BackEnd.App, "no such id")
+		unknown, err := r.Reference(vtest.BackEnd.App, "no such id")
 		r.NoError(err)
-		own := r.reference(rig.BackEnd.App)
+		own := r.reference(vtest.BackEnd.App)
 		for what, test := range map[string]struct {
 			by   string
 			ask  redemption.Ask
 			want string
 		}{
-			"nothing":                 {rig.BackEnd.App, redemption.Ask{}, "proof missing"},
-			"both":                    {rig.BackEnd.App, redemption.Ask{Proof: r.approved.Proof, Reference: own}, "proof missing"},
-			"no proof":                {rig.BackEnd.App, redemption.Ask{Proof: "abc"}, "proof invalid"},
-			"a forged proof":          {rig.BackEnd.App, redemption.Ask{Proof: r.approved.Proof + "x"}, "proof invalid"},
+			"nothing":                 {vtest.BackEnd.App, redemption.Ask{}, "proof missing"},
+			"both":                    {vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof, Reference: own}, "proof missing"},
+			"no proof":                {vtest.BackEnd.App, redemption.Ask{Proof: "abc"}, "proof invalid"},
+			"a forged proof":          {vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof + "x"}, "proof invalid"},
 			"another app's proof":     {"another", redemption.Ask{Proof: r.approved.Proof}, "proof invalid"},
 			"another app's reference": {"another", redemption.Ask{Reference: own}, "reference invalid"},
-			"no reference":            {rig.BackEnd.App, redemption.Ask{Reference: "!"}, "reference invalid"},
-			"a forged reference":      {rig.BackEnd.App, redemption.Ask{Reference: own[1:]}, "reference invalid"},
-			"of no approval":          {rig.BackEnd.App, redemption.Ask{Reference: unapproved}, "reference invalid"},
-			"of no verification":      {rig.BackEnd.App, redemption.Ask{Reference: unknown}, "reference invalid"},
+			"no reference":            {vtest.BackEnd.App, redemption.Ask{Reference: "!"}, "reference invalid"},
+			"a forged reference":      {vtest.BackEnd.App, redemption.Ask{Reference: own[1:]}, "reference invalid"},
+			"of no approval":          {vtest.BackEnd.App, redemption.Ask{Reference: unapproved}, "reference invalid"},
+			"of no verification":      {vtest.BackEnd.App, redemption.Ask{Reference: unknown}, "reference invalid"},
 		} {
 			if got, err := r.Redeem(r.Context(), test.by, test.ask); refused(err) != test.want || got != (redemption.Redeemed{}) {
 				r.Errorf("%s: %+v, %v, want %s", what, got, err, test.want)
 			}
 		}
-		rig.Waited(redemption.ReferenceLife)
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Reference: own}); refused(err) != "reference expired" {
+		r.Sleep(redemption.ReferenceLife)
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: own}); refused(err) != "reference expired" {
 			r.Errorf("an old reference: %v", err)
 		}
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Reference: r.reference(rig.BackEnd.App)}); err != nil {
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)}); err != nil {
 			r.Errorf("afterwards: %v", err)
 		}
 	})
@@ -158,11 +160,11 @@ func TestRedeemRefuses(t *testing.T) {
 func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, ask); err != nil {
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != nil {
 			r.Error(err)
 		}
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase")))
-		if got, err := r.Redeem(r.Context(), rig.BackEnd.App, ask); err != redemption.ErrErased || got.To != "" {
+		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		if got, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != redemption.ErrErased || got.To != "" {
 			r.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -172,12 +174,12 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 func TestRedeemWithoutTheLog(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
-		r.Rig.Store.Set(true)
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, ask); !errors.Is(err, verification.ErrUnavailable) {
+		r.Rig.Store.Cut(true)
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); !errors.Is(err, verification.ErrUnavailable) {
 			r.Errorf("away: %v", err)
 		}
-		r.Rig.Store.Set(false)
-		if got, err := r.Redeem(r.Context(), rig.BackEnd.App, ask); err != nil || got.To != rig.Ana {
+		r.Rig.Store.Cut(false)
+		if got, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != nil || got.To != vtest.Ana {
 			r.Errorf("back: %+v, %v", got, err)
 		}
 	})

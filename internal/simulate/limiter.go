@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/verification/rig"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -14,7 +14,7 @@ const clockName = "redis"
 // limiter is the limiter as one replica reaches it.
 type limiter struct {
 	replica *Replica
-	server  *rig.Server // that all replicas share
+	server  *verificationtest.FakeRedis // that all replicas share
 }
 
 // reach lets a call through at its turn. What happened and was not heard is ErrUnavailable to its caller.

@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/sms"
-	"sendcode/internal/verification/rig"
+	"sendcode/internal/verification/verificationtest"
 )
 
 // mail is a message, a mail or a text message, on its way to a simulated provider.
@@ -31,7 +31,7 @@ type wire struct{ *Replica }
 // Send implements outbox.Sender.
 func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
 	id, _, _ := strings.Cut(m.ID, "@")
-	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: rig.CodeIn(m)})
+	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: verificationtest.CodeIn(m)})
 	return delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}, err
 }
 

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/parts"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/verification/rig"
+	"sendcode/internal/verification/verificationtest"
 )
 
 // world is one run of a plan.
@@ -23,11 +23,11 @@ type world struct {
 	plan    Plan
 	options Options
 	begin   time.Time
-	log     *sqlite.DB  // as the oracles read it: nothing goes wrong with it
-	redis   *rig.Server // the limiter
-	logged  *parts.Text // what the replicas wrote to their logs
-	posted  *parts.Text // the bodies of webhooks
-	answers *parts.Text // the bodies of answers
+	log     *sqlite.DB                  // as the oracles read it: nothing goes wrong with it
+	redis   *verificationtest.FakeRedis // the limiter
+	logged  *parts.Text                 // what the replicas wrote to their logs
+	posted  *parts.Text                 // the bodies of webhooks
+	answers *parts.Text                 // the bodies of answers
 	now     trouble
 	actors  sync.WaitGroup
 
@@ -70,7 +70,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &parts.Text{}, posted: &parts.Text{},
 		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &parts.Text{},
 	}
-	w.redis = rig.NewServer(clockName)
+	w.redis = verificationtest.NewFakeRedis(clockName)
 	w.policies = []inForce{{w.begin, 0}}
 	for i := range people {
 		w.people = append(w.people, newPerson(i))

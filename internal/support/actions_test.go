@@ -14,27 +14,27 @@ import (
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 func TestResetClearsBothGates(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		first := r.Send(rig.AskFor(rig.Ana))
-		r.Refuse(rig.AskFor(rig.Ana))
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		if a := r.Send(rig.AskFor(rig.Ana)); a.View.ID != first.View.ID || a.View.Send.Number != 2 {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.RefuseTo(vtest.Ana)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		if a := r.SendTo(vtest.Ana); a.View.ID != first.View.ID || a.View.Send.Number != 2 {
 			t.Errorf("after the reset: %+v", a.View)
 		}
-		r.Refuse(rig.AskFor(rig.Ana)) // from now on it counts again
+		r.RefuseTo(vtest.Ana) // from now on it counts again
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.Rules[0].Used != 1 {
+		if a := r.RefuseTo(vtest.Ana); a.Quota.Rules[0].Used != 1 {
 			t.Errorf("after a flush the log knows of %d sends", a.Quota.Rules[0].Used)
 		}
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		r.Send(rig.AskFor(rig.Ana)) // the log alone
-		if got, want := r.Ends(), "quota.reset begun "+rig.AnaAs+"; quota.reset done "+rig.AnaAs; got != want+"; "+want {
+		r.SendTo(vtest.Ana) // the log alone
+		if got, want := r.Actions(), "quota.reset begun "+vtest.AnaMasked+"; quota.reset done "+vtest.AnaMasked; got != want+"; "+want {
 			t.Errorf("acts: %s", got)
 		}
 	})
@@ -42,28 +42,28 @@ func TestResetClearsBothGates(t *testing.T) {
 
 // What the limiter remembers in this process and in another one's, and what it was still to be told, is gone as well.
 func TestResetIsNoticedEverywhere(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		shared := quota.NewMemory(time.Now, "redis")
 		r.Limiter.Set(quota.Remember(shared, time.Now))
-		other := r.Replica(r.Post)
+		other := r.Replica(r.MailServer)
 		other.Limiter.Set(quota.Remember(shared, time.Now))
-		r.Send(rig.AskFor(rig.Ana))
-		r.Refuse(rig.AskFor(rig.Ana))
-		if a, err := other.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || a.Admitted {
+		r.SendTo(vtest.Ana)
+		r.RefuseTo(vtest.Ana)
+		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || a.Admitted {
 			t.Fatal(a, err)
 		}
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		r.Send(rig.AskFor(rig.Ana))
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		rig.Waited(250 * time.Millisecond)
-		if a, err := other.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.SendTo(vtest.Ana)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.Sleep(250 * time.Millisecond)
+		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Errorf("another replica after 250 ms: %v %v", a.Quota.Violated(), err)
 		}
 	})
 }
 
 func TestResetClearsTheLockouts(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		for name, p := range s.Purposes {
 			p.Policy.Rules = []quota.Rule{
 				{Name: "hour", Scope: quota.Recipient, Limit: 100, Window: time.Hour},
@@ -71,77 +71,79 @@ func TestResetClearsTheLockouts(t *testing.T) {
 			}
 			s.Purposes[name] = p
 		}
-	}, func(r *rig.Rig) {
+	}, func(r *vtest.Rig) {
 		var sent []verification.Answer
 		for i := range 5 {
-			ask := rig.AskFor(rig.Ana)
+			ask := vtest.AskFor(vtest.Ana)
 			ask.Session = string(rune('a' + i))
 			sent = append(sent, r.Send(ask))
 		}
 		for i, a := range sent[:4] {
 			for range 5 {
-				_, _ = r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, rig.WrongFor(rig.CodeIn(r.Post.All()[i])))
+				_, _ = r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.All()[i])))
 			}
 		}
 		last := sent[4]
 		var barred *verification.TooManyChecksError
-		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, last.View.ID, "000000"); !errors.As(err, &barred) {
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "000000"); !errors.As(err, &barred) {
 			t.Fatalf("not locked out: %v", err)
 		}
-		if _, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); !errors.As(err, &barred) {
+		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.As(err, &barred) {
 			t.Fatalf("a send while locked out: %v", err)
 		}
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-		r.Send(rig.AskFor(rig.Ana)) // at once, also where the lockout was remembered
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.Violated()[0] != "failures" {
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.SendTo(vtest.Ana) // at once, also where the lockout was remembered
+		if a := r.RefuseTo(vtest.Ana); a.Quota.Violated()[0] != "failures" {
 			t.Fatalf("refused by %v", a.Quota.Violated())
 		}
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		if c := r.Check(last.View.ID, rig.WrongFor(rig.CodeIn(r.Post.All()[4]))); c.AttemptsRemaining != 4 {
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		if c := r.Check(last.View.ID, vtest.WrongCode(r.Code(4))); c.AttemptsRemaining != 4 {
 			t.Errorf("tries left of a pending code: %d", c.AttemptsRemaining)
 		}
-		r.Send(rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // the log's failures, too
-		r.Send(rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
 	})
 }
 
 // Without the limiter the log's part is done, and the act says what is not.
 func TestResetWithoutTheLimiter(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
 		memory := *r.Limiter.Now.Load()
-		r.Limiter.Set(rig.NoLimiter{})
-		if err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")); !errors.Is(err, verification.ErrUnavailable) {
+		r.Limiter.Set(vtest.DownLimiter{})
+		if err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")); !errors.Is(err,
+			verification.ErrUnavailable) {
 			t.Fatalf("error %v", err)
 		}
 		r.Limiter.Set(memory)
-		rig.Waited(2 * gates.Pause)
-		r.Refuse(rig.AskFor(rig.Ana))
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		r.Send(rig.AskFor(rig.Ana))
-		if got := r.Ends(); !strings.Contains(got, "begun "+rig.AnaAs+"; quota.reset failed limiter "+rig.AnaAs+"; quota.reset begun "+rig.AnaAs+"; quota.reset done") {
+		r.Sleep(2 * gates.Pause)
+		r.RefuseTo(vtest.Ana)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.SendTo(vtest.Ana)
+		if got := r.Actions(); !strings.Contains(got, "begun "+vtest.AnaMasked+"; quota.reset failed limiter "+vtest.AnaMasked+"; quota.reset begun "+
+			vtest.AnaMasked+"; quota.reset done") {
 			t.Errorf("acts: %s", got)
 		}
 		r.Store.SetFault(func(string) sqlite.Fault { return sqlite.Down })
-		err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset"))
+		err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset"))
 		r.Store.SetFault(nil)
 		if !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
 		}
-		r.Refuse(rig.AskFor(rig.Ana)) // nothing happened that is not recorded
+		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
 	})
 }
 
 func TestEraseEndsWhatWaits(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Refuse(rig.AskFor(rig.Ana))
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase")))
-		rig.Waited(rig.Minute)
-		if mails := r.Post.All(); len(mails) != 1 {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		a := r.SendTo(vtest.Ana)
+		r.RefuseTo(vtest.Ana)
+		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.Sleep(time.Minute)
+		if mails := r.MailServer.All(); len(mails) != 1 {
 			t.Errorf("%d attempts after the erasure", len(mails)-1)
 		}
 		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "erased" || v.To != store.Erased || v.State != verification.Canceled {
@@ -157,17 +159,17 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		if len(all) != 2 {
 			t.Errorf("%d rows: the refusal that waited to be written must be erased with the rest", len(all))
 		}
-		r.Send(rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.Rules[1].Used != 2 { // as the log teaches it
+		if a := r.RefuseTo(vtest.Ana); a.Quota.Rules[1].Used != 2 { // as the log teaches it
 			t.Errorf("being erased freed quota: %+v", a.Quota.Rules)
 		}
-		resend := rig.AskFor("")
+		resend := vtest.AskFor("")
 		resend.Channel, resend.Resend = "", a.View.ID
 		if _, err := r.Svc.Send(r.Context(), resend); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("a resend by its ID: %v", err)
 		}
-		if got := r.Ends(); got != "erase done "+store.Erased {
+		if got := r.Actions(); got != "erase done "+store.Erased {
 			t.Errorf("acts: %s", got)
 		}
 	})
@@ -175,24 +177,26 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 
 // A mail that waits in another replica's memory is not sent to a person who was erased meanwhile, nor one whose code was canceled.
 func TestLongWaitersAreReadAgain(t *testing.T) {
-	for what, end := range map[string]func(r *rig.Rig, id string){
-		"erased":   func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) },
-		"canceled": func(r *rig.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) },
+	for what, end := range map[string]func(r *vtest.Rig, id string){
+		"erased": func(r *vtest.Rig, _ string) {
+			r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		},
+		"canceled": func(r *vtest.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) },
 	} {
-		rig.InBubbleWith(t, func(s *rig.Settings) { s.Workers = 1 }, func(r *rig.Rig) {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig) {
 			release := make(chan struct{})
-			r.Post.Tell(rig.Hanging(release))
-			_, err := r.Svc.Send(r.Context(), rig.AskFor("first@example.com"))
+			r.MailServer.Answer(vtest.Hang(release))
+			_, err := r.Svc.Send(r.Context(), vtest.AskFor("first@example.com"))
 			r.NoError(err)
 			synctest.Wait()
-			a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana))
+			a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 			r.NoError(err)
-			rig.Waited(3 * time.Second)
+			r.Sleep(3 * time.Second)
 			end(r, a.View.ID)
 			close(release)
-			rig.Waited(time.Second)
-			for _, m := range r.Post.All() {
-				if m.To == rig.Ana {
+			r.Sleep(time.Second)
+			for _, m := range r.MailServer.All() {
+				if m.To == vtest.Ana {
 					t.Errorf("%s: a mail went out all the same", what)
 				}
 			}
@@ -204,15 +208,15 @@ func TestLongWaitersAreReadAgain(t *testing.T) {
 }
 
 func TestErasedAreForgotten(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) { s.Tick, s.Lease = 20*time.Minute, time.Hour }, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = 20*time.Minute, time.Hour }, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		hash := r.Person().Recipient
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase")))
-		rig.Waited(30 * 24 * time.Hour)
+		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.Sleep(30 * 24 * time.Hour)
 		if v := r.Verification(a.View.ID); v.Recipient != hash {
 			t.Error("forgotten while a bound needs the hash")
 		}
-		rig.Waited(2*24*time.Hour + 2*time.Hour)
+		r.Sleep(2*24*time.Hour + 2*time.Hour)
 		if v := r.Verification(a.View.ID); !v.Recipient.IsZero() {
 			t.Error("not forgotten")
 		}
@@ -220,65 +224,70 @@ func TestErasedAreForgotten(t *testing.T) {
 }
 
 func TestCancelAndResendByAnAdministrator(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		v := r.Verification(a.View.ID)
-		again, err := r.Svc.Desk.ResendFor(r.Context(), v, rig.BackEnd.IP, rig.ActOf("resend"))
+		again, err := r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		r.NoError(err)
 		if again.Admitted {
 			t.Error("a gate was passed by")
 		}
-		rig.Waited(rig.Minute)
-		again, err = r.Svc.Desk.ResendFor(r.Context(), v, rig.BackEnd.IP, rig.ActOf("resend"))
+		r.Sleep(time.Minute)
+		again, err = r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		r.NoError(err)
 		synctest.Wait()
-		if mails := r.Post.All(); !again.Admitted || again.View.ID != v.ID || len(mails) != 2 || rig.CodeIn(mails[0]) != rig.CodeIn(mails[1]) {
+		if mails := r.MailServer.All(); !again.Admitted || again.View.ID != v.ID || len(mails) != 2 ||
+			vtest.CodeIn(mails[0]) != vtest.CodeIn(mails[1]) {
 			t.Errorf("sent again: %+v, %d mails", again.View, len(mails))
 		}
 		for _, want := range []bool{true, false} {
-			done, err := r.Svc.Desk.CancelFor(r.Context(), v, rig.ActOf("cancel"))
+			done, err := r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))
 			r.NoError(err)
 			if done != want {
 				t.Errorf("canceled: %v", done)
 			}
 		}
 		var bad *verification.InvalidError
-		if _, err := r.Svc.Desk.ResendFor(r.Context(), v, rig.BackEnd.IP, rig.ActOf("resend")); !errors.As(err, &bad) || bad.Reason != "ended" {
+		if _, err := r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend")); !errors.As(err, &bad) ||
+			bad.Reason != "ended" {
 			t.Errorf("a canceled code: %v", err)
 		}
-		late := r.Send(rig.AskFor("late@example.com"))
-		rig.Waited(8*rig.Minute + time.Second)
-		if _, err := r.Svc.Desk.ResendFor(r.Context(), r.Verification(late.View.ID), rig.BackEnd.IP, rig.ActOf("resend")); !errors.As(err, &bad) {
+		late := r.SendTo("late@example.com")
+		r.Sleep(8*time.Minute + time.Second)
+		if _, err := r.Svc.Desk.ResendFor(r.Context(), r.Verification(late.View.ID), vtest.BackEnd.IP, vtest.AuditEntry("resend")); !errors.As(err,
+			&bad) {
 			t.Errorf("a code that is about to end: %v", err)
 		}
-		want := strings.ReplaceAll("resend begun X; resend failed minute X; resend begun X; resend done X; cancel done X; cancel failed ended X", "X", rig.AnaAs)
-		if got := r.Ends(); got != want {
+		want := strings.ReplaceAll("resend begun X; resend failed minute X; resend begun X; resend done X; cancel done X; cancel failed ended X",
+			"X", vtest.AnaMasked)
+		if got := r.Actions(); got != want {
 			t.Errorf("acts: %s", got)
 		}
 	})
 }
 
 func TestRevealIsRecordedFirst(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		v := r.Verification(r.Send(rig.AskFor(rig.Ana)).View.ID)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "AddAuditEntry" {
 				return sqlite.Down
 			}
 			return sqlite.None
 		})
-		if to, err := r.Svc.Desk.Reveal(r.Context(), v, rig.ActOf("reveal")); to != "" || !errors.Is(err, verification.ErrUnavailable) {
+		if to, err := r.Svc.Desk.Reveal(r.Context(), v, vtest.AuditEntry("reveal")); to != "" || !errors.Is(err,
+			verification.ErrUnavailable) {
 			t.Errorf("shown without a record: %v", err)
 		}
 		r.Store.SetFault(nil)
-		if to, err := r.Svc.Desk.Reveal(r.Context(), v, rig.ActOf("reveal")); to != rig.Ana || err != nil {
+		if to, err := r.Svc.Desk.Reveal(r.Context(), v, vtest.AuditEntry("reveal")); to != vtest.Ana || err != nil {
 			t.Errorf("%q %v", to, err)
 		}
-		r.NoError(r.Svc.Desk.Erase(context.Background(), r.Person(), rig.ActOf("erase")))
-		if to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), rig.ActOf("reveal")); to != "" || err == nil {
+		r.NoError(r.Svc.Desk.Erase(context.Background(), r.Person(), vtest.AuditEntry("erase")))
+		if to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal")); to != "" || err == nil {
 			t.Errorf("erased: %v", err)
 		}
-		if got := r.Ends(); got != strings.ReplaceAll("reveal done X; erase done X; reveal done X; reveal failed unreadable X", "X", store.Erased) {
+		if got := r.Actions(); got != strings.ReplaceAll("reveal done X; erase done X; reveal done X; reveal failed unreadable X", "X", store.Erased) {
 			t.Errorf("acts: %s", got)
 		}
 	})
@@ -292,7 +301,7 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 		"for ana.maria@example.com": false, "ana＠example": false, "+49 30 1234567": false, "call 138 0013 8000": false, "(030) 1234-5678": false,
 		"Ana.Maria asked": false, "it was ANA.MARIA": false,
 	} {
-		if err := support.CheckReason(reason, rig.Ana); (err == nil) != good {
+		if err := support.CheckReason(reason, vtest.Ana); (err == nil) != good {
 			t.Errorf("%q: %v", reason, err)
 		}
 	}
@@ -305,10 +314,12 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 }
 
 func TestPersonsAreUnderstood(t *testing.T) {
-	r := rig.NewRig(t, nil)
+	r := vtest.NewRig(t, nil)
 	for what, c := range map[string]struct{ app, channel, to, purpose, reason, field string }{
-		"app": {"none", "email", rig.Ana, "", "x", "app"}, "channel": {"", "pigeon", rig.Ana, "", "x", "channel"}, "to": {"", "email", "ana", "", "x", "to"},
-		"purpose": {"", "email", rig.Ana, "none", "x", "purpose"}, "reason": {"", "email", rig.Ana, "", "", "reason"}, "named": {"shop", "email", rig.Ana, "login", rig.Ana, "reason"},
+		"app": {"none", "email", vtest.Ana, "", "x", "app"}, "channel": {"", "pigeon", vtest.Ana, "", "x", "channel"},
+		"to":      {"", "email", "ana", "", "x", "to"},
+		"purpose": {"", "email", vtest.Ana, "none", "x", "purpose"}, "reason": {"", "email", vtest.Ana, "", "", "reason"},
+		"named": {"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
 	} {
 		var bad *verification.InvalidError
 		if _, err := r.Svc.Desk.Person(c.app, c.channel, c.to, c.purpose, c.reason); !errors.As(err, &bad) || bad.Field != c.field {
@@ -319,20 +330,20 @@ func TestPersonsAreUnderstood(t *testing.T) {
 
 // What another process has still to tell the limiter does not count again after a reset.
 func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		other := r.Replica(r.Post)
-		other.Limiter.Set(rig.NoLimiter{Memory: quota.NewMemory(time.Now, "process")})
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
+		other.Limiter.Set(vtest.DownLimiter{Memory: quota.NewMemory(time.Now, "process")})
 		ctx, stop := context.WithCancel(context.Background())
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); other.Run(ctx) }()
-		if a, err := other.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		rig.Waited(2 * time.Second)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
+		r.Sleep(2 * time.Second)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		other.Limiter.Set(r.Limiter)
-		rig.Waited(5 * time.Second)
-		r.Holds("after the reset", 0)
+		r.Sleep(5 * time.Second)
+		r.WantCounted("after the reset", 0)
 		stop()
 		<-stopped
 	})

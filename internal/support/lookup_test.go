@@ -7,15 +7,15 @@ import (
 
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // A slip of the hand away, today, the newest first; another spelling of the same mailbox is no slip.
 func TestLookalikes(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(rig.Folded), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.FoldGmail), func(r *vtest.Rig) {
 		for _, to := range []string{"ana@gmail.co", "a.na@gmail.com", "ana@qq.com", "anna@gmail.com", "ana@gmial.com"} {
-			r.Send(rig.AskFor(to))
-			rig.Waited(time.Minute)
+			r.SendTo(to)
+			r.Sleep(time.Minute)
 		}
 		look := func(most int) (to []string) {
 			rows, err := r.Svc.Desk.NearSpellings(r.Context(), "email", "ana@gmail.com", most)
@@ -33,7 +33,7 @@ func TestLookalikes(t *testing.T) {
 		if got := look(1); len(got) != 1 || got[0] != "a•••@gmial.com" {
 			t.Errorf("the newest is %v", got)
 		}
-		rig.Waited(24 * time.Hour)
+		r.Sleep(24 * time.Hour)
 		if got := look(3); len(got) != 0 {
 			t.Errorf("a day later: %v", got)
 		}
@@ -50,7 +50,7 @@ func TestLookalikes(t *testing.T) {
 
 // Who is turned away before anything is written is told apart from who is served.
 func TestServed(t *testing.T) {
-	r := rig.NewRig(t, func(s *rig.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
+	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
 	for to, want := range map[string]string{"ana@gmail.com": "", "ana@short.example": "disposable", "ana@a.short.example": "disposable"} {
 		var bad *verification.InvalidError
 		err := r.Svc.Served("email", to)

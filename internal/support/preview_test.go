@@ -19,12 +19,12 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // Samples are what the templates make, in every language and on every channel, with a code of the purpose's own kind.
 func TestSamples(t *testing.T) {
-	r := rig.NewRig(t, func(s *rig.Settings) {
+	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Set.Purposes["login"]
 		p.Alphabet, p.CodeLength, p.Notify = code.Unambiguous, 8, message.Glance
 		s.Set.Purposes["login"] = p
@@ -70,9 +70,10 @@ func TestSamples(t *testing.T) {
 // from a code that a person waits for.
 func TestTry(t *testing.T) {
 	const ben = "ben@example.com"
-	rig.InBubble(t, func(r *rig.Rig) {
-		pending := r.Send(rig.AskFor(ben))
-		trial := support.Trial{App: "shop", Channel: "email", To: rig.Ana, Purpose: "login", Locale: "zh-CN", From: netip.MustParseAddr("192.0.2.1")}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		pending := r.SendTo(ben)
+		trial := support.Trial{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN",
+			From: netip.MustParseAddr("192.0.2.1")}
 		try := func() (verification.Answer, error) {
 			id, err := uuid.NewV7()
 			if err != nil {
@@ -91,7 +92,7 @@ func TestTry(t *testing.T) {
 		if other, err := try(); err != nil || other.Admitted || other.View.ID == pending.View.ID {
 			t.Errorf("a trial with a person whose code is pending: %+v, %v", other, err)
 		}
-		rig.Waited(61 * time.Second)
+		r.Sleep(61 * time.Second)
 		trial.Purpose = "default"
 		if other, err := try(); err != nil || !other.Admitted || other.View.ID == pending.View.ID {
 			t.Errorf("a trial is a resend of what a person waits for: %+v, %v", other, err)
@@ -114,8 +115,10 @@ func TestTry(t *testing.T) {
 			t.Errorf("the acts are %s", got)
 		}
 		synctest.Wait()
-		mails := r.Post.All()
-		inChinese := slices.ContainsFunc(mails, func(m delivery.Message) bool { return m.To == rig.Ana && strings.Contains(m.Text, "验证码") })
+		mails := r.MailServer.All()
+		inChinese := slices.ContainsFunc(mails, func(m delivery.Message) bool {
+			return m.To == vtest.Ana && strings.Contains(m.Text, "验证码")
+		})
 		if len(mails) != 3 || !inChinese {
 			t.Errorf("%d mails", len(mails))
 		}

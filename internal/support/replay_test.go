@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -18,8 +18,8 @@ func perRecipient(name string, limit int, window time.Duration) quota.Rule {
 }
 
 func TestReplayTellsWhatStricterRulesWouldHaveRefused(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		p := r.FourAndOne()
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		p := r.SendFive()
 		if fmt.Sprint(p.Purposes) != "[default login]" || p.Name != "default" {
 			t.Fatalf("in force: %+v", p)
 		}
@@ -53,13 +53,13 @@ func TestReplayTellsWhatStricterRulesWouldHaveRefused(t *testing.T) {
 
 // A purpose of another policy has buckets of its own.
 func TestReplayLooksAtOnePolicy(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		gift := s.Purposes["default"]
 		gift.Name, gift.Policy.Name, gift.Shares = "gift", "gift", []string{"gift"}
 		s.Purposes["gift"] = gift
-	}, func(r *rig.Rig) {
-		p := r.FourAndOne()
-		ask := rig.AskFor(rig.Ana)
+	}, func(r *vtest.Rig) {
+		p := r.SendFive()
+		ask := vtest.AskFor(vtest.Ana)
 		ask.Purpose = "gift"
 		r.Send(ask)
 		got, err := r.Svc.Desk.Replay(r.Context(), p, []quota.Rule{perRecipient("hour", 4, time.Hour)}, time.Hour)
@@ -70,8 +70,8 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 }
 
 func TestReplayWithoutTheLog(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.BreakStore("CountedSends", sqlite.Down)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.FailStore("CountedSends", sqlite.Down)
 		if _, err := r.Svc.Desk.Replay(r.Context(), r.Svc.Desk.Policies()[0], nil, time.Hour); !errors.Is(err, verification.ErrUnavailable) {
 			t.Error(err)
 		}
@@ -79,9 +79,9 @@ func TestReplayWithoutTheLog(t *testing.T) {
 }
 
 func TestWhoIsAtALimit(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		p := r.FourAndOne()
-		r.Send(rig.AskFor(rig.Ana)) // the fifth within the hour
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		p := r.SendFive()
+		r.SendTo(vtest.Ana) // the fifth within the hour
 		for _, c := range []struct {
 			rule int
 			want string
@@ -95,7 +95,7 @@ func TestWhoIsAtALimit(t *testing.T) {
 				t.Errorf("%s: %v %s, want %s", p.Rules[c.rule].Name, err, got, c.want)
 			}
 		}
-		r.BreakStore("HeavyRecipients", sqlite.Down)
+		r.FailStore("HeavyRecipients", sqlite.Down)
 		if _, _, err := r.Svc.Desk.AtLimit(r.Context(), p, p.Rules[0], 10); !errors.Is(err, verification.ErrUnavailable) {
 			t.Error(err)
 		}

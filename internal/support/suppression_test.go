@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // What a server says of a mailbox decides: only that there is none for good, said of the recipient, suppresses.
@@ -42,20 +42,20 @@ func TestMail16BounceSuppresses(t *testing.T) {
 		{delivery.Unknown, "dot", 550, "5.1.1", false},
 	} {
 		t.Run(strings.TrimSpace(x.stage+" "+x.enhanced), func(t *testing.T) {
-			rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
-				r.Post.Tell(rig.Failing(x.class, x.stage, x.code, x.enhanced))
-				first := r.Send(rig.AskFor(rig.Ana))
-				rig.Waited(rig.Minute)
+			vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+				r.MailServer.Answer(vtest.FailWith(x.class, x.stage, x.code, x.enhanced))
+				first := r.SendTo(vtest.Ana)
+				r.Sleep(time.Minute)
 				if !x.want {
-					r.Send(rig.AskFor(rig.Ana))
-					r.Mails(2)
+					r.SendTo(vtest.Ana)
+					r.WantMails(2)
 					return
 				}
-				r.Fails(rig.Ana, "suppressed")
-				r.Mails(1)
+				r.SendFails(vtest.Ana, "suppressed")
+				r.WantMails(1)
 				list := r.Suppressions()
 				if len(list) != 1 || list[0].Cause != store.HardBounce || list[0].Detail != delivery.Reply(x.code, x.enhanced) || list[0].Send.String() != first.View.Send.ID ||
-					list[0].Until.Sub(list[0].Since) != rig.Month || list[0].App != "shop" || list[0].To != rig.AnaAs {
+					list[0].Until.Sub(list[0].Since) != 30*24*time.Hour || list[0].App != "shop" || list[0].To != vtest.AnaMasked {
 					t.Errorf("%+v", list)
 				}
 			})
@@ -66,46 +66,46 @@ func TestMail16BounceSuppresses(t *testing.T) {
 // It holds for thirty days to the microsecond, for the app that met it, for this very address, and through whatever happens to
 // the limiter.
 func TestSuppressed(t *testing.T) {
-	folds := func(s *rig.Settings) {
-		rig.Barring(s)
+	folds := func(s *vtest.Settings) {
+		vtest.SuppressBounces(s)
 		s.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
 		s.SuppressFor = 2 * time.Hour // a month has millions of ticks
 	}
-	rig.InBubbleWith(t, folds, func(r *rig.Rig) {
-		r.Post.Tell(rig.NoSuchUser)
-		r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubbleWith(t, folds, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana)
 		since := time.Now()
-		r.Find()
-		r.Fails(strings.ToUpper(rig.Ana), "suppressed")
-		r.Lose()
-		ask := rig.AskFor(rig.Ana)
+		r.EmptyLimiter()
+		r.SendFails(strings.ToUpper(vtest.Ana), "suppressed")
+		r.LoseLimiter()
+		ask := vtest.AskFor(vtest.Ana)
 		ask.Wait = time.Second
 		if a := r.Send(ask); a.View.Send.Reason != "suppressed" {
 			t.Errorf("%+v", a.View.Send)
 		}
-		r.Find()
-		other := r.Send(rig.AskFor("ana.maria+b@example.com")) // the same mailbox perhaps, but not what bounced
-		elsewhere := rig.AskFor(rig.Ana)
+		r.EmptyLimiter()
+		other := r.SendTo("ana.maria+b@example.com") // the same mailbox perhaps, but not what bounced
+		elsewhere := vtest.AskFor(vtest.Ana)
 		elsewhere.App = "desk"
 		r.Send(elsewhere)
-		r.Mails(3)
+		r.WantMails(3)
 		if v := r.Get(other.View.ID); v.Send.Status != store.Sent {
 			t.Errorf("another spelling: %+v", v.Send)
 		}
-		rig.Waited(2*time.Hour - time.Since(since) - time.Microsecond)
-		r.Fails(rig.Ana, "suppressed")
-		rig.Waited(time.Microsecond)
-		r.Send(rig.AskFor(rig.Ana))
-		r.Mails(4)
+		r.Sleep(2*time.Hour - time.Since(since) - time.Microsecond)
+		r.SendFails(vtest.Ana, "suppressed")
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+		r.WantMails(4)
 	})
 }
 
 // The simulator's recipients bounce as often as a front end wants; test recipients are sent nothing that could bounce.
 func TestSimulatorIsNeverSuppressed(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for range 3 {
-			r.Post.Tell(rig.NoSuchUser)
-			r.Fails("bounce@simulator.test", "rejected")
+			r.MailServer.Answer(vtest.NoMailbox)
+			r.SendFails("bounce@simulator.test", "rejected")
 		}
 		if list := r.Suppressions(); len(list) != 0 {
 			t.Errorf("%+v", list)
@@ -114,14 +114,14 @@ func TestSimulatorIsNeverSuppressed(t *testing.T) {
 }
 
 func TestNothingSuppressesWhereItIsOff(t *testing.T) {
-	off := func(s *rig.Settings) { rig.Barring(s); s.SuppressFor = 0 }
-	rig.InBubbleWith(t, off, func(r *rig.Rig) {
+	off := func(s *vtest.Settings) { vtest.SuppressBounces(s); s.SuppressFor = 0 }
+	vtest.InBubbleWith(t, off, func(r *vtest.Rig) {
 		for range 3 {
-			r.Post.Tell(rig.NoSuchUser)
-			r.Fails(rig.Ana, "rejected")
+			r.MailServer.Answer(vtest.NoMailbox)
+			r.SendFails(vtest.Ana, "rejected")
 		}
-		r.Bar(rig.Ana, 0) // by hand all the same, for as long as by default
-		r.Fails(rig.Ana, "suppressed")
+		r.Suppress(vtest.Ana, 0) // by hand all the same, for as long as by default
+		r.SendFails(vtest.Ana, "suppressed")
 		if s := r.Suppressions()[0]; s.Until.Sub(s.Since) != support.DefaultSuppression {
 			t.Errorf("%+v", s)
 		}
@@ -130,45 +130,47 @@ func TestNothingSuppressesWhereItIsOff(t *testing.T) {
 
 // Asking for a suppressed recipient is free, and bounded by the rule on failures.
 func TestSuppressedIsBoundedByFailures(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
-		r.Bar(rig.Ana, rig.Month)
-		for range rig.Bad {
-			r.Fails(rig.Ana, "suppressed")
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		r.Suppress(vtest.Ana, 30*24*time.Hour)
+		for range vtest.MaxFailures {
+			r.SendFails(vtest.Ana, "suppressed")
 		}
-		if d := r.Refuse(rig.AskFor(rig.Ana)).Quota; len(d.Violated()) != 1 || d.Violated()[0] != "failures" {
+		if d := r.RefuseTo(vtest.Ana).Quota; len(d.Violated()) != 1 || d.Violated()[0] != "failures" {
 			t.Errorf("%v", d.Violated())
 		}
-		r.Find() // the log knows it too
-		r.Refuse(rig.AskFor(rig.Ana))
-		r.Mails(0)
+		r.EmptyLimiter() // the log knows it too
+		r.RefuseTo(vtest.Ana)
+		r.WantMails(0)
 	})
 }
 
 func TestSuppressByHandAndLift(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
-		s := r.Bar("ana.maria@EXAMPLE.com", time.Hour)
-		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "ops" || s.App != "" || s.Send != uuid.Nil || s.To != rig.AnaAs || s.Until.Sub(s.Since) != time.Hour {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		s := r.Suppress("ana.maria@EXAMPLE.com", time.Hour)
+		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "ops" || s.App != "" || s.Send != uuid.Nil ||
+			s.To != vtest.AnaMasked || s.Until.Sub(s.Since) != time.Hour {
 			t.Errorf("%+v", s)
 		}
-		r.Fails(rig.Ana, "suppressed")
-		lift := support.LiftRequest{Channel: "email", To: rig.Ana, Why: "mended", By: "ops"}
+		r.SendFails(vtest.Ana, "suppressed")
+		lift := support.LiftRequest{Channel: "email", To: vtest.Ana, Why: "mended", By: "ops"}
 		for _, want := range []int{1, 0} {
 			if list, err := r.Svc.Desk.Lift(r.Context(), lift); len(list) != want || err != nil {
 				t.Fatal(list, err)
 			}
 		}
-		r.Send(rig.AskFor(rig.Ana))
-		r.Mails(1)
-		again := r.Bar(rig.Ana, time.Hour)
-		rig.Waited(rig.Minute)
+		r.SendTo(vtest.Ana)
+		r.WantMails(1)
+		again := r.Suppress(vtest.Ana, time.Hour)
+		r.Sleep(time.Minute)
 		if n, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: "email", Address: again.Address, Why: "as listed"}); len(n) != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		r.Send(rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
 
 		for field, wish := range map[string]support.SuppressRequest{
-			"to": {Channel: "email", To: "noone", Why: "x"}, "channel": {Channel: "pigeon", To: rig.Ana, Why: "x"}, "app": {Channel: "email", To: rig.Ana, App: "nope", Why: "x"},
-			"reason": {Channel: "email", To: rig.Ana}, "for": {Channel: "email", To: rig.Ana, Why: "x", For: support.MaxSuppression + 1},
+			"to":      {Channel: "email", To: "noone", Why: "x"},
+			"channel": {Channel: "pigeon", To: vtest.Ana, Why: "x"}, "app": {Channel: "email", To: vtest.Ana, App: "nope", Why: "x"},
+			"reason": {Channel: "email", To: vtest.Ana}, "for": {Channel: "email", To: vtest.Ana, Why: "x", For: support.MaxSuppression + 1},
 		} {
 			_, err := r.Svc.Desk.Suppress(r.Context(), wish)
 			var bad *verification.InvalidError
@@ -191,52 +193,52 @@ func TestSuppressByHandAndLift(t *testing.T) {
 // A process that dies after Begin leaves the row to another one, which does not send it either; nor does what waited in
 // the log for room.
 func TestSuppressedIsTakenOver(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
-		r.Bar(rig.Ana, time.Hour)
-		dead := r.Replica(&rig.Postbox{}) // its workers never run: there are none
-		dead.Queue.Capacity = 0           // what it lets in goes back to the log at once
-		a, err := dead.Send(r.Context(), rig.AskFor(rig.Ana))
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		r.Suppress(vtest.Ana, time.Hour)
+		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
+		dead.Queue.Capacity = 0                // what it lets in goes back to the log at once
+		a, err := dead.Send(r.Context(), vtest.AskFor(vtest.Ana))
 		if err != nil || !a.Admitted {
 			t.Fatal(err)
 		}
-		rig.Waited(10 * time.Second)
+		r.Sleep(10 * time.Second)
 		if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "suppressed" || s.Attempt != 2 {
 			t.Errorf("%+v", s)
 		}
-		r.Mails(0)
+		r.WantMails(0)
 	})
 }
 
 // A pause stops what is asked for and what waits for its next try, for whom it names alone; when it ends, codes go out
 // again.
 func TestPaused(t *testing.T) {
-	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		terms := func(pauses ...policy.Pause) {
 			next := r.Svc.Terms()
 			next.Pauses = pauses
 			r.Svc.Change(next)
 		}
-		r.Post.Tell(rig.Failing(delivery.Temporary, "dial", 0, ""))
-		waiting := r.Send(rig.AskFor("bo@example.com"))
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
+		waiting := r.SendTo("bo@example.com")
 		began := time.Now()
 		terms(policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
-		a := r.Fails(rig.Ana, "paused")
+		a := r.SendFails(vtest.Ana, "paused")
 		if got := r.Get(a.View.ID); got.Send.Status != store.Failed {
 			t.Errorf("%+v", got.Send)
 		}
-		rig.Waited(30 * time.Second)
+		r.Sleep(30 * time.Second)
 		if s := r.Get(waiting.View.ID).Send; s.Status != store.Failed || s.Reason != "paused" {
 			t.Errorf("what waited: %+v", s)
 		}
-		r.Mails(1)
+		r.WantMails(1)
 		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"}, policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
 		if p, ok := r.Svc.Desk.Paused(recipient.Email, "default"); !ok || !p.Since.Equal(began) || p.Reason != "the server moves" {
 			t.Errorf("known since %v: %+v", p.Since.Sub(began), p)
 		}
 		terms(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
-		r.Send(rig.AskFor(rig.Ana))
-		r.Mails(2)
-		login := rig.AskFor(rig.Ana)
+		r.SendTo(vtest.Ana)
+		r.WantMails(2)
+		login := vtest.AskFor(vtest.Ana)
 		login.Purpose, login.Wait = "login", time.Second
 		if a := r.Send(login); a.View.Send.Reason != "paused" {
 			t.Errorf("%+v", a.View.Send)
@@ -253,17 +255,18 @@ func TestPaused(t *testing.T) {
 
 // Test recipients go on while all is paused: nothing of theirs leaves the machine.
 func TestPausedButForTestRecipients(t *testing.T) {
-	change := func(s *rig.Settings) {
-		rig.Barring(s)
+	change := func(s *vtest.Settings) {
+		vtest.SuppressBounces(s)
 		s.Pauses = []policy.Pause{{Channel: recipient.Email}}
-		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{s.Vault.AddressHash(rig.EmailOf(t, rig.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)}}
+		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
+			s.Vault.AddressHash(vtest.ParseEmail(t, vtest.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)}}
 	}
-	rig.InBubbleWith(t, change, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("%+v", s)
 		}
-		r.Fails("bo@example.com", "paused")
+		r.SendFails("bo@example.com", "paused")
 		if p, ok := r.Svc.Desk.Paused(recipient.Email, "x"); !ok || p.Since.IsZero() {
 			t.Errorf("%+v", p)
 		}

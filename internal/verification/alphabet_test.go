@@ -13,11 +13,13 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
+var anaByName = verification.Named{Channel: "email", To: vtest.Ana}
+
 // letters is a rig whose default purpose has codes of eight unambiguous letters.
-func letters(s *rig.Settings) {
+func letters(s *vtest.Settings) {
 	p := s.Set.Purposes["default"]
 	p.Alphabet, p.CodeLength = code.Unambiguous, 8
 	s.Set.Purposes["default"] = p
@@ -32,12 +34,12 @@ func wrongLetters(right string) string {
 // Two purposes or two recipients have as many codes in common as chance has it, n²/10⁶ of n each: what tells verifications
 // apart is ID and nonce. Six standard deviations more or less are no chance any more.
 func TestCodesAreSharedByChanceAlone(t *testing.T) {
-	r := rig.NewRig(t, nil)
+	r := vtest.NewRig(t, nil)
 	const n = 8_000
 	of := func(purpose, to string) map[string]int {
 		seen := map[string]int{}
 		for range n {
-			v, err := r.Svc.Fresh(r.Svc.Terms().Purposes[purpose], rig.EmailOf(t, to))
+			v, err := r.Svc.Fresh(r.Svc.Terms().Purposes[purpose], vtest.ParseEmail(t, to))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +51,7 @@ func TestCodesAreSharedByChanceAlone(t *testing.T) {
 		}
 		return seen
 	}
-	groups := []map[string]int{of("default", rig.Ana), of("login", rig.Ana), of("default", "ben@example.com")}
+	groups := []map[string]int{of("default", vtest.Ana), of("login", vtest.Ana), of("default", "ben@example.com")}
 	for i, mine := range groups {
 		for _, theirs := range groups[i+1:] {
 			shared, mean := 0, n*n/1e6
@@ -64,18 +66,18 @@ func TestCodesAreSharedByChanceAlone(t *testing.T) {
 }
 
 func TestLettersAreSentAndChecked(t *testing.T) {
-	rig.InBubbleWith(t, letters, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		sent := rig.CodeIn(r.Post.All()[0])
+	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		sent := r.Code(0)
 		if want := (code.Shape{Alphabet: code.Unambiguous, Length: 8}); a.View.Code != want || r.Get(a.View.ID).Code != want {
 			t.Errorf("the view tells %v", a.View.Code)
 		}
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", sent + "!"} {
-			for name, check := range r.BothChecks(a.View.ID) {
-				var bad *verification.InvalidError
-				if _, err := check(slip); !errors.As(err, &bad) || bad.Field != "code" {
-					t.Errorf("%s %q: %v", name, slip, err)
-				}
+			_, byID := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)
+			_, byName := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, anaByName, slip)
+			var bad *verification.InvalidError
+			if !errors.As(byID, &bad) || bad.Field != "code" || !errors.As(byName, &bad) || bad.Field != "code" {
+				t.Errorf("%q: %v, by name %v", slip, byID, byName)
 			}
 		}
 		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
@@ -92,28 +94,28 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 
 // The configuration changes while codes live: each is of the alphabet that it was opened with, also when it is sent again.
 func TestACodeKeepsItsAlphabet(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		sent := rig.CodeIn(r.Post.All()[0])
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		sent := r.Code(0)
 		changed := r.Settings
 		changed.Set.Purposes = map[string]policy.Purpose{"default": r.Settings.Set.Purposes["default"]}
 		letters(&changed)
 		r.Svc.Change(changed.Set)
-		rig.Waited(rig.Minute)
-		if b := r.Send(rig.AskFor(rig.Ana)); b.View.ID != a.View.ID || rig.CodeIn(r.Post.All()[1]) != sent ||
+		r.Sleep(time.Minute)
+		if b := r.SendTo(vtest.Ana); b.View.ID != a.View.ID || r.Code(1) != sent ||
 			b.View.Code.Alphabet != code.Digits {
 			t.Errorf("the resend is another: %+v", b.View)
 		}
 		var bad *verification.InvalidError
-		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, "BCDFGHJK"); !errors.As(err, &bad) || bad.Reason != "not_digits" {
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK"); !errors.As(err, &bad) || bad.Reason != "not_digits" {
 			t.Errorf("letters for a code of digits: %v", err)
 		}
 		if c := r.Check(a.View.ID, sent); !c.Valid {
 			t.Errorf("the code died with the change: %+v", c)
 		}
-		rig.Waited(rig.Minute)
-		c := r.Send(rig.AskFor(rig.Ana))
-		if got := r.Check(c.View.ID, rig.CodeIn(r.Post.All()[2])); c.View.Code != (code.Shape{Alphabet: code.Unambiguous, Length: 8}) ||
+		r.Sleep(time.Minute)
+		c := r.SendTo(vtest.Ana)
+		if got := r.Check(c.View.ID, r.Code(2)); c.View.Code != (code.Shape{Alphabet: code.Unambiguous, Length: 8}) ||
 			!got.Valid {
 			t.Errorf("the next one is not of letters: %+v", got)
 		}
@@ -122,18 +124,18 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 
 // Whatever is typed, an unknown ID and another app's are one and the same 404.
 func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
-	for name, change := range map[string]func(*rig.Settings){"digits": nil, "letters": letters} {
+	for name, change := range map[string]func(*vtest.Settings){"digits": nil, "letters": letters} {
 		t.Run(name, func(t *testing.T) {
-			rig.InBubbleWith(t, change, func(r *rig.Rig) {
-				theirs := rig.AskFor(rig.Ana)
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+				theirs := vtest.AskFor(vtest.Ana)
 				theirs.App = "elsewhere"
 				b := r.Send(theirs)
 				for _, id := range []string{"unknown", b.View.ID} {
 					for _, typed := range []string{"", "123456", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
-						if got, err := r.Svc.Check(r.Context(), rig.BackEnd, id, typed); err != verification.ErrNotFound || got != (verification.Checked{}) {
+						if got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed); err != verification.ErrNotFound || got != (verification.Checked{}) {
 							t.Errorf("%q: %v", typed, err)
 						}
-						if got, err := r.Svc.CheckNamed(r.Context(), rig.BackEnd, verification.Named{Channel: "email", To: rig.Ana},
+						if got, err := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, verification.Named{Channel: "email", To: vtest.Ana},
 							typed); err != verification.ErrNotFound || got != (verification.Checked{}) {
 							t.Errorf("by name %q: %v", typed, err)
 						}
@@ -146,7 +148,7 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 
 // A row of a later version, whose alphabet is not known here: that is not the person's mistake, so no code is called wrong.
 func TestAnAlphabetOfAnotherVersion(t *testing.T) {
-	rig.InBubbleWith(t, letters, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		r.Svc.Change(func() policy.Set {
 			terms := r.Settings.Set
 			p := terms.Purposes["default"]
@@ -154,11 +156,11 @@ func TestAnAlphabetOfAnotherVersion(t *testing.T) {
 			terms.Purposes = map[string]policy.Purpose{"default": p}
 			return terms
 		}())
-		a := r.Send(rig.AskFor(rig.Ana))
+		a := r.SendTo(vtest.Ana)
 		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != outbox.ReasonUnreadable {
 			t.Errorf("%+v", v.Send)
 		}
-		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, "123456"); !errors.Is(err, verification.ErrUnavailable) {
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "123456"); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -168,13 +170,13 @@ func TestAnAlphabetOfAnotherVersion(t *testing.T) {
 func TestATestRecipientsCodeHasItsOwnShape(t *testing.T) {
 	for sent, want := range map[string]code.Shape{"424242": {Alphabet: code.Digits, Length: 6},
 		"BCDFGHJKL": {Alphabet: code.Unambiguous, Length: 9}} {
-		rig.InBubbleWith(t, func(s *rig.Settings) {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) {
 			letters(s)
 			s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-				rig.EmailOf(t, "reviewer@example.com").Hash(s.Vault.IndexKey): {Code: sent, Expires: time.Now().Add(time.Hour)},
+				vtest.ParseEmail(t, "reviewer@example.com").Hash(s.Vault.IndexKey): {Code: sent, Expires: time.Now().Add(time.Hour)},
 			}
-		}, func(r *rig.Rig) {
-			a := r.Send(rig.AskFor("reviewer@example.com"))
+		}, func(r *vtest.Rig) {
+			a := r.SendTo("reviewer@example.com")
 			if a.View.Code != want {
 				t.Errorf("%v", a.View.Code)
 			}

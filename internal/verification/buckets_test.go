@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -45,7 +45,7 @@ func TestScopes(t *testing.T) {
 		},
 	} {
 		t.Run(string(c.scope), func(t *testing.T) {
-			change := func(s *rig.Settings) {
+			change := func(s *vtest.Settings) {
 				rules := []quota.Rule{
 					{Name: "own", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 					{Name: "shared", Scope: c.scope, Limit: 1, Window: time.Minute},
@@ -56,9 +56,9 @@ func TestScopes(t *testing.T) {
 					s.Purposes[name] = p
 				}
 			}
-			rig.InBubbleWith(t, change, func(r *rig.Rig) {
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 				ask := func(w who) verification.Ask {
-					a := rig.AskFor(w.to)
+					a := vtest.AskFor(w.to)
 					a.IP, a.App, a.Purpose = netip.MustParseAddr(w.ip), w.app, w.purpose
 					return a
 				}
@@ -75,10 +75,10 @@ func TestScopes(t *testing.T) {
 				for _, w := range c.apart {
 					r.Send(ask(w))
 				}
-				rig.Waited(time.Minute)
+				r.Sleep(time.Minute)
 				for _, w := range c.shared { // the refusals spent nothing of theirs
 					r.Send(ask(w))
-					rig.Waited(time.Minute)
+					r.Sleep(time.Minute)
 				}
 			})
 		})
@@ -87,19 +87,19 @@ func TestScopes(t *testing.T) {
 
 // A rule about networks refuses a browser without an address, rather than being left out.
 func TestNoAddressNoNetwork(t *testing.T) {
-	change := func(s *rig.Settings) {
+	change := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
 			quota.Rule{Name: "net", Scope: quota.Network, Limit: 2, Window: time.Minute})
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, change, func(r *rig.Rig) {
-		a := rig.AskFor(rig.Ana)
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		a := vtest.AskFor(vtest.Ana)
 		a.Kind, a.IP = verification.Browser, netip.Addr{}
 		if _, err := r.Svc.Send(r.Context(), a); err == nil {
 			t.Error("let in")
 		}
-		q, err := r.Svc.Quota(r.Context(), a.Caller, "email", rig.Ana, "")
+		q, err := r.Svc.Quota(r.Context(), a.Caller, "email", vtest.Ana, "")
 		if err != nil || !q.Quota.Allowed() {
 			t.Errorf("looking says %+v, %v", q.Quota, err)
 		}
@@ -108,17 +108,17 @@ func TestNoAddressNoNetwork(t *testing.T) {
 
 // While the limiter is away, the rules of all other scopes are decided in process.
 func TestScopesWithTheLimiterAway(t *testing.T) {
-	change := func(s *rig.Settings) {
+	change := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
 			quota.Rule{Name: "all", Scope: quota.Global, Limit: 2, Per: quota.Month})
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, change, func(r *rig.Rig) {
-		r.Lose()
-		r.Send(rig.AskFor("a1@example.com"))
-		r.Send(rig.AskFor("a2@example.com"))
-		a := r.Refuse(rig.AskFor("a3@example.com"))
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		r.SendTo("a1@example.com")
+		r.SendTo("a2@example.com")
+		a := r.RefuseTo("a3@example.com")
 		if worst, _ := a.Quota.Blocking(); worst.Name != "all" || worst.Window < 28*24*time.Hour || a.Quota.Clock != store.LogClock {
 			t.Errorf("%+v", a.Quota)
 		}
@@ -127,30 +127,30 @@ func TestScopesWithTheLimiterAway(t *testing.T) {
 
 // Numbers that differ in their last four digits alone share a prefix; what the limiter's buckets are called tells nothing of it.
 func TestRulesOnPrefixes(t *testing.T) {
-	change := func(s *rig.Settings) {
-		rig.ToNumbers("DE", "US")(s)
+	change := func(s *vtest.Settings) {
+		vtest.ServeCountries("DE", "US")(s)
 		p := s.Purposes["default"]
 		p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "range", Scope: quota.Prefix, Limit: 2, Window: time.Hour})
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, change, func(r *rig.Rig) {
-		first := r.Send(rig.TextTo("+4915123450000"))
-		r.Send(rig.TextTo("+4915123459999"))
-		refused := r.Refuse(rig.TextTo("+4915123455555"))
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		first := r.Send(vtest.TextTo("+4915123450000"))
+		r.Send(vtest.TextTo("+4915123459999"))
+		refused := r.Refuse(vtest.TextTo("+4915123455555"))
 		if worst, _ := refused.Quota.Blocking(); worst.Name != "range" || worst.RetryAfter != time.Hour {
 			r.Errorf("%+v", worst)
 		}
-		r.Send(rig.TextTo("+4915123460000"))
-		r.Send(rig.TextTo(rig.American))
+		r.Send(vtest.TextTo("+4915123460000"))
+		r.Send(vtest.TextTo(vtest.American))
 		for n := range 4 {
-			r.Send(rig.AskFor(fmt.Sprintf("person%d@example.com", n)))
+			r.Send(vtest.AskFor(fmt.Sprintf("person%d@example.com", n)))
 		}
-		looked, err := r.Svc.Get(r.Context(), rig.BackEnd, first.View.ID)
+		looked, err := r.Svc.Get(r.Context(), vtest.BackEnd, first.View.ID)
 		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "range" }); err != nil || i < 0 ||
 			looked.Quota.Rules[i].Used != 2 {
 			r.Errorf("%+v, %v", looked.Quota, err)
 		}
-		a, err := r.Svc.Understand(r.Context(), rig.TextTo("+4915123450000"))
+		a, err := r.Svc.Understand(r.Context(), vtest.TextTo("+4915123450000"))
 		if err != nil || strings.Contains(a.Subject().Buckets()[quota.Prefix], "1512345") {
 			r.Errorf("%v: a bucket names %q", err, a.Subject().Buckets()[quota.Prefix])
 		}

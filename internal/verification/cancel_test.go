@@ -3,16 +3,17 @@ package verification_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 func TestCancelEndsACode(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		code := rig.CodeIn(r.Post.All()[0])
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
 		for range 2 { // repeating is harmless
 			if v := r.Cancel(a.View.ID); v.State != verification.Canceled || v.ID != a.View.ID {
 				t.Fatalf("%+v", v)
@@ -24,18 +25,18 @@ func TestCancelEndsACode(t *testing.T) {
 		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("a check of a canceled one counted: %d left", v.AttemptsRemaining)
 		}
-		rig.Waited(rig.Minute)
-		again := r.Send(verification.Ask{Caller: rig.BackEnd, Resend: a.View.ID})
-		if again.View.ID == a.View.ID || rig.CodeIn(r.Post.All()[1]) == code {
+		r.Sleep(time.Minute)
+		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID})
+		if again.View.ID == a.View.ID || r.Code(1) == code {
 			t.Error("a canceled code was sent again")
 		}
 	})
 }
 
 func TestCancelLeavesTheApproved(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0]))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Check(a.View.ID, r.Code(0))
 		if v := r.Cancel(a.View.ID); v.State != verification.Approved {
 			t.Errorf("%+v", v)
 		}
@@ -43,8 +44,8 @@ func TestCancelLeavesTheApproved(t *testing.T) {
 }
 
 func TestCancelIsTheAppsOwn(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		for _, id := range []string{a.View.ID, "unknown"} {
 			if _, err := r.Svc.Cancel(r.Context(), verification.Caller{App: "elsewhere", Kind: verification.Secret}, id); !errors.Is(err,
 				verification.ErrNotFound) {
@@ -60,32 +61,32 @@ func TestCancelIsTheAppsOwn(t *testing.T) {
 			}
 			return sqlite.None
 		})
-		if _, err := r.Svc.Cancel(r.Context(), rig.BackEnd, a.View.ID); !errors.Is(err, verification.ErrUnavailable) {
+		if _, err := r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
 		}
 	})
 }
 
 func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		named := func(n verification.Named, code string) (verification.Checked, error) {
-			n.Channel, n.To = "email", rig.Ana
-			return r.Svc.CheckNamed(r.Context(), rig.BackEnd, n, code)
+			n.Channel, n.To = "email", vtest.Ana
+			return r.Svc.CheckNamed(r.Context(), vtest.BackEnd, n, code)
 		}
-		mine := rig.AskFor(rig.Ana)
+		mine := vtest.AskFor(vtest.Ana)
 		mine.Session = "s-1"
 		a := r.Send(mine)
-		code := rig.CodeIn(r.Post.All()[0])
-		rig.Waited(rig.Minute)
-		theirs := rig.AskFor(rig.Ana)
-		theirs.Caller = rig.Browser
+		code := r.Code(0)
+		r.Sleep(time.Minute)
+		theirs := vtest.AskFor(vtest.Ana)
+		theirs.Caller = vtest.Browser
 		b := r.Send(theirs)
 		for _, n := range []verification.Named{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			if _, err := named(n, code); !errors.Is(err, verification.ErrNotFound) {
 				t.Errorf("%+v: %v", n, err)
 			}
 		}
-		if c, err := named(verification.Named{Session: "s-1"}, rig.WrongFor(code)); err != nil || c.Valid || c.ID != a.View.ID ||
+		if c, err := named(verification.Named{Session: "s-1"}, vtest.WrongCode(code)); err != nil || c.Valid || c.ID != a.View.ID ||
 			c.AttemptsRemaining != verification.MaxAttempts-1 {
 			t.Errorf("wrong code: %+v, %v", c, err)
 		}
@@ -102,26 +103,26 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 }
 
 func TestCheckNamedRefuses(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		good := verification.Named{Channel: "email", To: rig.Ana}
-		if _, err := r.Svc.CheckNamed(r.Context(), rig.Browser, good, "123456"); !errors.Is(err, verification.ErrNotFound) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		good := verification.Named{Channel: "email", To: vtest.Ana}
+		if _, err := r.Svc.CheckNamed(r.Context(), vtest.Browser, good, "123456"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("a browser: %v", err)
 		}
-		other := rig.BackEnd
+		other := vtest.BackEnd
 		other.App = "elsewhere"
 		if _, err := r.Svc.CheckNamed(r.Context(), other, good, "123456"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("another app: %v", err)
 		}
-		for field, n := range map[string]verification.Named{"channel": {To: rig.Ana}, "to": {Channel: "email"},
-			"purpose": {Channel: "email", To: rig.Ana, Purpose: "none"}} {
+		for field, n := range map[string]verification.Named{"channel": {To: vtest.Ana}, "to": {Channel: "email"},
+			"purpose": {Channel: "email", To: vtest.Ana, Purpose: "none"}} {
 			var bad *verification.InvalidError
-			if _, err := r.Svc.CheckNamed(r.Context(), rig.BackEnd, n, "123456"); !errors.As(err, &bad) || bad.Field != field {
+			if _, err := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, n, "123456"); !errors.As(err, &bad) || bad.Field != field {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
 		var bad *verification.InvalidError
-		if _, err := r.Svc.CheckNamed(r.Context(), rig.BackEnd, good, "12345x"); !errors.As(err, &bad) || bad.Field != "code" {
+		if _, err := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, good, "12345x"); !errors.As(err, &bad) || bad.Field != "code" {
 			t.Errorf("code: %v", err)
 		}
 	})

@@ -12,13 +12,13 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // Each kind's lockout is told to the administrator. A browser that names a back end's verification goes by the back end's.
 func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
-	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
-		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
 		told := func() (kinds []bool) {
 			all, err := r.Svc.Lockouts(r.Context(), "shop", "email", h)
 			r.NoError(err)
@@ -28,10 +28,10 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 			return kinds
 		}
 		for range 4 {
-			r.Guess(rig.Browser, 5, r.Send(byBrowser(rig.Ana)).View.ID)
+			r.Guess(vtest.Browser, 5, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
-		r.Locked(byBrowser(rig.Ana))
-		id := r.Send(rig.AskFor(rig.Ana)).View.ID
+		r.WantLockedOut(byBrowser(vtest.Ana))
+		id := r.SendTo(vtest.Ana).View.ID
 		named := byBrowser("")
 		named.Channel, named.Resend = "", id
 		if a := r.Send(named); a.View.ID != id || a.View.Send.Number != 2 {
@@ -41,9 +41,9 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 			t.Errorf("locked out: %v", kinds)
 		}
 		for i := range 4 {
-			ask := rig.AskFor(rig.Ana)
+			ask := vtest.AskFor(vtest.Ana)
 			ask.Session = fmt.Sprint(i)
-			r.Guess(rig.BackEnd, 5, r.Send(ask).View.ID)
+			r.Guess(vtest.BackEnd, 5, r.Send(ask).View.ID)
 		}
 		if kinds := told(); !slices.Equal(kinds, []bool{true, false}) {
 			t.Errorf("locked out: %v", kinds)
@@ -52,7 +52,7 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 }
 
 // ended is a log in which a lockout has ended between the try that met it and the look at it.
-type ended struct{ *rig.Away }
+type ended struct{ *vtest.CutStore }
 
 func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
 	return store.Lockout{}, nil
@@ -60,23 +60,23 @@ func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, erro
 
 // A check that meets a lockout is told a wait, also where it has just ended. The lockout is known to sends then: the log is not asked again.
 func TestACheckMeetsALockout(t *testing.T) {
-	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		var ids []string
 		for range 5 {
-			ids = append(ids, r.Send(byBrowser(rig.Ana)).View.ID)
+			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		for _, id := range ids[1:] {
-			r.Guess(rig.Browser, 5, id)
+			r.Guess(vtest.Browser, 5, id)
 		}
-		check := func(s *rig.Service) time.Duration {
-			_, err := s.Check(r.Context(), rig.Browser, ids[0], "000000")
+		check := func(s *vtest.Service) time.Duration {
+			_, err := s.Check(r.Context(), vtest.Browser, ids[0], "000000")
 			var barred *verification.TooManyChecksError
 			if !errors.As(err, &barred) {
 				t.Fatal(err)
 			}
 			return barred.RetryAfter
 		}
-		if wait := check(r.ReplicaOn(ended{r.Store}, r.Post, r.Handset)); wait != time.Second {
+		if wait := check(r.ReplicaOn(ended{r.Store}, r.MailServer, r.Carrier)); wait != time.Second {
 			t.Errorf("a lockout that has ended: wait %v", wait)
 		}
 		if wait := check(r.Svc); wait < 23*time.Hour {
@@ -88,19 +88,19 @@ func TestACheckMeetsALockout(t *testing.T) {
 			}
 			return sqlite.None
 		})
-		r.Locked(byBrowser(rig.Ana))
+		r.WantLockedOut(byBrowser(vtest.Ana))
 		r.Store.SetFault(nil)
 	})
 }
 
 // The check that reaches an app's bound is within it: the next one alarms. A right code takes its own count back, so it never does.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
-	three := func(s *rig.Settings) {
+	three := func(s *vtest.Settings) {
 		s.Checks = policy.DefaultChecks()
 		s.Checks.App.Limit = 3
 	}
-	rig.InBubbleWith(t, three, func(r *rig.Rig) {
-		ears := r.Listen()
+	vtest.InBubbleWith(t, three, func(r *vtest.Rig) {
+		ears := r.CountChecks()
 		browser := from("203.0.113.7")
 		ask := byBrowser("ana@example.com")
 		ask.Caller = browser

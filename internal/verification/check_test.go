@@ -13,20 +13,20 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 func TestCheckCountsThenCompares(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		code := rig.CodeIn(r.Post.All()[0])
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
 		for left := verification.MaxAttempts - 1; left > 0; left-- {
-			if c := r.Check(a.View.ID, rig.WrongFor(code)); c.Valid || c.State != verification.Pending || c.AttemptsRemaining != left {
+			if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid || c.State != verification.Pending || c.AttemptsRemaining != left {
 				t.Fatalf("wrong code: %+v, want %d left", c, left)
 			}
 		}
-		if c := r.Check(a.View.ID, rig.WrongFor(code)); c.Valid || c.State != verification.MaxAttemptsReached {
+		if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid || c.State != verification.MaxAttemptsReached {
 			t.Fatalf("fifth wrong code: %+v", c)
 		}
 		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.MaxAttemptsReached {
@@ -36,11 +36,11 @@ func TestCheckCountsThenCompares(t *testing.T) {
 }
 
 func TestFifthTryMayBeRight(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		code := rig.CodeIn(r.Post.All()[0])
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
 		for range verification.MaxAttempts - 1 {
-			r.Check(a.View.ID, rig.WrongFor(code))
+			r.Check(a.View.ID, vtest.WrongCode(code))
 		}
 		if c := r.Check(a.View.ID, code); !c.Valid || c.State != verification.Approved {
 			t.Fatalf("%+v", c)
@@ -52,9 +52,9 @@ func TestFifthTryMayBeRight(t *testing.T) {
 }
 
 func TestOneRightAnswerIsApproved(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		code := rig.CodeIn(r.Post.All()[0])
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
 		var valid atomic.Int32
 		var wg sync.WaitGroup
 		for range 50 {
@@ -71,25 +71,35 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 	})
 }
 
+// rival is a log in which another caller's right answer is always a moment earlier.
+type rival struct{ *vtest.CutStore }
+
+func (l rival) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
+	if _, err := l.CutStore.Approve(ctx, id, store.NewEvent{}); err != nil {
+		return false, err
+	}
+	return l.CutStore.Approve(ctx, id, tell)
+}
+
 func TestSecondRightAnswerIsNotApproved(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Svc.Store = rig.Rival{Away: r.Store}
-		if c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0])); c.Valid || c.State != verification.Approved {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Svc.Store = rival{r.Store}
+		if c := r.Check(a.View.ID, r.Code(0)); c.Valid || c.State != verification.Approved {
 			t.Errorf("%+v", c)
 		}
 	})
 }
 
 func TestCodeDies(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		code := rig.CodeIn(r.Post.All()[0])
-		rig.Waited(10*rig.Minute - time.Microsecond)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
+		r.Sleep(10*time.Minute - time.Microsecond)
 		if v := r.Get(a.View.ID); v.State != verification.Pending {
 			t.Fatalf("a moment before the end: %s", v.State)
 		}
-		rig.Waited(time.Microsecond)
+		r.Sleep(time.Microsecond)
 		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Expired {
 			t.Errorf("after ten minutes: %+v", c)
 		}
@@ -100,26 +110,26 @@ func TestCodeDies(t *testing.T) {
 }
 
 func TestFailedResendKeepsTheCode(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(rig.Minute)
-		r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-		r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.SendTo(vtest.Ana)
 		if v := r.Get(a.View.ID); v.Send.Number != 2 || v.Send.Status == store.Sent {
 			t.Fatalf("the resend should have failed: %+v", v.Send)
 		}
-		if c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {
+		if c := r.Check(a.View.ID, r.Code(0)); !c.Valid {
 			t.Errorf("the code that arrived is dead: %+v", c)
 		}
 	})
 }
 
 func TestRotationBreaksNoLiveCode(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		code := rig.CodeIn(r.Post.All()[0])
-		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: rig.RingOf(t, "k2:"+rig.NewKey+",k1:"+rig.OldKey)})
-		if c := r.Check(a.View.ID, rig.WrongFor(code)); c.Valid {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
+		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
+		if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid {
 			t.Error("a wrong code was approved")
 		}
 		if c := r.Check(a.View.ID, code); !c.Valid {
@@ -129,10 +139,10 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 }
 
 func TestKeyThatLeftTheRing(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: rig.RingOf(t, "k2:"+rig.NewKey)})
-		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, rig.CodeIn(r.Post.All()[0])); !errors.Is(err, verification.ErrUnavailable) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, r.Code(0)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Check: %v, want unavailable, not wrong", err)
 		}
 	})
@@ -140,7 +150,7 @@ func TestKeyThatLeftTheRing(t *testing.T) {
 
 // attempts is a log that notes for which verifications tries are counted.
 type attempts struct {
-	*rig.Away
+	*vtest.CutStore
 	of     []string
 	before func() // a try is counted
 }
@@ -150,17 +160,17 @@ func (a *attempts) Attempt(ctx context.Context, id string) (store.Verification, 
 	if a.before != nil {
 		a.before()
 	}
-	return a.Away.Attempt(ctx, id)
+	return a.CutStore.Attempt(ctx, id)
 }
 
 // A check of an unknown ID goes to the log as often as one of a known ID does, so that its time does not tell which it is.
 func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		log := &attempts{Away: r.Store}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		log := &attempts{CutStore: r.Store}
 		r.Svc.Store = log
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Check(a.View.ID, rig.WrongFor(r.LastCode()))
-		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, "unknown", "123456"); !errors.Is(err, verification.ErrNotFound) {
+		a := r.SendTo(vtest.Ana)
+		r.Check(a.View.ID, vtest.WrongCode(r.LastCode()))
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 		if len(log.of) != 2 || log.of[0] != a.View.ID || log.of[1] != "" {
@@ -172,12 +182,12 @@ func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 // A client that hangs up after its check has begun stops nothing: the try counts, and the right code is approved. A check of a code
 // that is used asks no log to count anything.
 func TestAHangUpStopsNoCheck(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		ctx, hangUp := context.WithCancel(r.Context())
-		log := &attempts{Away: r.Store, before: hangUp}
+		log := &attempts{CutStore: r.Store, before: hangUp}
 		r.Svc.Store = log
-		if c, err := r.Svc.Check(ctx, rig.BackEnd, a.View.ID, r.LastCode()); err != nil || !c.Valid || c.State != verification.Approved {
+		if c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode()); err != nil || !c.Valid || c.State != verification.Approved {
 			t.Errorf("%+v, %v", c, err)
 		}
 		if c := r.Check(a.View.ID, r.LastCode()); c.Valid || c.State != verification.Approved || len(log.of) != 1 {
@@ -187,11 +197,11 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 }
 
 // failuresOf is how many checks of a client's network count as failures.
-func failuresOf(r *rig.Rig) int {
+func failuresOf(r *vtest.Rig) int {
 	r.Helper()
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{
 		Rules:   []quota.Rule{{Name: "network", Scope: quota.IP, Limit: 1000, Window: time.Hour}},
-		Buckets: policy.CheckBuckets("shop", rig.BackEnd.IP, "email"),
+		Buckets: policy.CheckBuckets("shop", vtest.BackEnd.IP, "email"),
 	})
 	r.NoError(err)
 	return d.Rules[0].Used
@@ -200,38 +210,38 @@ func failuresOf(r *rig.Rig) int {
 // A check counts as a failure of its network when a code was compared and was not right, or could not be derived; not when the
 // verification ended before anything was compared.
 func TestWhichChecksCountForTheNetwork(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		code := r.LastCode()
-		r.Check(a.View.ID, rig.WrongFor(code))
-		rig.Waited(time.Second)
+		r.Check(a.View.ID, vtest.WrongCode(code))
+		r.Sleep(time.Second)
 		if n := failuresOf(r); n != 1 {
 			t.Errorf("%d after a wrong code", n)
 		}
 		good := r.Settings.Vault
-		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: rig.RingOf(t, "k2:"+rig.NewKey)})
-		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, code); !errors.Is(err, verification.ErrUncertain) {
+		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, code); !errors.Is(err, verification.ErrUncertain) {
 			t.Errorf("without its key: %v", err)
 		}
-		rig.Waited(time.Second)
+		r.Sleep(time.Second)
 		if n := failuresOf(r); n != 2 {
 			t.Errorf("%d after a code that could not be derived", n)
 		}
 		r.Svc.Use(good)
-		r.Svc.Store = &attempts{Away: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), a.View.ID); r.NoError(err) }}
+		r.Svc.Store = &attempts{CutStore: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), a.View.ID); r.NoError(err) }}
 		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Canceled || c.Compared() {
 			t.Errorf("canceled meanwhile: %+v", c)
 		}
-		rig.Waited(time.Second)
+		r.Sleep(time.Second)
 		if n := failuresOf(r); n != 2 {
 			t.Errorf("%d after a check that compared nothing", n)
 		}
-		b := r.Send(rig.AskFor("bo@example.com"))
+		b := r.SendTo("bo@example.com")
 		r.Svc.Store = r.Store
 		if c := r.Check(b.View.ID, r.LastCode()); !c.Valid {
 			t.Errorf("%+v", c)
 		}
-		rig.Waited(time.Second)
+		r.Sleep(time.Second)
 		if n := failuresOf(r); n != 2 {
 			t.Errorf("%d after a right code", n)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -20,32 +20,32 @@ func skewed() (*quota.Memory, *atomic.Int64) {
 func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 	for name, teachable := range map[string]bool{"taught": true, "not to be taught": false} {
 		t.Run(name, func(t *testing.T) {
-			rig.InBubble(t, func(r *rig.Rig) {
+			vtest.InBubble(t, func(r *vtest.Rig) {
 				memory, offset := skewed()
 				r.Limiter.Set(memory)
 				if !teachable {
-					r.Limiter.Set(rig.Unteachable{Memory: memory})
+					r.Limiter.Set(vtest.ForgetfulLimiter{Memory: memory})
 				}
-				r.Send(rig.AskFor(rig.Ana))
-				rig.Waited(55 * time.Second)
+				r.SendTo(vtest.Ana)
+				r.Sleep(55 * time.Second)
 				offset.Store(int64(5 * time.Second))
-				a := r.Refuse(rig.AskFor(rig.Ana))
+				a := r.RefuseTo(vtest.Ana)
 				if got := a.Quota.RetryAfter(); got != 4*time.Second || len(a.Quota.Rules) != 3 || a.Quota.Rules[1].Used != 1 {
 					t.Errorf("wait %v, rules %+v", got, a.Quota.Rules)
 				}
-				rig.Waited(4*time.Second - time.Microsecond)
-				if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != time.Microsecond {
+				r.Sleep(4*time.Second - time.Microsecond)
+				if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != time.Microsecond {
 					t.Errorf("1 µs before the end: wait %v", got)
 				}
-				rig.Waited(time.Microsecond)
-				r.Send(rig.AskFor(rig.Ana))
+				r.Sleep(time.Microsecond)
+				r.SendTo(vtest.Ana)
 				offset.Store(0) // and back: conservative by itself
-				rig.Waited(rig.Minute)
-				if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != 5*time.Second {
+				r.Sleep(time.Minute)
+				if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != 5*time.Second {
 					t.Errorf("after the step back: wait %v", got)
 				}
-				rig.Waited(5 * time.Second)
-				r.Send(rig.AskFor(rig.Ana))
+				r.Sleep(5 * time.Second)
+				r.SendTo(vtest.Ana)
 			})
 		})
 	}
@@ -53,23 +53,23 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
 func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
-	daily := func(s *rig.Settings) {
+	daily := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day}}
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, rig.Seldom(daily), func(r *rig.Rig) { // starts at midnight
+	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
 		memory, offset := skewed()
 		r.Limiter.Set(memory)
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(24*time.Hour - 5*time.Second)
+		r.SendTo(vtest.Ana)
+		r.Sleep(24*time.Hour - 5*time.Second)
 		offset.Store(int64(5 * time.Second))
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 4*time.Second || a.Quota.Rules[0].Used != 1 {
+		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 4*time.Second || a.Quota.Rules[0].Used != 1 {
 			t.Errorf("%+v", a.Quota)
 		}
-		rig.Waited(4 * time.Second)
-		r.Send(rig.AskFor(rig.Ana))
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 24*time.Hour-4*time.Second {
+		r.Sleep(4 * time.Second)
+		r.SendTo(vtest.Ana)
+		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 24*time.Hour-4*time.Second {
 			t.Errorf("%+v", a.Quota)
 		}
 	})
@@ -78,18 +78,18 @@ func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 // The history that the log teaches is placed by its ages on the limiter's clock, also where the log sees that clock
 // corrected.
 func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		ahead := func() *quota.Memory {
 			return quota.NewMemory(func() time.Time { return time.Now().Add(time.Hour) }, "redis")
 		}
 		r.Limiter.Set(ahead())
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(10 * time.Second)
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
 		r.Limiter.Set(ahead())
-		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 50*time.Second {
+		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 50*time.Second {
 			t.Errorf("wait %v", a.Quota.RetryAfter())
 		}
-		if q, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, ""); err != nil || q.Quota.RetryAfter() != 50*time.Second {
+		if q, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, ""); err != nil || q.Quota.RetryAfter() != 50*time.Second {
 			t.Errorf("the limiter learnt a wait of %v, %v", q.Quota.RetryAfter(), err)
 		}
 	})
@@ -106,12 +106,12 @@ func (h hasty) Take(ctx context.Context, r quota.Request) (quota.Decision, error
 
 // Where the limiter knows of more than the log does, its wait is the longer one, and is told.
 func TestTheLongerWaitIsTold(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		memory := quota.NewMemory(time.Now, "redis")
 		r.Limiter.Set(hasty{memory})
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(10 * time.Second)
-		a, err := r.Svc.Understand(r.Context(), rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
+		a, err := r.Svc.Understand(r.Context(), vtest.AskFor(vtest.Ana))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestTheLongerWaitIsTold(t *testing.T) {
 		if err := memory.Record(r.Context(), a.Subject().Buckets()[quota.Recipient], 24*time.Hour, between); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != rig.Minute {
+		if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != time.Minute {
 			t.Errorf("wait %v", got)
 		}
 	})

@@ -14,38 +14,38 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 func TestSameKeyIsOneSend(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(nil), func(r *rig.Rig) {
-		first := r.Send(rig.Keyed(rig.Ana, "k"))
-		rig.Waited(30 * time.Second)
-		again := r.Replayed(rig.Keyed(rig.Ana, "k"), first)
+	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
+		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
+		r.Sleep(30 * time.Second)
+		again := r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
 		if got := again.Quota.RetryAfter(); got != 30*time.Second {
 			t.Errorf("the countdown starts again: %v", got)
 		}
-		if c := r.Check(first.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {
+		if c := r.Check(first.View.ID, r.Code(0)); !c.Valid {
 			t.Fatal("the code was not right")
 		}
-		again = r.Replayed(rig.Keyed(rig.Ana, "k"), first)
+		again = r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
 		if again.View.Send != first.View.Send || again.View.State != verification.Pending || again.View.ExpiresAt != first.View.ExpiresAt {
 			t.Errorf("first %+v, then %+v", first.View, again.View)
 		}
-		rig.Waited(verification.KeyLife - 30*time.Second - time.Microsecond)
-		r.Replayed(rig.Keyed(rig.Ana, "k"), first)
-		rig.Waited(time.Microsecond)
-		if a := r.Send(rig.Keyed(rig.Ana, "k")); a.Replayed || a.View.ID == first.View.ID {
+		r.Sleep(verification.KeyLife - 30*time.Second - time.Microsecond)
+		r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
+		r.Sleep(time.Microsecond)
+		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed || a.View.ID == first.View.ID {
 			t.Error("remembered for longer than a day")
 		}
-		r.Mails(2)
+		r.WantMails(2)
 	})
 }
 
 func TestSameKeyAtOnce(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		other := r.Replica(r.Post)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		seen := map[string]int{}
@@ -55,7 +55,7 @@ func TestSameKeyAtOnce(t *testing.T) {
 				if i%2 == 0 {
 					svc = other
 				}
-				a, err := svc.Send(r.Context(), rig.Keyed(rig.Ana, "k"))
+				a, err := svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
 				mu.Lock()
 				defer mu.Unlock()
 				if errors.Is(err, verification.ErrBusy) {
@@ -73,13 +73,13 @@ func TestSameKeyAtOnce(t *testing.T) {
 		if len(seen) != 1 {
 			t.Errorf("%d sends", len(seen))
 		}
-		r.Mails(1)
+		r.WantMails(1)
 	})
 }
 
 func TestKeyOfAnotherRequest(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		first := r.Send(rig.Keyed(rig.Ana, "k"))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
 		for what, change := range map[string]func(*verification.Ask){
 			"recipient": func(a *verification.Ask) { a.To = "bob@example.com" },
 			"purpose":   func(a *verification.Ask) { a.Purpose = "login" },
@@ -88,35 +88,35 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			"session":   func(a *verification.Ask) { a.Session = "s" },
 			"resend":    func(a *verification.Ask) { a.Resend = first.View.ID },
 		} {
-			a := rig.Keyed(rig.Ana, "k")
+			a := vtest.AskWithKey(vtest.Ana, "k")
 			change(&a)
 			if _, err := r.Svc.Send(r.Context(), a); !errors.Is(err, verification.ErrOtherRequest) {
 				t.Errorf("another %s: %v", what, err)
 			}
 		}
 		for what, change := range map[string]func(*verification.Ask){
-			"the recipient by its ID alone, as a browser": func(a *verification.Ask) { a.Caller = rig.Browser },
+			"the recipient by its ID alone, as a browser": func(a *verification.Ask) { a.Caller = vtest.Browser },
 			"another app": func(a *verification.Ask) { a.App = "bank" },
 		} {
-			a := rig.Keyed("bob@example.com", "k")
+			a := vtest.AskWithKey("bob@example.com", "k")
 			change(&a)
 			if got, err := r.Svc.Send(r.Context(), a); err != nil || !got.Admitted || got.Replayed {
 				t.Errorf("%s: %v %+v", what, err, got)
 			}
-			rig.Waited(rig.Minute)
+			r.Sleep(time.Minute)
 		}
 	})
 }
 
 func TestRefusalGivesTheKeyUp(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		r.Refuse(rig.Keyed(rig.Ana, "k"))
-		r.Refuse(rig.Keyed(rig.Ana, "k"))
-		rig.Waited(rig.Minute)
-		first := r.Send(rig.Keyed(rig.Ana, "k"))
-		r.Replayed(rig.Keyed(rig.Ana, "k"), first)
-		r.Mails(2)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Refuse(vtest.AskWithKey(vtest.Ana, "k"))
+		r.Refuse(vtest.AskWithKey(vtest.Ana, "k"))
+		r.Sleep(time.Minute)
+		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
+		r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
+		r.WantMails(2)
 	})
 }
 
@@ -132,20 +132,20 @@ func TestOutagesAndKeys(t *testing.T) {
 		{"written, and the answer lost", "Begin", sqlite.Lost, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rig.InBubble(t, func(r *rig.Rig) {
-				r.BreakStore(c.method, c.how)
-				if _, err := r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				r.FailStore(c.method, c.how)
+				if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
 					t.Fatalf("%v", err)
 				}
-				r.BreakStore("", sqlite.None)
-				synctest.Wait()                      // the place is given back beside the answer
-				a := r.Send(rig.Keyed(rig.Ana, "k")) // at once: neither refused nor sent twice
+				r.FailStore("", sqlite.None)
+				synctest.Wait()                               // the place is given back beside the answer
+				a := r.Send(vtest.AskWithKey(vtest.Ana, "k")) // at once: neither refused nor sent twice
 				if a.Replayed != c.lands {
 					t.Errorf("%+v", a)
 				}
-				rig.Waited(10 * time.Second)
-				r.Mails(1)
-				r.Replayed(rig.Keyed(rig.Ana, "k"), a)
+				r.Sleep(10 * time.Second)
+				r.WantMails(1)
+				r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), a)
 			})
 		})
 	}
@@ -153,31 +153,31 @@ func TestOutagesAndKeys(t *testing.T) {
 
 // A commit that was not certain and did not happen: the same key goes on with the place that was taken.
 func TestUncertainAndNotWritten(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Store.Uncertain.Store(true)
-		r.Store.Set(true)
-		if _, err := r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
+		r.Store.Cut(true)
+		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
 			t.Fatalf("%v", err)
 		}
-		r.Store.Set(false)
-		r.Refuse(rig.AskFor(rig.Ana)) // its place is spent
-		if a := r.Send(rig.Keyed(rig.Ana, "k")); a.Replayed {
+		r.Store.Cut(false)
+		r.RefuseTo(vtest.Ana) // its place is spent
+		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed {
 			t.Error("nothing to replay")
 		}
-		r.Mails(1)
+		r.WantMails(1)
 	})
 }
 
 // A process that dies anywhere on the way leaves a key that is free again after its lease, and one send at most.
 func TestCrashesWithAKey(t *testing.T) {
-	for dies, crash := range map[string]func(*rig.Rig, verification.Asked, verification.KeyClaim){
-		"after the claim": func(*rig.Rig, verification.Asked, verification.KeyClaim) {},
-		"after the limiter": func(r *rig.Rig, a verification.Asked, c verification.KeyClaim) {
+	for dies, crash := range map[string]func(*vtest.Rig, verification.Asked, verification.KeyClaim){
+		"after the claim": func(*vtest.Rig, verification.Asked, verification.KeyClaim) {},
+		"after the limiter": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
 			if _, err := r.Svc.Take(r.Context(), a, c); err != nil {
 				r.Fatal(err)
 			}
 		},
-		"after the log": func(r *rig.Rig, a verification.Asked, c verification.KeyClaim) {
+		"after the log": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
 			d, err := r.Svc.Take(r.Context(), a, c)
 			if err != nil {
 				r.Fatal(err)
@@ -186,7 +186,7 @@ func TestCrashesWithAKey(t *testing.T) {
 				r.Fatal(err)
 			}
 		},
-		"after giving the place back": func(r *rig.Rig, a verification.Asked, c verification.KeyClaim) {
+		"after giving the place back": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
 			if _, err := r.Svc.Take(r.Context(), a, c); err != nil {
 				r.Fatal(err)
 			}
@@ -195,8 +195,8 @@ func TestCrashesWithAKey(t *testing.T) {
 		},
 	} {
 		t.Run(dies, func(t *testing.T) {
-			rig.InBubble(t, func(r *rig.Rig) {
-				a, err := r.Svc.Understand(r.Context(), rig.Keyed(rig.Ana, "k"))
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				a, err := r.Svc.Understand(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -206,20 +206,20 @@ func TestCrashesWithAKey(t *testing.T) {
 				}
 				crash(r, a, c)
 				if dies != "after the log" {
-					if _, err := r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
+					if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
 						t.Errorf("within the lease: %v", err)
 					}
 				}
-				rig.Waited(verification.ClaimLease)
-				_, err = r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k"))
+				r.Sleep(verification.ClaimLease)
+				_, err = r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
 				if errors.Is(err, verification.ErrUnavailable) && dies == "after giving the place back" {
-					_, err = r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k"))
+					_, err = r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				rig.Waited(10 * time.Second)
-				r.Mails(1)
+				r.Sleep(10 * time.Second)
+				r.WantMails(1)
 				all, err := r.Store.Sends(r.Context(), store.Filter{Limit: 10})
 				if err != nil || len(all) != 1 || all[0].Status != store.Sent {
 					t.Errorf("%+v, %v", all, err)
@@ -231,8 +231,8 @@ func TestCrashesWithAKey(t *testing.T) {
 
 // Two processes go on with one claim, because the first slept for longer than its lease: one send.
 func TestSleeperWithAKey(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a, err := r.Svc.Understand(r.Context(), rig.Keyed(rig.Ana, "k"))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a, err := r.Svc.Understand(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestSleeperWithAKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rig.Waited(verification.ClaimLease)
+		r.Sleep(verification.ClaimLease)
 		inherited, err := r.Svc.Claim(r.Context(), a)
 		if err != nil || !inherited.Inherited() || inherited.SendID() != asleep.SendID() {
 			t.Fatalf("%+v, %v", inherited, err)
@@ -253,16 +253,16 @@ func TestSleeperWithAKey(t *testing.T) {
 		if err != nil || !second.Replayed || second.View.ID != first.View.ID {
 			t.Errorf("%+v, %v", second, err)
 		}
-		rig.Waited(10 * time.Second)
-		r.Mails(1)
+		r.Sleep(10 * time.Second)
+		r.WantMails(1)
 	})
 }
 
 // Who waits for the outcome is told it, also by a replay.
 func TestReplayTellsTheOutcomeToWhoWaits(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-		ask := rig.Keyed(rig.Ana, "k")
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		ask := vtest.AskWithKey(vtest.Ana, "k")
 		ask.Wait = 5 * time.Second
 		if a, err := r.Svc.Send(r.Context(), ask); err != nil || a.View.Send.Status != store.Failed {
 			t.Fatalf("%+v, %v", a, err)
@@ -271,16 +271,16 @@ func TestReplayTellsTheOutcomeToWhoWaits(t *testing.T) {
 		if err != nil || !a.Replayed || a.View.Send.Status != store.Failed || a.View.Send.Reason != store.ReasonRejected {
 			t.Errorf("%+v, %v", a, err)
 		}
-		r.Mails(1)
+		r.WantMails(1)
 	})
 }
 
 // A limiter that remembers refusals is told that the ID may have been admitted before, also by another process.
 func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		heard := &hearing{Limiter: r.Limiter}
 		r.Svc.Limiter.Set(heard)
-		for _, ask := range []verification.Ask{rig.Keyed(rig.Ana, "k"), rig.Keyed(rig.Ana, "")} {
+		for _, ask := range []verification.Ask{vtest.AskWithKey(vtest.Ana, "k"), vtest.AskWithKey(vtest.Ana, "")} {
 			if _, err := r.Svc.Send(r.Context(), ask); err != nil {
 				t.Fatal(err)
 			}
@@ -304,26 +304,26 @@ func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, 
 // A request that goes on with the send of an earlier one counts from its own instant in both gates: the wait that is told afterwards
 // is the log's.
 func TestAnInheritedSendCountsFromItsOwnInstant(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		ask := rig.Keyed(rig.Ana, "a key that is long enough")
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(rig.Minute)
-		r.Looked(r.Svc) // from now on the limiter is asked alone
-		r.BreakStore("Begin", sqlite.Vague)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		ask := vtest.AskWithKey(vtest.Ana, "a key that is long enough")
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.QuotaAt(r.Svc) // from now on the limiter is asked alone
+		r.FailStore("Begin", sqlite.Vague)
 		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
 			t.Fatalf("%v", err)
 		}
 		r.Store.SetFault(nil)
-		rig.Waited(5 * time.Second)
+		r.Sleep(5 * time.Second)
 		r.Send(ask)
-		rig.Waited(time.Second)
-		r.Says("afterwards", r.Looked(r.Svc), "[0 3 8]", 59*time.Second)
+		r.Sleep(time.Second)
+		r.WantQuota("afterwards", r.QuotaAt(r.Svc), "[0 3 8]", 59*time.Second)
 	})
 }
 
 // The limiter learns of that instant also where no wait shows it: there is room for another send.
 func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
-	two := func(s *rig.Settings) {
+	two := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = []quota.Rule{
 			{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
@@ -331,19 +331,19 @@ func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 		}
 		s.Purposes = map[string]policy.Purpose{"default": p}
 	}
-	rig.InBubbleWith(t, two, func(r *rig.Rig) {
-		ask := rig.Keyed(rig.Ana, "a key that is long enough")
-		r.BreakStore("Begin", sqlite.Vague)
+	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
+		ask := vtest.AskWithKey(vtest.Ana, "a key that is long enough")
+		r.FailStore("Begin", sqlite.Vague)
 		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
 			t.Fatalf("%v", err)
 		}
 		r.Store.SetFault(nil)
-		rig.Waited(5 * time.Second)
+		r.Sleep(5 * time.Second)
 		r.Send(ask)
-		rig.Waited(time.Second)
-		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+		r.Sleep(time.Second)
+		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
 		p := r.Svc.Terms().Purposes["default"]
-		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: rig.BucketsOf(p, h)})
+		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: vtest.BucketsOf(p, h)})
 		if err != nil || d.Rules[0].ResetAfter != 59*time.Second {
 			t.Errorf("%v, %v: the limiter counts the send for %v, not for 59s", d.Rules, err, d.Rules[0].ResetAfter)
 		}

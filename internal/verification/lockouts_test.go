@@ -11,12 +11,12 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 // apart are rules for apps with both kinds of key, as docs/policies.md has them.
-func apart(s *rig.Settings) {
+func apart(s *vtest.Settings) {
 	for name, p := range s.Purposes {
 		p.Policy.Rules = []quota.Rule{
 			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
@@ -29,47 +29,47 @@ func apart(s *rig.Settings) {
 }
 
 func byBrowser(to string) verification.Ask {
-	return verification.Ask{Caller: rig.Browser, Channel: "email", To: to, Locale: "en"}
+	return verification.Ask{Caller: vtest.Browser, Channel: "email", To: to, Locale: "en"}
 }
 
 // A browser that asks for codes for another person and enters wrong ones stops neither their back end's sends nor its checks.
 func TestABrowserLocksOutNoBackEnd(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(apart), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(apart), func(r *vtest.Rig) {
 		var ids []string
 		for range 3 {
-			ids = append(ids, r.Send(byBrowser(rig.Ana)).View.ID)
+			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
-		r.Guess(rig.Browser, 20, ids...)
-		if a := r.Refuse(byBrowser(rig.Ana)); a.Quota.Violated()[0] != "browser_hour" {
+		r.Guess(vtest.Browser, 20, ids...)
+		if a := r.Refuse(byBrowser(vtest.Ana)); a.Quota.Violated()[0] != "browser_hour" {
 			t.Errorf("refused by %v", a.Quota.Violated())
 		}
-		own := r.Send(rig.AskFor(rig.Ana))
+		own := r.SendTo(vtest.Ana)
 		if c := r.Check(own.View.ID, r.LastCode()); !c.Valid {
 			t.Errorf("the back end's right code: %+v", c)
 		}
-		rig.Waited(time.Hour)
-		fourth := r.Send(byBrowser(rig.Ana))
-		r.Guess(rig.Browser, 5, fourth.View.ID)
-		fifth := func() time.Duration { return r.Locked(byBrowser(rig.Ana)) }
-		if wait := fifth(); wait != 23*time.Hour+10*rig.Minute {
+		r.Sleep(time.Hour)
+		fourth := r.Send(byBrowser(vtest.Ana))
+		r.Guess(vtest.Browser, 5, fourth.View.ID)
+		fifth := func() time.Duration { return r.WantLockedOut(byBrowser(vtest.Ana)) }
+		if wait := fifth(); wait != 23*time.Hour+10*time.Minute {
 			t.Errorf("the wait is %v", wait)
 		}
-		rig.Waited(time.Second)
-		if wait := fifth(); wait != 23*time.Hour+10*rig.Minute-time.Second {
+		r.Sleep(time.Second)
+		if wait := fifth(); wait != 23*time.Hour+10*time.Minute-time.Second {
 			t.Errorf("a second later, the wait is %v", wait)
 		}
-		ask := byBrowser(rig.Ana)
+		ask := byBrowser(vtest.Ana)
 		ask.Resend = fourth.View.ID
 		fifth()
-		rig.Waited(verification.LockoutRemembered) // so that the log decides
+		r.Sleep(verification.LockoutRemembered) // so that the log decides
 		fifth()
 		for range 4 { // none of these refusals took a place of the back end's
-			own := r.Send(rig.AskFor(rig.Ana))
+			own := r.SendTo(vtest.Ana)
 			if c := r.Check(own.View.ID, r.LastCode()); !c.Valid {
 				t.Errorf("the back end's right code while browsers are locked out: %+v", c)
 			}
 		}
-		rig.Waited(2 * rig.Minute) // the outbox writes them
+		r.Sleep(2 * time.Minute) // the outbox writes them
 		rows := 0
 		for _, s := range r.Rows() {
 			if s.BlockedBy == verification.ChecksRule {
@@ -79,33 +79,33 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 		if rows != 4 {
 			t.Errorf("%d refusals are in the log", rows)
 		}
-		rig.Waited(23*time.Hour + 10*rig.Minute)
-		r.Send(byBrowser(rig.Ana))
+		r.Sleep(23*time.Hour + 10*time.Minute)
+		r.Send(byBrowser(vtest.Ana))
 	})
 }
 
 // Nor does a back end's user lock out browsers, or another recipient.
 func TestABackEndLocksOutNoBrowser(t *testing.T) {
-	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		for i := range 4 {
-			ask := rig.AskFor(rig.Ana)
+			ask := vtest.AskFor(vtest.Ana)
 			ask.Session = fmt.Sprint(i)
-			r.Guess(rig.BackEnd, 5, r.Send(ask).View.ID)
+			r.Guess(vtest.BackEnd, 5, r.Send(ask).View.ID)
 		}
-		r.Locked(rig.AskFor(rig.Ana))
-		id := r.Send(byBrowser(rig.Ana)).View.ID
-		if c, _, _ := r.Try(rig.Browser, id, r.LastCode()); !c.Valid {
+		r.WantLockedOut(vtest.AskFor(vtest.Ana))
+		id := r.Send(byBrowser(vtest.Ana)).View.ID
+		if c, _, _ := r.Try(vtest.Browser, id, r.LastCode()); !c.Valid {
 			t.Errorf("a browser's right code: %+v", c)
 		}
-		r.Send(rig.AskFor("bob@example.com"))
+		r.SendTo("bob@example.com")
 	})
 }
 
 // A refused send holds no place that another caller needs: not even for the time that the log takes.
 func TestALockoutIsRememberedForAMoment(t *testing.T) {
-	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		for range 4 {
-			r.Guess(rig.Browser, 5, r.Send(byBrowser(rig.Ana)).View.ID)
+			r.Guess(vtest.Browser, 5, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		begins := 0
 		r.Store.SetFault(func(method string) sqlite.Fault {
@@ -115,7 +115,7 @@ func TestALockoutIsRememberedForAMoment(t *testing.T) {
 			return sqlite.None
 		})
 		for range 10 {
-			r.Locked(byBrowser(rig.Ana))
+			r.WantLockedOut(byBrowser(vtest.Ana))
 		}
 		if begins > 1 {
 			t.Errorf("the log was asked %d times", begins)
@@ -125,7 +125,7 @@ func TestALockoutIsRememberedForAMoment(t *testing.T) {
 }
 
 func from(ip string) verification.Caller {
-	c := rig.Browser
+	c := vtest.Browser
 	c.IP = netip.MustParseAddr(ip)
 	return c
 }
@@ -133,8 +133,8 @@ func from(ip string) verification.Caller {
 // 10,000 wrong codes from 1,000 networks, for recipients of the attackers' own: no honest caller is stopped, people are alarmed, and
 // browsers' new codes are longer until it is over.
 func TestAnAppUnderAttack(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(wide), func(r *rig.Rig) {
-		ears := r.Listen()
+	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
+		ears := r.CountChecks()
 		honest := from("203.0.113.7")
 		approve := func(what string, ask verification.Ask, length int) {
 			t.Helper()
@@ -152,7 +152,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 			ask := byBrowser("honest@example.com")
 			ask.Caller = honest
 			approve("a browser", ask, length)
-			approve("a back end", rig.AskFor("honest@example.com"), 6)
+			approve("a back end", vtest.AskFor("honest@example.com"), 6)
 		}
 		compared := 0
 		for n := range 1000 {
@@ -180,38 +180,38 @@ func TestAnAppUnderAttack(t *testing.T) {
 		if alarms() != 1 {
 			t.Errorf("%d alarms", alarms())
 		}
-		rig.Waited(rig.Minute)
+		r.Sleep(time.Minute)
 		if r.Guess(extra.Caller, 1, r.Send(extra).View.ID); alarms() != 2 {
 			t.Errorf("%d alarms a minute later", alarms())
 		}
-		rig.Waited(time.Hour)
+		r.Sleep(time.Hour)
 		both(6)
 	})
 }
 
 // A code that is long already, and one that is only sent again, stay as they are.
 func TestLengthsUnderAttack(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		wide(s)
 		long := s.Purposes["login"]
 		long.CodeLength = 9
 		s.Purposes["login"] = long
 		s.Checks = policy.DefaultChecks()
 		s.Checks.App.Limit = 5
-	}, func(r *rig.Rig) {
+	}, func(r *vtest.Rig) {
 		before := r.Send(byBrowser("early@example.com"))
-		r.Guess(rig.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
+		r.Guess(vtest.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
 		ask := byBrowser("early@example.com")
 		ask.Resend = before.View.ID
 		if a := r.Send(ask); a.View.ID != before.View.ID || len(r.LastCode()) != 6 {
 			t.Errorf("sent again: %d characters", len(r.LastCode()))
 		}
-		ask = byBrowser(rig.Ana)
+		ask = byBrowser(vtest.Ana)
 		ask.Purpose = "login"
 		if r.Send(ask); len(r.LastCode()) != 9 {
 			t.Errorf("a long code has %d characters", len(r.LastCode()))
 		}
-		a := r.Send(byBrowser(rig.Ana))
+		a := r.Send(byBrowser(vtest.Ana))
 		if len(r.LastCode()) != 8 || len(a.Quota.Rules) != 3 || len(r.Rows()[3].Observed) != 0 {
 			t.Errorf("%d characters; rules %+v", len(r.LastCode()), a.Quota.Rules)
 		}
@@ -220,13 +220,13 @@ func TestLengthsUnderAttack(t *testing.T) {
 
 // Networks are bounded each by itself and together.
 func TestWideNetworks(t *testing.T) {
-	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
-		ears := r.Listen()
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		ears := r.CountChecks()
 		fail := func(c verification.Caller, n int) (compared int, wait time.Duration) {
 			for i := range n {
-				id := r.Send(rig.AskFor(fmt.Sprintf("w%d-%d@example.com", i/4, time.Now().UnixNano()))).View.ID
-				rig.Waited(time.Microsecond)
-				_, was, w := r.Try(c, id, rig.WrongFor(r.LastCode()))
+				id := r.Send(vtest.AskFor(fmt.Sprintf("w%d-%d@example.com", i/4, time.Now().UnixNano()))).View.ID
+				r.Sleep(time.Microsecond)
+				_, was, w := r.Try(c, id, vtest.WrongCode(r.LastCode()))
 				if was {
 					compared++
 				}
@@ -239,7 +239,7 @@ func TestWideNetworks(t *testing.T) {
 				t.Fatalf("%d compared from address %d", n, i)
 			}
 		}
-		if n, wait := fail(from("198.51.100.9"), 2); n != 0 || wait <= 59*rig.Minute {
+		if n, wait := fail(from("198.51.100.9"), 2); n != 0 || wait <= 59*time.Minute {
 			t.Errorf("%d compared from a fourth address, wait %v", n, wait)
 		}
 		if n, _ := fail(from("198.51.101.9"), 1); n != 1 {
@@ -261,7 +261,7 @@ func TestWideNetworks(t *testing.T) {
 		if warnings() != 1 || strings.Contains(r.Printed.String(), "198.51.100") {
 			t.Errorf("%d warnings", warnings())
 		}
-		rig.Waited(2 * rig.Minute) // the tick tells of the others
+		r.Sleep(2 * time.Minute) // the tick tells of the others
 		if warnings() != 2 || !strings.Contains(r.Printed.String(), "shop email wide_network:2") {
 			t.Errorf("%d warnings: %s", warnings(), r.Printed.String())
 		}
@@ -270,45 +270,45 @@ func TestWideNetworks(t *testing.T) {
 
 // A rule for browsers counts and refuses them alone, also while the limiter is away, and a failed send gives its place back.
 func TestRulesOfBrowsers(t *testing.T) {
-	only := func(s *rig.Settings) {
+	only := func(s *vtest.Settings) {
 		wide(s)
 		for name, p := range s.Purposes {
 			p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: "browsers", Scope: quota.Recipient.OfBrowsers(), Limit: 2, Window: time.Hour})
 			s.Purposes[name] = p
 		}
 	}
-	check := func(r *rig.Rig) {
+	check := func(r *vtest.Rig) {
 		r.Helper()
-		r.Send(rig.AskFor(rig.Ana))
-		r.Send(rig.AskFor(rig.Ana))
-		if a := r.Send(rig.AskFor(rig.Ana)); len(a.Quota.Rules) != 1 {
+		r.SendTo(vtest.Ana)
+		r.SendTo(vtest.Ana)
+		if a := r.SendTo(vtest.Ana); len(a.Quota.Rules) != 1 {
 			r.Errorf("a secret key hears %+v", a.Quota.Rules)
 		}
-		r.Send(byBrowser(rig.Ana))
-		r.Send(byBrowser(rig.Ana))
-		if a := r.Refuse(byBrowser(rig.Ana)); a.Quota.Violated()[0] != "browsers" {
+		r.Send(byBrowser(vtest.Ana))
+		r.Send(byBrowser(vtest.Ana))
+		if a := r.Refuse(byBrowser(vtest.Ana)); a.Quota.Violated()[0] != "browsers" {
 			r.Errorf("refused by %v", a.Quota.Violated())
 		}
-		r.Send(rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
 		r.Send(byBrowser("bob@example.com"))
 	}
-	rig.InBubbleWith(t, only, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
 		check(r)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
-		r.Send(byBrowser(rig.Ana))
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.Send(byBrowser(vtest.Ana))
 	})
-	rig.InBubbleWith(t, only, func(r *rig.Rig) {
-		r.Lose()
+	vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
+		r.LoseLimiter()
 		check(r)
 	})
-	rig.InBubbleWith(t, only, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
 		for range 3 { // none of these was delivered
-			r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-			r.Send(byBrowser(rig.Ana))
-			rig.Waited(2 * time.Second)
+			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+			r.Send(byBrowser(vtest.Ana))
+			r.Sleep(2 * time.Second)
 		}
-		r.Send(byBrowser(rig.Ana))
-		r.Send(byBrowser(rig.Ana))
-		r.Refuse(byBrowser(rig.Ana))
+		r.Send(byBrowser(vtest.Ana))
+		r.Send(byBrowser(vtest.Ana))
+		r.Refuse(byBrowser(vtest.Ana))
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"sendcode/internal/policy"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +17,7 @@ import (
 )
 
 // spelled has the rule on spellings, 20 a day, beside wide rules of the recipient.
-func spelled(s *rig.Settings) {
+func spelled(s *vtest.Settings) {
 	for name, p := range s.Purposes {
 		p.Policy.Rules = []quota.Rule{{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour}}
 		s.Purposes[name] = p
@@ -26,7 +26,7 @@ func spelled(s *rig.Settings) {
 	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}
 }
 
-// spelling is a rig.Browser's request for the nth spelling of one mailbox, from an address of its own.
+// spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its own.
 func spelling(n int) verification.Ask {
 	to := fmt.Sprintf("victim+%d@gmail.com", n)
 	switch n % 3 {
@@ -35,14 +35,14 @@ func spelling(n int) verification.Ask {
 	case 2:
 		to = strings.ToUpper(to)
 	}
-	a := rig.AskFor(to)
+	a := vtest.AskFor(to)
 	a.Caller = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})}
 	return a
 }
 
 // Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more; back ends are not limited by it.
 func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(spelled), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		for n := range 20 {
 			r.Send(spelling(n))
 		}
@@ -54,24 +54,24 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 				t.Fatalf("%+v", a.Quota)
 			}
 		}
-		if n := len(r.Post.All()); n != 20 {
+		if n := len(r.MailServer.All()); n != 20 {
 			t.Errorf("%d mails", n)
 		}
 		for n := range 25 {
 			a := spelling(100 + n)
-			a.Caller = rig.BackEnd
+			a.Caller = vtest.BackEnd
 			if d := r.Send(a).Quota; slices.ContainsFunc(d.Rules, func(s quota.State) bool { return s.Scope == policy.Spellings }) {
 				t.Errorf("a back end's answer has the rule: %+v", d)
 			}
 		}
-		rig.Waited(24 * time.Hour)
+		r.Sleep(24 * time.Hour)
 		r.Send(spelling(70)) // back ends have taken none of its places
 	})
 }
 
 // One mailbox's spellings are no other's, and a phone number has none.
 func TestSpellingsOfAnotherMailbox(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(spelled), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		for n := range 20 {
 			r.Send(spelling(n))
 		}
@@ -95,7 +95,7 @@ func TestSpellingsOfAnotherMailbox(t *testing.T) {
 
 // What a browser reads is the same whatever other spellings were asked for, until the rule refuses.
 func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(spelled), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		names := func(d quota.Decision) (all []string) {
 			for _, s := range d.Rules {
 				all = append(all, s.Name)
@@ -115,7 +115,7 @@ func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 		if err != nil || slices.Contains(names(look.Quota), "spellings") {
 			t.Errorf("a look: %v, %v", names(look.Quota), err)
 		}
-		rig.Waited(time.Second)
+		r.Sleep(time.Second)
 		if last := r.Send(spelling(19)).Quota; !slices.Contains(names(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
 			t.Errorf("the send that takes the last place: %v, %v", names(last), last.RetryAfter())
 		}
@@ -128,13 +128,13 @@ func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 
 // A request that another rule refuses takes no place, and one that this rule refuses takes none of the recipient's.
 func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(func(s *rig.Settings) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) {
 		spelled(s)
 		p := s.Purposes["default"]
 		p.Policy.Rules = []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
 		s.Purposes["default"] = p
 		s.Spellings.Limit = 2
-	}), func(r *rig.Rig) {
+	}), func(r *vtest.Rig) {
 		r.Send(spelling(0))
 		for range 3 {
 			r.Refuse(spelling(0))
@@ -145,15 +145,15 @@ func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
 			t.Errorf("%+v", a.Quota)
 		}
 		back := spelling(6)
-		back.Caller = rig.BackEnd
+		back.Caller = vtest.BackEnd
 		r.Send(back) // it has its place of the minute
 	})
 }
 
 // While the limiter is away each process counts by itself, and an administrator's reset frees the mailbox.
 func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(spelled), func(r *rig.Rig) {
-		r.Lose()
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+		r.LoseLimiter()
 		for n := range 20 {
 			r.Send(spelling(n))
 		}
@@ -162,13 +162,13 @@ func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Find()
-		rig.Waited(2 * time.Second)
+		r.EmptyLimiter()
+		r.Sleep(2 * time.Second)
 		for n := range 20 {
 			r.Send(spelling(n))
 		}
 		r.Refuse(spelling(20))
-		if err := r.Svc.Desk.ResetQuota(context.Background(), who, rig.ActOf("quota.reset")); err != nil {
+		if err := r.Svc.Desk.ResetQuota(context.Background(), who, vtest.AuditEntry("quota.reset")); err != nil {
 			t.Fatal(err)
 		}
 		r.Send(spelling(20))
@@ -177,8 +177,8 @@ func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
 
 // The limiter's keys have the mailbox as a keyed hash alone.
 func TestTheBucketOfSpellingsIsAHash(t *testing.T) {
-	r := rig.NewRig(t, spelled)
-	mailbox := r.Settings.Vault.Mailbox(rig.EmailOf(t, "victim@gmail.com"))
+	r := vtest.NewRig(t, spelled)
+	mailbox := r.Settings.Vault.Mailbox(vtest.ParseEmail(t, "victim@gmail.com"))
 	if got := policy.SpellingsBucket("shop", mailbox); !strings.Contains(got, mailbox.String()) || strings.Contains(got, "victim") ||
 		mailbox == (recipient.Hash{}) {
 		t.Errorf("%s", got)

@@ -13,12 +13,12 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 // withOffice adds a rule on networks to every purpose.
-func withOffice(s *rig.Settings) {
+func withOffice(s *vtest.Settings) {
 	for name, p := range s.Set.Purposes {
 		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
 			quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
@@ -41,8 +41,8 @@ func heap() int64 {
 // is counted, and support finds the first of them.
 func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 	const strangers = 100_000
-	rig.InBubbleWith(t, withOffice, func(r *rig.Rig) {
-		ask := verification.Ask{Caller: rig.Browser, Channel: "email", To: rig.Ana, Languages: "de-CH, de;q=0.9", Reference: "not needed"}
+	vtest.InBubbleWith(t, withOffice, func(r *vtest.Rig) {
+		ask := verification.Ask{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9", Reference: "not needed"}
 		ask.IP = netip.MustParseAddr("2001:db8::1")
 		r.Send(ask)
 		before := heap()
@@ -50,12 +50,22 @@ func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 			ask.To = strangersAddress(i)
 			r.Refuse(ask)
 			if i%1000 == 0 {
-				rig.Waited(time.Second) // batches are written meanwhile
+				r.Sleep(time.Second) // batches are written meanwhile
 			}
 		}
-		rig.Waited(3 * time.Second)
+		r.Sleep(3 * time.Second)
 		grown := heap() - before
-		rows := r.RefusedRows()
+		var rows []store.Send
+		for filter := (store.Filter{Status: store.Refused, Limit: 200}); ; {
+			page, err := r.Store.Sends(r.Context(), filter)
+			r.NoError(err)
+			rows = append(rows, page...)
+			if len(page) < filter.Limit {
+				break
+			}
+			last := page[len(page)-1]
+			filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		}
 		own, shared, requests := storetest.SumRefusals(rows)
 		if len(rows) > 200 || own != refusals.FirstOwn || shared != 1 || requests != strangers {
 			t.Errorf("%d rows of their own and %d shared stand for %d requests", own, shared, requests)
@@ -86,10 +96,10 @@ func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 
 // Who is turned away with a 422, since codes are not sent there, is found in the log: by the recipient and by the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}
 		s.Numbers = policy.Numbers{Countries: map[string]bool{"DE": true, "GB": true}, RefuseVoIP: true}
-	}, func(r *rig.Rig) {
+	}, func(r *vtest.Rig) {
 		turnedAway := func(ask verification.Ask, reason string) {
 			t.Helper()
 			var bad *verification.InvalidError
@@ -97,15 +107,15 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 		}
-		us, voip := rig.TextTo("+12025550123"), rig.TextTo("+445612345678")
-		short := rig.AskFor("ana.maria@short.example")
-		short.Caller, short.Reference = rig.Browser, "free text"
+		us, voip := vtest.TextTo("+12025550123"), vtest.TextTo("+445612345678")
+		short := vtest.AskFor("ana.maria@short.example")
+		short.Caller, short.Reference = vtest.Browser, "free text"
 		for range 3 {
 			turnedAway(us, "country_not_served")
 			turnedAway(voip, "voip")
 			turnedAway(short, "disposable")
 		}
-		rig.Waited(time.Minute)
+		r.Sleep(time.Minute)
 		for reason, ask := range map[string]verification.Ask{"country_not_served": us, "voip": voip, "disposable": short} {
 			h, err := r.Svc.Desk.Hash(ask.Channel, ask.To)
 			r.NoError(err)
@@ -121,25 +131,25 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 
 // A check that is refused since too many failed leaves a row as well: of a recipient's code one, whatever the number of tries.
 func TestARefusedCheckHasARow(t *testing.T) {
-	rig.InBubbleWith(t, rig.Seldom(spelled), func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		var ids []string
 		for range 5 {
-			ids = append(ids, r.Send(byBrowser(rig.Ana)).View.ID)
+			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		last := ids[4]
-		r.Guess(rig.Browser, 20, ids[:4]...)
+		r.Guess(vtest.Browser, 20, ids[:4]...)
 		for range 3 {
 			var many *verification.TooManyChecksError
-			if _, err := r.Svc.Check(r.Context(), rig.Browser, last, r.LastCode()); !errors.As(err, &many) {
+			if _, err := r.Svc.Check(r.Context(), vtest.Browser, last, r.LastCode()); !errors.As(err, &many) {
 				t.Fatalf("%v", err)
 			}
 		}
-		rig.Waited(time.Minute)
-		h, err := r.Svc.Desk.Hash("email", rig.Ana)
+		r.Sleep(time.Minute)
+		h, err := r.Svc.Desk.Hash("email", vtest.Ana)
 		r.NoError(err)
 		rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, BlockedBy: verification.ChecksRule, Limit: 10})
 		r.NoError(err)
-		if len(rows) != 1 || rows[0].Count != 3 || rows[0].RetryAfter <= 0 || rows[0].VerificationID != last || rows[0].To != rig.AnaAs {
+		if len(rows) != 1 || rows[0].Count != 3 || rows[0].RetryAfter <= 0 || rows[0].VerificationID != last || rows[0].To != vtest.AnaMasked {
 			t.Errorf("%+v", rows)
 		}
 	})

@@ -10,36 +10,54 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
+// wantBlocked fails the test unless failures, and nothing else, keep Ana out for so long.
+func wantBlocked(r *vtest.Rig, wait time.Duration) {
+	r.Helper()
+	for _, purpose := range []string{"default", "login"} {
+		ask := vtest.AskFor(vtest.Ana)
+		ask.Purpose = purpose
+		d := r.Refuse(ask).Quota
+		if fmt.Sprint(d.Violated()) != "[failures]" || d.RetryAfter() != wait || len(d.Rules) != 2 ||
+			d.Rules[1].Used < vtest.MaxFailures || d.Rules[0].Used != 0 {
+			r.Errorf("%s: blocked by %v for %v, want %v: %+v", purpose, d.Violated(), d.RetryAfter(), wait, d.Rules)
+		}
+		if d := r.QuotaOf(purpose); d.RetryAfter() != wait || fmt.Sprint(d.Violated()) != "[failures]" {
+			r.Errorf("%s: a look: %+v", purpose, d)
+		}
+	}
+	r.SendTo("bo@example.com")
+}
+
 func TestQuota15TwentyFailuresADay(t *testing.T) {
 	day := 24 * time.Hour
-	for name, before := range map[string]func(r *rig.Rig){
-		"as ever":             func(*rig.Rig) {},
-		"flushed":             func(r *rig.Rig) { r.Find() },
-		"away":                (*rig.Rig).Lose,
-		"back after a flush":  func(r *rig.Rig) { r.Lose(); rig.Waited(2 * rig.Minute); r.Find() },
-		"in process, rebuilt": func(r *rig.Rig) { r.Find(); r.Rebuild() },
+	for name, before := range map[string]func(r *vtest.Rig){
+		"as ever":             func(*vtest.Rig) {},
+		"flushed":             func(r *vtest.Rig) { r.EmptyLimiter() },
+		"away":                (*vtest.Rig).LoseLimiter,
+		"back after a flush":  func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.EmptyLimiter() },
+		"in process, rebuilt": func(r *vtest.Rig) { r.EmptyLimiter(); r.Rebuild() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			rig.InBubbleWith(t, rig.Seldom(rig.Hammered), func(r *rig.Rig) {
-				r.Hammer(rig.Bad - 1)
-				if d := r.Look(""); !d.Allowed() || len(d.Rules) != 1 || d.Rules[0].Used != 0 {
+			vtest.InBubbleWith(t, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig) {
+				r.FailSends(vtest.MaxFailures - 1)
+				if d := r.QuotaOf(""); !d.Allowed() || len(d.Rules) != 1 || d.Rules[0].Used != 0 {
 					t.Errorf("one is left: %+v", d)
 				}
-				r.Hammer(1)
+				r.FailSends(1)
 				began := time.Now()
 				before(r)
 				spent := time.Since(began)
-				r.BarredFor(day - rig.Bad*rig.Minute - spent)
-				rig.Waited(day - rig.Bad*rig.Minute - spent - time.Microsecond)
-				r.BarredFor(time.Microsecond)
-				rig.Waited(time.Microsecond)
-				r.Send(rig.AskFor(rig.Ana))
-				rig.Waited(rig.Minute)
-				if d := r.Look(""); !d.Allowed() || len(d.Rules) != 1 {
+				wantBlocked(r, day-vtest.MaxFailures*time.Minute-spent)
+				r.Sleep(day - vtest.MaxFailures*time.Minute - spent - time.Microsecond)
+				wantBlocked(r, time.Microsecond)
+				r.Sleep(time.Microsecond)
+				r.SendTo(vtest.Ana)
+				r.Sleep(time.Minute)
+				if d := r.QuotaOf(""); !d.Allowed() || len(d.Rules) != 1 {
 					t.Errorf("afterwards: %+v", d)
 				}
 			})
@@ -49,12 +67,12 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 
 // A limiter that starts empty in this process, or looks back further from now on, is told of the failures in the log.
 func TestRebuildTellsFailures(t *testing.T) {
-	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
-		r.Hammer(rig.Bad)
-		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(vtest.MaxFailures)
+		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
 		rules := quota.OfScope(r.Svc.Terms().Purposes["default"].Policy.Rules, quota.Failures)
 		look := quota.Request{Rules: rules, Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", h)}}
-		empty := r.Find()
+		empty := r.EmptyLimiter()
 		if d, err := empty.Peek(r.Context(), look); err != nil || !d.Allowed() {
 			t.Errorf("an empty limiter: %+v, %v", d, err)
 		}
@@ -80,41 +98,41 @@ func TestRebuildTellsFailures(t *testing.T) {
 
 // What has no cause in the address, or an unknown outcome, is no failure of the recipient.
 func TestQuota15WhatIsNoFailure(t *testing.T) {
-	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
-		r.Hammer(rig.Bad - 1)
-		r.Post.Tell(rig.Failing(delivery.Unknown, "dot", 0, ""))
-		r.Send(rig.AskFor(rig.Ana))
-		r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 451, "4.7.1")) // and then taken
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(rig.Minute)
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(vtest.MaxFailures - 1)
+		r.MailServer.Answer(vtest.FailWith(delivery.Unknown, "dot", 0, ""))
+		r.SendTo(vtest.Ana)
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")) // and then taken
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
 		for range 60 {
-			r.Post.Tell(rig.Failing(delivery.Temporary, "dial", 0, ""))
+			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
 		}
-		a := r.Send(rig.AskFor(rig.Ana)) // put off until its code has run out
-		rig.Waited(11 * rig.Minute)
+		a := r.SendTo(vtest.Ana) // put off until its code has run out
+		r.Sleep(11 * time.Minute)
 		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "expired" {
 			t.Fatalf("%+v", v.Send)
 		}
-		r.Post.Answers = nil
-		r.Send(rig.AskFor(rig.Ana))
-		r.Find()
-		r.Send(rig.AskFor(rig.Ana))
-		r.Hammer(1)
-		r.Refuse(rig.AskFor(rig.Ana))
+		r.MailServer.Answers = nil
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
+		r.FailSends(1)
+		r.RefuseTo(vtest.Ana)
 	})
 }
 
 // A failure that the limiter could not be told of is told once it is back, as old as it is.
 func TestFailureWhileTheLimiterIsAway(t *testing.T) {
-	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
-		r.Hammer(rig.Bad - 1)
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(vtest.MaxFailures - 1)
 		memory := *r.Limiter.Now.Load()
-		r.Lose()
-		r.Hammer(1)
-		rig.Waited(rig.Minute)
+		r.LoseLimiter()
+		r.FailSends(1)
+		r.Sleep(time.Minute)
 		r.Limiter.Set(memory)
-		rig.Waited(2 * time.Second)
-		if d := r.Look(""); fmt.Sprint(d.Violated()) != "[failures]" || d.Clock != "process" {
+		r.Sleep(2 * time.Second)
+		if d := r.QuotaOf(""); fmt.Sprint(d.Violated()) != "[failures]" || d.Clock != "process" {
 			t.Errorf("%+v", d)
 		}
 		to := r.Rows()[0]
@@ -131,21 +149,21 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 }
 
 func TestFailuresThatAreOnlyObserved(t *testing.T) {
-	observed := func(s *rig.Settings) {
-		rig.Hammered(s)
+	observed := func(s *vtest.Settings) {
+		vtest.BoundFailures(s)
 		for _, p := range s.Purposes {
 			p.Policy.Rules[1].Limit, p.Policy.Rules[1].Observe = 2, true
 		}
 	}
-	rig.InBubbleWith(t, observed, func(r *rig.Rig) {
-		r.Hammer(3)
-		r.Find() // the log does not decide it either
-		r.Hammer(1)
-		r.SendsObserved(nil, nil, []string{"failures"}, nil)
-		if d := r.Look(""); !d.Allowed() || len(d.Rules) != 1 {
+	vtest.InBubbleWith(t, observed, func(r *vtest.Rig) {
+		r.FailSends(3)
+		r.EmptyLimiter() // the log does not decide it either
+		r.FailSends(1)
+		r.WantObserved(nil, nil, []string{"failures"}, nil)
+		if d := r.QuotaOf(""); !d.Allowed() || len(d.Rules) != 1 {
 			t.Errorf("%+v", d)
 		}
-		r.Lose()
-		r.Hammer(1)
+		r.LoseLimiter()
+		r.FailSends(1)
 	})
 }

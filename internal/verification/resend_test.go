@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 func TestResend(t *testing.T) {
-	other := rig.BackEnd
+	other := vtest.BackEnd
 	other.App = "elsewhere"
 	for _, c := range []struct {
 		name  string
@@ -25,25 +25,27 @@ func TestResend(t *testing.T) {
 			false},
 		{"no session after one", func(a *verification.Ask) { a.Session = "s1" }, nil, false},
 		{"another purpose of the policy", nil, func(a *verification.Ask, _ verification.Answer) { a.Purpose = "login" }, false},
-		{"browser that knows the address only", nil, func(a *verification.Ask, _ verification.Answer) { a.Caller = rig.Browser }, false},
-		{"browser that names it", nil, func(a *verification.Ask, first verification.Answer) { a.Caller, a.Resend = rig.Browser, first.View.ID },
+		{"browser that knows the address only", nil, func(a *verification.Ask, _ verification.Answer) { a.Caller = vtest.Browser }, false},
+		{"browser that names it", nil, func(a *verification.Ask, first verification.Answer) {
+			a.Caller, a.Resend = vtest.Browser, first.View.ID
+		},
 			true},
 		{"browser that names it and nothing else", nil, func(a *verification.Ask, first verification.Answer) {
-			*a = verification.Ask{Caller: rig.Browser, Resend: first.View.ID}
+			*a = verification.Ask{Caller: vtest.Browser, Resend: first.View.ID}
 		}, true},
-		{"browser after browser", func(a *verification.Ask) { a.Caller = rig.Browser },
-			func(a *verification.Ask, _ verification.Answer) { a.Caller = rig.Browser }, false},
+		{"browser after browser", func(a *verification.Ask) { a.Caller = vtest.Browser },
+			func(a *verification.Ask, _ verification.Answer) { a.Caller = vtest.Browser }, false},
 		{"folded address", nil, func(a *verification.Ask, _ verification.Answer) { a.To = "Ana.Maria@EXAMPLE.com" }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rig.InBubble(t, func(r *rig.Rig) {
-				ask := rig.AskFor(rig.Ana)
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				ask := vtest.AskFor(vtest.Ana)
 				if c.first != nil {
 					c.first(&ask)
 				}
 				first := r.Send(ask)
-				rig.Waited(rig.Minute)
-				again := rig.AskFor(rig.Ana)
+				r.Sleep(time.Minute)
+				again := vtest.AskFor(vtest.Ana)
 				if c.again != nil {
 					c.again(&again, first)
 				}
@@ -51,8 +53,8 @@ func TestResend(t *testing.T) {
 				if same := second.View.ID == first.View.ID; same != c.same {
 					t.Fatalf("same verification: %v", same)
 				}
-				mails := r.Post.All()
-				if same := rig.CodeIn(mails[0]) == rig.CodeIn(mails[1]); same != c.same {
+				mails := r.MailServer.All()
+				if same := vtest.CodeIn(mails[0]) == vtest.CodeIn(mails[1]); same != c.same {
 					t.Errorf("same code: %v", same)
 				}
 				if c.same && (second.View.Send.Number != 2 || !second.View.ExpiresAt.Equal(first.View.ExpiresAt)) {
@@ -64,40 +66,40 @@ func TestResend(t *testing.T) {
 }
 
 func TestResendNearTheEndOpensANewOne(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		first := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(8*rig.Minute + time.Second)
-		second := r.Send(rig.AskFor(rig.Ana))
-		if second.View.ID == first.View.ID || second.View.ExpiresAt.Sub(second.View.CreatedAt) != 10*rig.Minute {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.Sleep(8*time.Minute + time.Second)
+		second := r.SendTo(vtest.Ana)
+		if second.View.ID == first.View.ID || second.View.ExpiresAt.Sub(second.View.CreatedAt) != 10*time.Minute {
 			t.Errorf("with 119 s left: %+v", second.View)
 		}
 	})
 }
 
 func TestShortLivedCodesAreResentToo(t *testing.T) {
-	short := func(s *rig.Settings) {
+	short := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.TTL = 100 * time.Second
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, short, func(r *rig.Rig) {
-		first := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(rig.Minute)
-		if second := r.Send(rig.AskFor(rig.Ana)); second.View.ID != first.View.ID {
+	vtest.InBubbleWith(t, short, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		if second := r.SendTo(vtest.Ana); second.View.ID != first.View.ID {
 			t.Error("with 40 of 100 s left a resend keeps the code")
 		}
-		rig.Waited(rig.Minute)
-		third := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(81 * time.Second)
-		if fourth := r.Send(rig.AskFor(rig.Ana)); fourth.View.ID == third.View.ID {
+		r.Sleep(time.Minute)
+		third := r.SendTo(vtest.Ana)
+		r.Sleep(81 * time.Second)
+		if fourth := r.SendTo(vtest.Ana); fourth.View.ID == third.View.ID {
 			t.Error("with 19 of 100 s left a resend opens a new verification")
 		}
 	})
 }
 
 func TestResendOfAnotherApp(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		first := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
 		stranger := verification.Caller{App: "elsewhere", Kind: verification.Secret}
 		if _, err := r.Svc.Send(r.Context(), verification.Ask{Caller: stranger, Resend: first.View.ID}); !errors.Is(err,
 			verification.ErrNotFound) {

@@ -13,58 +13,58 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 func TestSendArrives(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		if a.View.To != rig.AnaAs || a.View.State != verification.Pending || a.View.Send.Status != store.Queued || a.View.Send.Number != 1 {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		if a.View.To != vtest.AnaMasked || a.View.State != verification.Pending || a.View.Send.Status != store.Queued || a.View.Send.Number != 1 {
 			t.Errorf("answer: %+v", a.View)
 		}
-		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*rig.Minute {
+		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*time.Minute {
 			t.Errorf("life is %v", got)
 		}
 		if len(a.View.ID) < 26 {
 			t.Errorf("id %q has fewer than 128 bits", a.View.ID)
 		}
-		if a.Quota.Allowed() || a.Quota.RetryAfter() != rig.Minute {
+		if a.Quota.Allowed() || a.Quota.RetryAfter() != time.Minute {
 			t.Errorf("a success must tell the wait: %v", a.Quota.RetryAfter())
 		}
-		mails := r.Post.All()
-		if len(mails) != 1 || mails[0].To != rig.Ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
+		mails := r.MailServer.All()
+		if len(mails) != 1 || mails[0].To != vtest.Ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
 			t.Fatalf("mails: %+v", mails)
 		}
 		v := r.Get(a.View.ID)
 		if v.Send.Status != store.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
 			t.Errorf("after delivery: %+v", v.Send)
 		}
-		if c := r.Check(a.View.ID, rig.CodeIn(mails[0])); !c.Valid || c.State != verification.Approved {
+		if c := r.Check(a.View.ID, vtest.CodeIn(mails[0])); !c.Valid || c.State != verification.Approved {
 			t.Errorf("check: %+v", c)
 		}
 	})
 }
 
 func TestWaitIsExact(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(20 * time.Second)
-		a := r.Refuse(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(20 * time.Second)
+		a := r.RefuseTo(vtest.Ana)
 		wait := a.Quota.RetryAfter()
 		if worst, _ := a.Quota.Blocking(); wait != 40*time.Second || worst.Name != "minute" {
 			t.Fatalf("wait is %v by %s", wait, worst.Name)
 		}
-		rig.Waited(wait - time.Microsecond)
-		r.Refuse(rig.AskFor(rig.Ana))
-		rig.Waited(time.Microsecond)
-		r.Send(rig.AskFor(rig.Ana))
+		r.Sleep(wait - time.Microsecond)
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
 	})
 }
 
 func TestAskIsRefusedByField(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		first := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
 		for _, c := range []struct {
 			field  string
 			change func(*verification.Ask)
@@ -80,13 +80,13 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"reference", func(a *verification.Ask) { a.Reference = strings.Repeat("ä", 65) }},
 			{"reference", func(a *verification.Ask) { a.Reference = "a\nb" }},
 			{"session", func(a *verification.Ask) { a.Session = strings.Repeat("s", 129) }},
-			{"session", func(a *verification.Ask) { a.Caller, a.Session = rig.Browser, "s" }},
+			{"session", func(a *verification.Ask) { a.Caller, a.Session = vtest.Browser, "s" }},
 			{"locale", func(a *verification.Ask) { a.Locale = "en\x00" }},
 			{"to", func(a *verification.Ask) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
 			{"purpose", func(a *verification.Ask) { a.Resend, a.Purpose = first.View.ID, "login" }},
 			{"channel", func(a *verification.Ask) { a.Resend, a.Channel, a.To = first.View.ID, "sms", "" }},
 		} {
-			ask := rig.AskFor(rig.Ana)
+			ask := vtest.AskFor(vtest.Ana)
 			c.change(&ask)
 			_, err := r.Svc.Send(r.Context(), ask)
 			var bad *verification.InvalidError
@@ -94,22 +94,22 @@ func TestAskIsRefusedByField(t *testing.T) {
 				t.Errorf("%+v: %v, want field %s", ask, err, c.field)
 			}
 		}
-		if n := len(r.Post.All()); n != 1 {
+		if n := len(r.MailServer.All()); n != 1 {
 			t.Errorf("%d mails", n)
 		}
 	})
 }
 
 func TestIPRule(t *testing.T) {
-	change := func(s *rig.Settings) {
+	change := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
 			quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, change, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		from := func(to, ip string) verification.Ask {
-			a := rig.AskFor(to)
+			a := vtest.AskFor(to)
 			a.IP = netip.MustParseAddr(ip)
 			return a
 		}
@@ -127,24 +127,24 @@ func TestIPRule(t *testing.T) {
 
 // The configuration may forget a purpose while its codes live: they can be looked at and checked.
 func TestPurposeThatIsGone(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
 		r.Svc.Change(policy.Set{})
-		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
+		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		if err != nil || got.View.State != verification.Pending || len(got.Quota.Rules) != 0 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {
+		if c := r.Check(a.View.ID, r.Code(0)); !c.Valid {
 			t.Errorf("%+v", c)
 		}
 	})
 }
 
 func TestGetTellsTheQuotaNow(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(rig.Ana))
-		rig.Waited(25 * time.Second)
-		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(25 * time.Second)
+		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		if err != nil || got.Quota.RetryAfter() != 35*time.Second || len(got.Quota.Rules) != 3 {
 			t.Errorf("%v %+v", err, got.Quota)
 		}
@@ -153,14 +153,14 @@ func TestGetTellsTheQuotaNow(t *testing.T) {
 
 // However many ask for one recipient, answers come at a pace; all others are answered as ever.
 func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Send(rig.AskFor(rig.Ana))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
 		began := time.Now()
 		const attackers = 500
 		answered := make(chan verification.Answer, attackers)
 		for range attackers {
 			go func() {
-				a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana))
+				a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 				if err != nil {
 					t.Error(err)
 				}
@@ -172,7 +172,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 			t.Errorf("%d answers at once", n)
 		}
 		for i := range 200 {
-			r.Send(rig.AskFor(fmt.Sprintf("honest%d@example.com", i)))
+			r.Send(vtest.AskFor(fmt.Sprintf("honest%d@example.com", i)))
 		}
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("others waited %v", waited)
@@ -186,7 +186,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 		if took, least := time.Since(began), bulkhead.Pace+(attackers-bulkhead.Abreast-1)*bulkhead.Pace/bulkhead.Abreast; took != least {
 			t.Errorf("took %v, want %v", took, least)
 		}
-		rig.Waited(time.Second)
+		r.Sleep(time.Second)
 		if n := r.Svc.Lines(); n != 0 {
 			t.Errorf("%d lines are kept", n)
 		}
@@ -195,17 +195,17 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 
 // A request that waits for its mail holds up no other.
 func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
-	wide := func(s *rig.Settings) {
+	wide := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules[0].Limit, p.Policy.Rules[1].Limit, p.Policy.Rules[2].Limit = 1000, 1000, 1000
 		s.Purposes["default"] = p
 	}
-	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
 		for range 2 * bulkhead.Abreast {
-			r.Post.Tell(rig.Hanging(release))
-			ask := rig.AskFor(rig.Ana)
+			r.MailServer.Answer(vtest.Hang(release))
+			ask := vtest.AskFor(vtest.Ana)
 			ask.Wait = 10 * time.Second
 			go func() { _, _ = r.Svc.Send(r.Context(), ask) }()
 			synctest.Wait()
@@ -214,6 +214,6 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 			t.Errorf("%d lines after %v", n, time.Since(began))
 		}
 		close(release)
-		rig.Waited(11 * time.Second)
+		r.Sleep(11 * time.Second)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -22,66 +22,66 @@ const (
 )
 
 func TestSpellingsShareOneQuota(t *testing.T) {
-	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
-		r.Send(rig.AskFor(taggedAna))
-		if to := r.Post.All()[0].To; to != taggedAna {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		r.SendTo(taggedAna)
+		if to := r.MailServer.All()[0].To; to != taggedAna {
 			t.Errorf("the mail went to %s", to)
 		}
 		for _, to := range []string{plainAna, otherAna, taggedAna} {
-			if a := r.Refuse(rig.AskFor(to)); a.Quota.RetryAfter() != rig.Minute {
+			if a := r.RefuseTo(to); a.Quota.RetryAfter() != time.Minute {
 				t.Errorf("%s waits %v", to, a.Quota.RetryAfter())
 			}
-			told, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", to, "")
+			told, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", to, "")
 			if err != nil || told.Quota.Allowed() {
 				t.Errorf("%s: the look says that there is room: %v", to, err)
 			}
-			if h, err := r.Svc.Desk.Hash("email", to); err != nil || h != rig.EmailOf(t, plainAna).Hash(r.Settings.Vault.IndexKey) {
+			if h, err := r.Svc.Desk.Hash("email", to); err != nil || h != vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey) {
 				t.Errorf("%s is searched as another: %v", to, err)
 			}
 		}
-		r.Send(rig.AskFor("ana@example.com"))               // another domain
+		r.SendTo("ana@example.com")                         // another domain
 		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // it has forgotten everything
-		if a := r.Refuse(rig.AskFor(plainAna)); a.Quota.RetryAfter() != rig.Minute {
+		if a := r.RefuseTo(plainAna); a.Quota.RetryAfter() != time.Minute {
 			t.Errorf("the log counts another mailbox: %v", a.Quota.RetryAfter())
 		}
 	})
 }
 
 func TestASpellingIsResentToItselfAlone(t *testing.T) {
-	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		asked, ids := []string{taggedAna, plainAna, otherAna}, map[string]string{}
 		for _, to := range asked {
-			a := r.Send(rig.AskFor(to))
+			a := r.SendTo(to)
 			for other, id := range ids {
 				if id == a.View.ID {
 					t.Errorf("%s joined the verification of %s", to, other)
 				}
 			}
 			ids[to] = a.View.ID
-			rig.Waited(rig.Minute)
+			r.Sleep(time.Minute)
 		}
-		again := r.Send(rig.AskFor("an.a+SHOP@gmail.com")) // as it was typed, but for case
+		again := r.SendTo("an.a+SHOP@gmail.com") // as it was typed, but for case
 		if again.View.ID != ids[taggedAna] || again.View.Send.Number != 2 {
 			t.Errorf("its own holder opened another: %+v", again.View)
 		}
-		mails := r.Post.All()
+		mails := r.MailServer.All()
 		for i, to := range append(asked, taggedAna) {
 			if mails[i].To != to {
 				t.Errorf("mail %d went to %s", i, mails[i].To)
 			}
 		}
-		if rig.CodeIn(mails[3]) != rig.CodeIn(mails[0]) || rig.CodeIn(mails[1]) == rig.CodeIn(mails[0]) ||
-			rig.CodeIn(mails[2]) == rig.CodeIn(mails[0]) {
+		if vtest.CodeIn(mails[3]) != vtest.CodeIn(mails[0]) || vtest.CodeIn(mails[1]) == vtest.CodeIn(mails[0]) ||
+			vtest.CodeIn(mails[2]) == vtest.CodeIn(mails[0]) {
 			t.Error("codes are not those of their spelling")
 		}
 	})
 }
 
 func TestAResendByIDKeepsToItsSpelling(t *testing.T) {
-	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
-		first := r.Send(rig.AskFor(taggedAna))
-		rig.Waited(rig.Minute)
-		for _, caller := range []verification.Caller{rig.BackEnd, rig.Browser} {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		first := r.SendTo(taggedAna)
+		r.Sleep(time.Minute)
+		for _, caller := range []verification.Caller{vtest.BackEnd, vtest.Browser} {
 			for _, to := range []string{plainAna, otherAna} {
 				var bad *verification.InvalidError
 				ask := verification.Ask{Caller: caller, Channel: "email", To: to, Resend: first.View.ID}
@@ -91,31 +91,31 @@ func TestAResendByIDKeepsToItsSpelling(t *testing.T) {
 			}
 		}
 		for i, to := range []string{"", taggedAna} {
-			again := r.Send(verification.Ask{Caller: rig.Browser, Channel: "email", To: to, Resend: first.View.ID})
-			if again.View.ID != first.View.ID || r.Post.All()[1+i].To != taggedAna {
-				t.Errorf("%q: sent to %s", to, r.Post.All()[1+i].To)
+			again := r.Send(verification.Ask{Caller: vtest.Browser, Channel: "email", To: to, Resend: first.View.ID})
+			if again.View.ID != first.View.ID || r.MailServer.All()[1+i].To != taggedAna {
+				t.Errorf("%q: sent to %s", to, r.MailServer.All()[1+i].To)
 			}
-			rig.Waited(rig.Minute)
+			r.Sleep(time.Minute)
 		}
 	})
 }
 
 func TestCheckNamedMeansTheSpelling(t *testing.T) {
-	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
-		tagged := r.Send(rig.AskFor(taggedAna))
-		rig.Waited(rig.Minute)
-		plain := r.Send(rig.AskFor(plainAna))
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		tagged := r.SendTo(taggedAna)
+		r.Sleep(time.Minute)
+		plain := r.SendTo(plainAna)
 		named := func(to, code string) (verification.Checked, error) {
-			return r.Svc.CheckNamed(r.Context(), rig.BackEnd, verification.Named{Channel: "email", To: to}, code)
+			return r.Svc.CheckNamed(r.Context(), vtest.BackEnd, verification.Named{Channel: "email", To: to}, code)
 		}
-		mails := r.Post.All()
-		if _, err := named(otherAna, rig.CodeIn(mails[0])); err != verification.ErrNotFound {
+		mails := r.MailServer.All()
+		if _, err := named(otherAna, vtest.CodeIn(mails[0])); err != verification.ErrNotFound {
 			t.Errorf("a spelling that was never asked for: %v", err)
 		}
-		if c, err := named(plainAna, rig.CodeIn(mails[0])); err != nil || c.Valid || c.ID != plain.View.ID {
+		if c, err := named(plainAna, vtest.CodeIn(mails[0])); err != nil || c.Valid || c.ID != plain.View.ID {
 			t.Errorf("one spelling's code for another: %+v, %v", c, err)
 		}
-		if c, err := named(taggedAna, rig.CodeIn(mails[0])); err != nil || !c.Valid || c.ID != tagged.View.ID {
+		if c, err := named(taggedAna, vtest.CodeIn(mails[0])); err != nil || !c.Valid || c.ID != tagged.View.ID {
 			t.Errorf("its own: %+v, %v", c, err)
 		}
 	})
@@ -131,20 +131,20 @@ func (p *prover) Sign(f proof.Facts, _ time.Time) (string, error) {
 
 // A proof is of the spelling, also of a code whose row was written under another folding.
 func TestAProofIsOfTheSpelling(t *testing.T) {
-	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		p := &prover{}
 		r.Svc.Prover = p
 		var want []string
 		for i, to := range []string{plainAna, taggedAna, otherAna} {
-			a := r.Send(rig.AskFor(to))
+			a := r.SendTo(to)
 			if to == otherAna {
 				r.Svc.Vault.Folding = nil
 			}
-			if c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[i])); !c.Valid || c.Proof == "" {
+			if c := r.Check(a.View.ID, vtest.CodeIn(r.MailServer.All()[i])); !c.Valid || c.Proof == "" {
 				t.Errorf("%s: %+v", to, c)
 			}
-			want = append(want, rig.EmailOf(t, to).Hash(r.Settings.Vault.IndexKey).String())
-			rig.Waited(rig.Minute)
+			want = append(want, vtest.ParseEmail(t, to).Hash(r.Settings.Vault.IndexKey).String())
+			r.Sleep(time.Minute)
 		}
 		if fmt.Sprint(p.subjects) != fmt.Sprint(want) {
 			t.Errorf("proven %v, want %v", p.subjects, want)
@@ -153,17 +153,17 @@ func TestAProofIsOfTheSpelling(t *testing.T) {
 }
 
 func TestFailuresOfAllSpellingsCount(t *testing.T) {
-	widened := func(s *rig.Settings) { wide(s); rig.Folded(s) }
-	rig.InBubbleWith(t, widened, func(r *rig.Rig) {
+	widened := func(s *vtest.Settings) { wide(s); vtest.FoldGmail(s) }
+	vtest.InBubbleWith(t, widened, func(r *vtest.Rig) {
 		compared := 0
 		var sent []verification.Answer
 		for i := range gate.FailureLimit {
-			sent = append(sent, r.Send(rig.AskFor(fmt.Sprintf("ana+%d@gmail.com", i))))
-			rig.Waited(time.Microsecond)
+			sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("ana+%d@gmail.com", i))))
+			r.Sleep(time.Microsecond)
 		}
 		for i, a := range sent {
 			for range 3 {
-				_, was, _ := r.Try(rig.BackEnd, a.View.ID, rig.WrongFor(rig.CodeIn(r.Post.All()[i])))
+				_, was, _ := r.Try(vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.All()[i])))
 				if was {
 					compared++
 				}
@@ -177,18 +177,18 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 
 // A person who knows a test recipient's code must not prove other addresses with it.
 func TestATestRecipientIsOneSpelling(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) {
-		rig.Folded(s)
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		vtest.FoldGmail(s)
 		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-			s.Vault.AddressHash(rig.EmailOf(t, plainAna)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
+			s.Vault.AddressHash(vtest.ParseEmail(t, plainAna)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
 		}
-	}, func(r *rig.Rig) {
-		a := r.Send(rig.AskFor(taggedAna))
+	}, func(r *vtest.Rig) {
+		a := r.SendTo(taggedAna)
 		if a.View.Test || r.Get(a.View.ID).Test {
 			t.Error("another spelling is a test recipient")
 		}
-		r.Mails(1)
-		if code := rig.CodeIn(r.Post.All()[0]); code != "424242" {
+		r.WantMails(1)
+		if code := r.Code(0); code != "424242" {
 			if c := r.Check(a.View.ID, "424242"); c.Valid || c.Test {
 				t.Errorf("the known code: %+v", c)
 			}
@@ -196,30 +196,30 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 				t.Errorf("the code that was sent: %+v", c)
 			}
 		}
-		rig.Waited(rig.Minute)
-		b := r.Send(rig.AskFor(plainAna))
+		r.Sleep(time.Minute)
+		b := r.SendTo(plainAna)
 		if c := r.Check(b.View.ID, "424242"); !b.View.Test || !c.Valid {
 			t.Errorf("the test recipient itself: %+v", c)
 		}
-		r.Mails(1)
+		r.WantMails(1)
 	})
 }
 
 // Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps what it was counted for.
 func TestFoldingIsTurnedOn(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		tagged := r.Send(rig.AskFor(taggedAna))
-		r.Send(rig.AskFor(plainAna)) // two recipients, still
-		rig.Folded(&r.Settings)
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		tagged := r.SendTo(taggedAna)
+		r.SendTo(plainAna) // two recipients, still
+		vtest.FoldGmail(&r.Settings)
 		r.Svc.Use(r.Settings.Vault)
-		r.Refuse(rig.AskFor(plainAna))
-		r.Refuse(rig.AskFor(otherAna))
-		rig.Waited(rig.Minute)
-		if again := r.Send(verification.Ask{Caller: rig.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID ||
-			r.Post.All()[2].To != taggedAna {
+		r.RefuseTo(plainAna)
+		r.RefuseTo(otherAna)
+		r.Sleep(time.Minute)
+		if again := r.Send(verification.Ask{Caller: vtest.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID ||
+			r.MailServer.All()[2].To != taggedAna {
 			t.Errorf("%+v", again.View)
 		}
-		if c := r.Check(tagged.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {
+		if c := r.Check(tagged.View.ID, r.Code(0)); !c.Valid {
 			t.Errorf("%+v", c)
 		}
 	})

@@ -9,94 +9,96 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // tellAll has the shop told of everything.
-func tellAll(s *rig.Settings) { s.Subscriptions = map[string][]string{"shop": policy.Events} }
+func tellAll(s *vtest.Settings) {
+	s.Subscriptions = map[string][]string{"shop": policy.Events}
+}
 
 // Every way in which a send ends is told, once.
 func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(s *rig.Settings)
-		run     func(r *rig.Rig)
+		prepare func(s *vtest.Settings)
+		run     func(r *vtest.Rig)
 		want    []string
 	}{
-		"sent":    {run: func(r *rig.Rig) { r.Send(rig.AskFor(rig.Ana)) }, want: []string{"send.sent"}},
-		"refused": {run: func(r *rig.Rig) { r.Send(rig.AskFor(rig.Ana)); r.Refuse(rig.AskFor(rig.Ana)) }, want: []string{"send.sent"}},
-		"rejected": {want: []string{"send.failed rejected"}, run: func(r *rig.Rig) {
-			r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-			r.Send(rig.AskFor(rig.Ana))
+		"sent":    {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana) }, want: []string{"send.sent"}},
+		"refused": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana); r.RefuseTo(vtest.Ana) }, want: []string{"send.sent"}},
+		"rejected": {want: []string{"send.failed rejected"}, run: func(r *vtest.Rig) {
+			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+			r.SendTo(vtest.Ana)
 		}},
-		"unknown": {want: []string{"send.unknown no_answer"}, run: func(r *rig.Rig) {
-			r.Post.Tell(rig.Failing(delivery.Unknown, "dot", 0, ""))
-			r.Send(rig.AskFor(rig.Ana))
+		"unknown": {want: []string{"send.unknown no_answer"}, run: func(r *vtest.Rig) {
+			r.MailServer.Answer(vtest.FailWith(delivery.Unknown, "dot", 0, ""))
+			r.SendTo(vtest.Ana)
 		}},
-		"retried, then sent": {want: []string{"send.sent"}, run: func(r *rig.Rig) {
-			r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 450, ""))
-			r.Send(rig.AskFor(rig.Ana))
-			r.Told()
-			rig.Waited(10 * time.Second)
+		"retried, then sent": {want: []string{"send.sent"}, run: func(r *vtest.Rig) {
+			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 450, ""))
+			r.SendTo(vtest.Ana)
+			r.WantEvents()
+			r.Sleep(10 * time.Second)
 		}},
-		"expired": {want: []string{"send.failed expired"}, run: func(r *rig.Rig) {
+		"expired": {want: []string{"send.failed expired"}, run: func(r *vtest.Rig) {
 			for range 100 {
-				r.Post.Tell(rig.Failing(delivery.Temporary, "connect", 0, ""))
+				r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "connect", 0, ""))
 			}
-			r.Send(rig.AskFor(rig.Ana))
-			rig.Waited(11 * rig.Minute)
+			r.SendTo(vtest.Ana)
+			r.Sleep(11 * time.Minute)
 		}},
-		"canceled while it waited": {want: []string{"send.failed ended"}, run: func(r *rig.Rig) {
-			r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 450, ""))
-			a := r.Send(rig.AskFor(rig.Ana))
-			if _, err := r.Svc.Cancel(r.Context(), rig.BackEnd, a.View.ID); err != nil {
+		"canceled while it waited": {want: []string{"send.failed ended"}, run: func(r *vtest.Rig) {
+			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 450, ""))
+			a := r.SendTo(vtest.Ana)
+			if _, err := r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID); err != nil {
 				r.Fatal(err)
 			}
-			rig.Waited(10 * time.Second)
+			r.Sleep(10 * time.Second)
 		}},
-		"blocked": {want: []string{"send.failed blocked"}, prepare: func(s *rig.Settings) {
+		"blocked": {want: []string{"send.failed blocked"}, prepare: func(s *vtest.Settings) {
 			s.Blocks = policy.Blocks{Domains: map[string]bool{"example.com": true}}
-		}, run: func(r *rig.Rig) { r.Send(rig.AskFor(rig.Ana)) }},
-		"a test recipient": {want: []string{"send.sent (test)", "verification.approved (test)"}, prepare: func(s *rig.Settings) {
+		}, run: func(r *vtest.Rig) { r.SendTo(vtest.Ana) }},
+		"a test recipient": {want: []string{"send.sent (test)", "verification.approved (test)"}, prepare: func(s *vtest.Settings) {
 			s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-				s.Vault.AddressHash(rig.EmailOf(t, rig.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
+				s.Vault.AddressHash(vtest.ParseEmail(t, vtest.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
 			}
-		}, run: func(r *rig.Rig) { r.Check(r.Send(rig.AskFor(rig.Ana)).View.ID, "424242") }},
-		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *rig.Rig) {
-			a := r.Send(rig.AskFor(rig.Ana))
-			code := rig.CodeIn(r.Post.All()[0])
-			r.Check(a.View.ID, rig.WrongFor(code))
+		}, run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") }},
+		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			code := r.Code(0)
+			r.Check(a.View.ID, vtest.WrongCode(code))
 			r.Check(a.View.ID, code)
 			r.Check(a.View.ID, code)
 		}},
-		"another app": {run: func(r *rig.Rig) {
-			ask := rig.AskFor(rig.Ana)
+		"another app": {run: func(r *vtest.Rig) {
+			ask := vtest.AskFor(vtest.Ana)
 			ask.App = "other"
 			r.Send(ask)
 		}},
-		"what it wants alone": {want: []string{"verification.approved"}, prepare: func(s *rig.Settings) {
+		"what it wants alone": {want: []string{"verification.approved"}, prepare: func(s *vtest.Settings) {
 			s.Subscriptions = map[string][]string{"shop": {policy.EventApproved}}
-		}, run: func(r *rig.Rig) {
-			a := r.Send(rig.AskFor(rig.Ana))
-			r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0]))
+		}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			r.Check(a.View.ID, r.Code(0))
 		}},
-		"after a change of the terms": {want: []string{"send.sent"}, run: func(r *rig.Rig) {
-			r.Send(rig.AskFor(rig.Ana))
+		"after a change of the terms": {want: []string{"send.sent"}, run: func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
 			terms := r.Svc.Terms()
 			terms.Subscriptions = nil
 			r.Svc.Change(terms)
-			r.Send(rig.AskFor("bea@example.com"))
+			r.SendTo("bea@example.com")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change := func(s *rig.Settings) {
+			change := func(s *vtest.Settings) {
 				tellAll(s)
 				if c.prepare != nil {
 					c.prepare(s)
 				}
 			}
-			rig.InBubbleWith(t, change, func(r *rig.Rig) {
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 				c.run(r)
-				r.Told(c.want...)
+				r.WantEvents(c.want...)
 			})
 		})
 	}
@@ -105,18 +107,18 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 // A send that a dead process left behind ends once, and so is told once, though the sleeper wakes with another word.
 func TestTakenOverSendsAreToldOnce(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, tellAll)
+		r := vtest.NewRig(t, tellAll)
 		release := make(chan struct{})
-		asleep := &rig.Postbox{}
-		asleep.Tell(rig.Hanging(release))
-		if _, err := r.Replica(asleep).Send(r.Context(), rig.AskFor(rig.Ana)); err != nil {
+		asleep := &vtest.MailServer{}
+		asleep.Answer(vtest.Hang(release))
+		if _, err := r.Replica(asleep).Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil {
 			t.Fatal(err)
 		}
 		r.Start()
-		rig.Waited(20 * time.Second)
+		r.Sleep(20 * time.Second)
 		close(release)
-		rig.Waited(time.Second)
-		r.Told("send.sent")
+		r.Sleep(time.Second)
+		r.WantEvents("send.sent")
 		r.Quit()
 	})
 }
@@ -125,16 +127,16 @@ func TestTakenOverSendsAreToldOnce(t *testing.T) {
 // is asked again, leaves one event.
 func TestWhoDeliversIsWoken(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		r := rig.NewRig(t, tellAll)
+		r := vtest.NewRig(t, tellAll)
 		woken := 0
 		woke := func() {
 			woken++
-			r.Told(append([]string{"send.sent"}, []string{"verification.approved"}[:woken-1]...)...)
+			r.WantEvents(append([]string{"send.sent"}, []string{"verification.approved"}[:woken-1]...)...)
 		}
 		r.Svc.Notify, r.Svc.Queue.Notify = woke, woke
 		r.Start()
-		a := r.Send(rig.AskFor(rig.Ana))
-		r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0]))
+		a := r.SendTo(vtest.Ana)
+		r.Check(a.View.ID, r.Code(0))
 		if woken != 2 {
 			t.Errorf("woken %d times", woken)
 		}
@@ -146,9 +148,9 @@ func TestWhoDeliversIsWoken(t *testing.T) {
 			}
 			return sqlite.None
 		})
-		r.Send(rig.AskFor("bea@example.com"))
-		rig.Waited(time.Second)
-		r.Told("send.sent", "verification.approved", "send.sent")
+		r.SendTo("bea@example.com")
+		r.Sleep(time.Second)
+		r.WantEvents("send.sent", "verification.approved", "send.sent")
 		r.Quit()
 	})
 }

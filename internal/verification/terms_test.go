@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -26,20 +26,20 @@ func hourly(name string, limit int, window time.Duration) quota.Policy {
 
 // A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th oldest leaves (QUOTA-17).
 func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 5, time.Hour))
 		for range 3 {
-			r.Send(rig.AskFor(rig.Ana))
-			rig.Waited(10 * time.Minute)
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Minute)
 		}
 		r.Change(hourly("default", 2, time.Hour))
-		a := r.Refuse(rig.AskFor(rig.Ana)) // at 30 min; sent at 0, 10 and 20, so the second has to leave
+		a := r.RefuseTo(vtest.Ana) // at 30 min; sent at 0, 10 and 20, so the second has to leave
 		if got := a.Quota.RetryAfter(); got != 40*time.Minute {
 			t.Errorf("wait %v", got)
 		}
 		r.Change(hourly("default", 4, time.Hour))
-		r.Send(rig.AskFor(rig.Ana))
-		if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != 30*time.Minute {
+		r.SendTo(vtest.Ana)
+		if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != 30*time.Minute {
 			t.Errorf("wait %v", got)
 		}
 	})
@@ -48,12 +48,12 @@ func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
 // A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it through the log.
 func TestALongerWindowSeesTheHistory(t *testing.T) {
 	for _, rebuilt := range []bool{true, false} {
-		rig.InBubble(t, func(r *rig.Rig) {
+		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.Change(hourly("default", 1, time.Minute))
-			r.Send(rig.AskFor(rig.Ana))
-			rig.Waited(30 * time.Minute)
-			r.Send(rig.AskFor(rig.Ana)) // the limiter drops the first one here
-			rig.Waited(10 * time.Minute)
+			r.SendTo(vtest.Ana)
+			r.Sleep(30 * time.Minute)
+			r.SendTo(vtest.Ana) // the limiter drops the first one here
+			r.Sleep(10 * time.Minute)
 			if !r.Svc.Change(r.Terms(hourly("default", 2, time.Hour))) {
 				t.Error("a longer window needs no history")
 			}
@@ -61,21 +61,21 @@ func TestALongerWindowSeesTheHistory(t *testing.T) {
 				if err := r.Svc.Rebuilder.Rebuild(r.Context(), "process"); err != nil {
 					t.Fatal(err)
 				}
-				if q, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, ""); err != nil || q.Quota.RetryAfter() != 20*time.Minute {
+				if q, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, ""); err != nil || q.Quota.RetryAfter() != 20*time.Minute {
 					t.Errorf("the limiter says %v, %v", q.Quota.RetryAfter(), err)
 				}
 			}
-			if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != 20*time.Minute {
+			if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != 20*time.Minute {
 				t.Errorf("wait %v", got)
 			}
-			rig.Waited(20 * time.Minute)
-			r.Send(rig.AskFor(rig.Ana))
+			r.Sleep(20 * time.Minute)
+			r.SendTo(vtest.Ana)
 		})
 	}
 }
 
 func TestWhatNeedsHistory(t *testing.T) {
-	r := &rig.Rig{Settings: rig.TestSettings(t)}
+	r := &vtest.Rig{Settings: vtest.TestSettings(t)}
 	with := func(change func(map[string]policy.Purpose)) policy.Set {
 		t := r.Terms(hourly("default", 5, time.Hour))
 		change(t.Purposes)
@@ -110,25 +110,25 @@ func TestWhatNeedsHistory(t *testing.T) {
 
 // A purpose that goes while its mail waits for a server loses nothing: the mail goes out, private, with the same code.
 func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
-	rig.InBubbleWith(t, func(s *rig.Settings) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]
 		p.Notify = message.Glance
 		s.Purposes["login"] = p
-	}, func(r *rig.Rig) {
-		r.Post.Tell(rig.Failing(delivery.Temporary, "mail", 451, "4.7.1"))
-		ask := rig.AskFor(rig.Ana)
+	}, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "mail", 451, "4.7.1"))
+		ask := vtest.AskFor(vtest.Ana)
 		ask.Purpose = "login"
 		a := r.Send(ask)
 		left := maps.Clone(r.Settings.Purposes)
 		delete(left, "login")
 		r.Svc.Change(policy.Set{Purposes: left, Apps: map[string]policy.App{"shop": {Title: "Store"}}})
-		rig.Waited(10 * time.Second)
-		mails := r.Post.All()
+		r.Sleep(10 * time.Second)
+		mails := r.MailServer.All()
 		if len(mails) != 2 || r.Get(a.View.ID).Send.Status != store.Sent {
 			t.Fatalf("%d attempts, %+v", len(mails), r.Get(a.View.ID).Send)
 		}
-		code := rig.CodeIn(mails[1])
-		if code != rig.CodeIn(mails[0]) || !strings.Contains(mails[0].Subject, code) || strings.Contains(mails[1].Subject, code) {
+		code := vtest.CodeIn(mails[1])
+		if code != vtest.CodeIn(mails[0]) || !strings.Contains(mails[0].Subject, code) || strings.Contains(mails[1].Subject, code) {
 			t.Errorf("subjects %q and %q", mails[0].Subject, mails[1].Subject)
 		}
 		if !strings.Contains(mails[0].Text, "Shop") || !strings.Contains(mails[1].Text, "Store") {
@@ -145,32 +145,32 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 
 // A send that fails for good after its purpose changed its policy, or went, gives back the place that it took.
 func TestARefundFindsThePolicyOfBefore(t *testing.T) {
-	for name, after := range map[string]func(r *rig.Rig) policy.Set{
-		"another policy": func(r *rig.Rig) policy.Set { return r.Terms(hourly("other", 1, time.Hour)) },
-		"none":           func(r *rig.Rig) policy.Set { return policy.Set{} },
+	for name, after := range map[string]func(r *vtest.Rig) policy.Set{
+		"another policy": func(r *vtest.Rig) policy.Set { return r.Terms(hourly("other", 1, time.Hour)) },
+		"none":           func(r *vtest.Rig) policy.Set { return policy.Set{} },
 	} {
-		rig.InBubble(t, func(r *rig.Rig) {
+		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.Change(hourly("first", 1, time.Hour))
 			r.Change(hourly("one", 1, time.Hour))
-			r.Post.Tell(rig.Failing(delivery.Temporary, "mail", 451, "4.7.1"), rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-			r.Send(rig.AskFor(rig.Ana))
-			r.Refuse(rig.AskFor(rig.Ana))
+			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "mail", 451, "4.7.1"), vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+			r.SendTo(vtest.Ana)
+			r.RefuseTo(vtest.Ana)
 			r.Svc.Change(after(r))
-			rig.Waited(10 * time.Second)
-			if n := len(r.Post.All()); n != 2 {
+			r.Sleep(10 * time.Second)
+			if n := len(r.MailServer.All()); n != 2 {
 				t.Fatalf("%s: %d attempts", name, n)
 			}
 			r.Change(hourly("one", 1, time.Hour))
-			if q, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, ""); err != nil || !q.Quota.Allowed() {
+			if q, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, ""); err != nil || !q.Quota.Allowed() {
 				t.Errorf("%s: the place is taken: %+v, %v", name, q.Quota, err)
 			}
-			r.Send(rig.AskFor(rig.Ana))
+			r.SendTo(vtest.Ana)
 		})
 	}
 }
 
 func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
-	r := rig.NewRig(t, nil)
+	r := vtest.NewRig(t, nil)
 	for i := range 100 {
 		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
 	}
@@ -183,7 +183,7 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 // Requests and checks while terms change all the time: each goes by one of them, and the log holds no more than the wider
 // allows. With -race this also shows that what is written is not read meanwhile.
 func TestRequestsWhileTermsChange(t *testing.T) {
-	r := rig.NewRig(t, nil)
+	r := vtest.NewRig(t, nil)
 	r.Change(hourly("default", 7, time.Hour))
 	r.Start()
 	defer func() { r.Stop(); <-r.Stopped }() // there is no bubble to wait for
@@ -209,7 +209,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 		work.Go(func() {
 			who := verification.Caller{App: "shop", Kind: verification.Secret, IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}
 			for range 25 {
-				a, err := r.Svc.Send(r.Context(), verification.Ask{Caller: who, Channel: "email", To: rig.Ana, Locale: "en"})
+				a, err := r.Svc.Send(r.Context(), verification.Ask{Caller: who, Channel: "email", To: vtest.Ana, Locale: "en"})
 				if err != nil {
 					t.Error(err)
 					return

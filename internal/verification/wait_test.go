@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/internal/verification/rig"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
 func waitFor(d time.Duration) verification.Ask {
-	a := rig.AskFor(rig.Ana)
+	a := vtest.AskFor(vtest.Ana)
 	a.Wait = d
 	return a
 }
@@ -39,15 +39,15 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	}{
 		{"sent", slowly(2*time.Second, nil), 5 * time.Second, store.Sent, false, 2 * time.Second},
 		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, store.Queued, false, 5 * time.Second},
-		{"never longer than the bound", slowly(rig.Minute, nil), time.Hour, store.Queued, false, verification.MaxWait},
-		{"refused for good", slowly(time.Second, rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true,
+		{"never longer than the bound", slowly(time.Minute, nil), time.Hour, store.Queued, false, verification.MaxWait},
+		{"refused for good", slowly(time.Second, vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true,
 			time.Second},
-		{"refused for now", rig.Failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
-		{"unknown", slowly(time.Second, rig.Failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
+		{"refused for now", vtest.FailWith(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
+		{"unknown", slowly(time.Second, vtest.FailWith(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rig.InBubble(t, func(r *rig.Rig) {
-				r.Post.Tell(c.answer)
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				r.MailServer.Answer(c.answer)
 				began := time.Now()
 				a, err := r.Svc.Send(r.Context(), waitFor(c.wait))
 				if err != nil || !a.Admitted || a.View.Send.Status != c.status || a.Quota.Allowed() != c.allowed {
@@ -56,7 +56,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 				if took := time.Since(began); c.took > 0 && took != c.took {
 					t.Errorf("took %v", took)
 				}
-				rig.Waited(rig.Minute + 10*time.Second)
+				r.Sleep(time.Minute + 10*time.Second)
 				if c.allowed {
 					return
 				}
@@ -72,25 +72,25 @@ func TestWaitingForTheOutcome(t *testing.T) {
 type slowRefunds struct{ *quota.Memory }
 
 func (s slowRefunds) Refund(ctx context.Context, id string, buckets ...string) error {
-	rig.Waited(time.Second)
+	time.Sleep(time.Second)
 	return s.Memory.Refund(ctx, id, buckets...)
 }
 
 // A caller that waits for a failure hears of it once its place was given back, so it may ask again at once.
 func TestAFailureIsToldAfterItsRefund(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Set(slowRefunds{quota.NewMemory(time.Now, "process")})
-		r.Post.Tell(rig.NoSuchUser)
+		r.MailServer.Answer(vtest.NoMailbox)
 		if a, err := r.Svc.Send(r.Context(), waitFor(5*time.Second)); err != nil || a.View.Send.Status != store.Failed {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		r.Send(rig.AskFor(rig.Ana))
+		r.SendTo(vtest.Ana)
 	})
 }
 
 func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
-		r.Post.Tell(func(context.Context) error { <-time.After(10 * time.Second); return nil })
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(func(context.Context) error { <-time.After(10 * time.Second); return nil })
 		ctx, hangUp := context.WithTimeout(r.Context(), time.Second)
 		defer hangUp()
 		began := time.Now()
@@ -98,7 +98,7 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 		if err != nil || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		rig.Waited(10 * time.Second)
+		r.Sleep(10 * time.Second)
 		if s := r.Get(a.View.ID).Send.Status; s != store.Sent {
 			t.Errorf("the send ended with its client: %s", s)
 		}
@@ -106,9 +106,9 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 }
 
 func TestBrowsersDoNotWait(t *testing.T) {
-	rig.InBubble(t, func(r *rig.Rig) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		ask := waitFor(time.Second)
-		ask.Caller = rig.Browser
+		ask.Caller = vtest.Browser
 		var bad *verification.InvalidError
 		if _, err := r.Svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "prefer" {
 			t.Errorf("%v", err)

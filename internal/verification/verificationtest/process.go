@@ -1,5 +1,5 @@
 // Package verificationtest joins the use cases, the outbox, the jobs and support into one process for tests, as internal/app does it
-// for the service.
+// for the service. A Rig is such a process over a log and a limiter in memory, in a bubble with a clock of its own.
 package verificationtest
 
 import (

@@ -1,4 +1,4 @@
-package rig
+package verificationtest
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"sendcode/quota"
 )
 
-// Server is a limiter that can be flushed, can fail over to a replica that lacks the newest writes, and has a clock that can be set.
+// FakeRedis is a limiter that can be flushed, can fail over to a replica that lacks the newest writes, and has a clock that can be set.
 // It stands for a Redis server, where quota.Memory stands for the script.
-type Server struct {
+type FakeRedis struct {
 	clock string
 
 	mu        sync.Mutex
@@ -26,14 +26,14 @@ type write struct {
 	do func(*quota.Memory) error
 }
 
-// NewServer has a clock of this name.
-func NewServer(clock string) *Server {
-	s := &Server{clock: clock}
+// NewFakeRedis returns a limiter whose clock has this name.
+func NewFakeRedis(clock string) *FakeRedis {
+	s := &FakeRedis{clock: clock}
 	s.Flush()
 	return s
 }
 
-func (s *Server) now() time.Time {
+func (s *FakeRedis) now() time.Time {
 	if s.replaying.IsZero() {
 		return time.Now().Add(s.ahead)
 	}
@@ -41,14 +41,14 @@ func (s *Server) now() time.Time {
 }
 
 // Flush loses everything.
-func (s *Server) Flush() {
+func (s *FakeRedis) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.memory, s.writes = quota.NewMemory(s.now, s.clock), nil
 }
 
-// FailOver loses the newest writes, and says how many. A replica begins a new life, so its marks say nothing.
-func (s *Server) FailOver(lost int) int {
+// FailOver loses the newest writes, and returns how many. A replica begins a new life, so its marks say nothing.
+func (s *FakeRedis) FailOver(lost int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := s.writes[:max(0, len(s.writes)-lost)]
@@ -63,19 +63,19 @@ func (s *Server) FailOver(lost int) int {
 }
 
 // Step sets the clock.
-func (s *Server) Step(by time.Duration) {
+func (s *FakeRedis) Step(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += by
 }
 
 // wrote remembers a write. The caller holds the lock.
-func (s *Server) wrote(do func(*quota.Memory) error) {
+func (s *FakeRedis) wrote(do func(*quota.Memory) error) {
 	s.writes = append(s.writes, write{s.now(), do})
 }
 
 // do runs a write and remembers it.
-func (s *Server) do(change func(*quota.Memory) error) error {
+func (s *FakeRedis) do(change func(*quota.Memory) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrote(change)
@@ -83,7 +83,7 @@ func (s *Server) do(change func(*quota.Memory) error) error {
 }
 
 // Take implements quota.Limiter. An admitted one is a write, which FailOver can lose.
-func (s *Server) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+func (s *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.memory.Take(ctx, r)
@@ -94,29 +94,29 @@ func (s *Server) Take(ctx context.Context, r quota.Request) (quota.Decision, err
 }
 
 // Peek implements quota.Limiter.
-func (s *Server) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+func (s *FakeRedis) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.memory.Peek(ctx, r)
 }
 
 // Refund implements quota.Limiter.
-func (s *Server) Refund(ctx context.Context, id string, buckets ...string) error {
+func (s *FakeRedis) Refund(ctx context.Context, id string, buckets ...string) error {
 	return s.do(func(m *quota.Memory) error { return m.Refund(ctx, id, buckets...) })
 }
 
 // Record implements quota.Limiter.
-func (s *Server) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
+func (s *FakeRedis) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
 	return s.do(func(m *quota.Memory) error { return m.Record(ctx, bucket, keep, events) })
 }
 
 // Reset implements quota.Limiter.
-func (s *Server) Reset(ctx context.Context, buckets ...string) error {
+func (s *FakeRedis) Reset(ctx context.Context, buckets ...string) error {
 	return s.do(func(m *quota.Memory) error { return m.Reset(ctx, buckets...) })
 }
 
 // Restore implements quota.Limiter. A failover keeps the events and loses the mark.
-func (s *Server) Restore(ctx context.Context, h quota.History) error {
+func (s *FakeRedis) Restore(ctx context.Context, h quota.History) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrote(func(m *quota.Memory) error { return m.Record(ctx, h.Bucket, h.Keep, h.Events) })

@@ -1,0 +1,129 @@
+package verificationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+)
+
+// MailServer gives its answers in turn, then accepts.
+type MailServer struct {
+	mu      sync.Mutex
+	Answers []func(context.Context) error
+	mails   []delivery.Message // of every attempt
+}
+
+// Send implements outbox.Sender.
+func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
+	p.mu.Lock()
+	p.mails = append(p.mails, m)
+	var answer func(context.Context) error
+	if len(p.Answers) > 0 {
+		answer, p.Answers = p.Answers[0], p.Answers[1:]
+	}
+	p.mu.Unlock()
+	receipt := delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}
+	if answer == nil {
+		return receipt, nil
+	}
+	return receipt, answer(ctx)
+}
+
+// Answer adds answers.
+func (p *MailServer) Answer(answers ...func(context.Context) error) {
+	p.Answers = append(p.Answers, answers...)
+}
+
+// All are the mails of all attempts.
+func (p *MailServer) All() []delivery.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.mails)
+}
+
+// SlowMailServer takes a while for each mail.
+type SlowMailServer struct {
+	MailServer
+	Each time.Duration
+}
+
+// Send implements outbox.Sender.
+func (p *SlowMailServer) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
+	r, err := p.MailServer.Send(ctx, m)
+	select {
+	case <-time.After(p.Each):
+		return r, err
+	case <-ctx.Done():
+		return r, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: ctx.Err()}
+	}
+}
+
+// NoMailbox is a refusal for good.
+var NoMailbox = FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")
+
+// FailWith is an answer of a mail server.
+func FailWith(class delivery.Class, stage string, code int, enhanced string) func(context.Context) error {
+	return func(context.Context) error {
+		return &delivery.Error{Class: class, Stage: stage, Status: code, Code: enhanced, Err: errors.New("the test says so")}
+	}
+}
+
+// Hang is no answer until release is closed, as of a process that died.
+func Hang(release <-chan struct{}) func(context.Context) error {
+	return func(context.Context) error { <-release; return nil }
+}
+
+var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
+
+// CodeIn is the code in a mail.
+func CodeIn(m delivery.Message) string {
+	found := codeLine.FindStringSubmatch(m.Text)
+	if found == nil {
+		return fmt.Sprintf("no code in mail %q", m.Subject)
+	}
+	return found[1]
+}
+
+// Carrier accepts text messages, or fails.
+type Carrier struct {
+	Mu   sync.Mutex
+	got  []sms.Message
+	fail error
+	ID   string // that the next messages get; "": id-1
+}
+
+// Send implements outbox.Carrier.
+func (h *Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	if h.fail != nil {
+		return sms.Receipt{Carrier: "fake"}, h.fail
+	}
+	h.got = append(h.got, m)
+	id := h.ID
+	if id == "" {
+		id = "id-1"
+	}
+	return sms.Receipt{Carrier: "fake", ID: id, Code: "202"}, nil
+}
+
+// Fail makes every message from now on fail with err; nil: none.
+func (h *Carrier) Fail(err error) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	h.fail = err
+}
+
+// All are the messages that were accepted.
+func (h *Carrier) All() []sms.Message {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	return slices.Clone(h.got)
+}

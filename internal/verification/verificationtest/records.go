@@ -1,0 +1,223 @@
+package verificationtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/feedback"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// ParseEmail parses a mail address.
+func ParseEmail(t *testing.T, address string) recipient.Recipient {
+	t.Helper()
+	r, err := recipient.Parse(recipient.Email, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Rows are up to 200 rows of the log, the oldest first.
+func (r *Rig) Rows() []store.Send {
+	r.Helper()
+	rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
+	r.NoError(err)
+	slices.Reverse(rows)
+	return rows
+}
+
+// RowsOf are the rows of a mail address.
+func (r *Rig) RowsOf(address string) []store.Send {
+	r.Helper()
+	h := r.Svc.Vault.Hash(ParseEmail(r.T, address))
+	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 10})
+	r.NoError(err)
+	return rows
+}
+
+// WantObserved fails the test unless the sends of the log, the oldest first, have these observed rules.
+func (r *Rig) WantObserved(want ...[]string) {
+	r.Helper()
+	var got [][]string
+	for _, row := range r.Rows() {
+		if row.Status != store.Refused {
+			got = append(got, row.Observed)
+		} else if row.Observed != nil {
+			r.Errorf("a refusal observed %v", row.Observed)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		r.Errorf("observed %v, want %v", got, want)
+	}
+}
+
+// Verification is a verification as the log has it.
+func (r *Rig) Verification(id string) store.Verification {
+	r.Helper()
+	v, _, _, err := r.Store.Verification(r.Context(), id)
+	r.NoError(err)
+	return v
+}
+
+// Status is the status of a verification's newest send, with its reason.
+func (r *Rig) Status(a verification.Answer) string {
+	r.Helper()
+	s := r.Get(a.View.ID).Send
+	return strings.TrimSuffix(string(s.Status)+" "+s.Reason, " ")
+}
+
+// WantMails fails the test unless there were so many attempts.
+func (r *Rig) WantMails(want int) {
+	r.Helper()
+	if got := len(r.MailServer.All()); got != want {
+		r.Errorf("%d mails, want %d", got, want)
+	}
+}
+
+// WantEvents fails the test unless the app's events are these, as "type reason", the oldest first; those of test recipients are marked.
+func (r *Rig) WantEvents(want ...string) {
+	r.Helper()
+	events, err := r.Store.DB.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+	r.NoError(err)
+	var got []string
+	for _, e := range slices.Backward(events) {
+		text := strings.TrimSuffix(e.Type+" "+e.Reason, " ")
+		if e.Test {
+			text += " (test)"
+		}
+		if e.App != "shop" || e.VerificationID == "" || e.Type != "verification.approved" && e.SendID == [16]byte{} {
+			r.Errorf("event %+v", e)
+		}
+		got = append(got, text)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		r.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// Spent is how many places of the rule of a day a mail address has used.
+func (r *Rig) Spent(address string) int {
+	r.Helper()
+	a, err := r.Svc.Quota(r.Context(), BackEnd, "email", address, "")
+	r.NoError(err)
+	return a.Quota.Rules[2].Used
+}
+
+// Ingest hands an event of the mail provider in, and fails the test unless the result is want.
+func (r *Rig) Ingest(want feedback.Result, t feedback.ProviderEvent) {
+	r.Helper()
+	t.Provider = "postmark"
+	got, err := r.Svc.Providers.Ingest(r.Context(), t)
+	if err != nil || got != want {
+		r.Errorf("%s %s: %q, %v; wanted %q", t.Kind, t.Detail, got, err, want)
+	}
+}
+
+// MaxFailures is the limit of BoundFailures in a day.
+const MaxFailures = 20
+
+// BoundFailures has room for sends, bounds failures, and gives the purpose login a policy of its own.
+func BoundFailures(s *Settings) {
+	for name, p := range s.Purposes {
+		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
+			{Name: "wide", Scope: quota.Recipient, Limit: 1000, Window: time.Hour},
+			{Name: "failures", Scope: quota.Failures, Limit: MaxFailures, Window: 24 * time.Hour},
+		}}
+		p.Shares = []string{name}
+		s.Purposes[name] = p
+	}
+}
+
+// FailSends has n sends to Ana rejected, a minute apart.
+func (r *Rig) FailSends(n int) {
+	r.Helper()
+	for range n {
+		r.MailServer.Answer(NoMailbox)
+		if a := r.SendTo(Ana); r.Status(a) != "failed rejected" {
+			r.Fatal(r.Status(a))
+		}
+		r.Sleep(time.Minute)
+	}
+}
+
+// Rebuild fills the limiter from the log.
+func (r *Rig) Rebuild() {
+	r.Helper()
+	r.NoError(r.Svc.Rebuilder.Rebuild(r.Context(), "process"))
+}
+
+// SuppressBounces has bounces suppress for 30 days, and room for sends.
+func SuppressBounces(s *Settings) {
+	BoundFailures(s)
+	s.SuppressFor = 30 * 24 * time.Hour
+	s.Apps["default"] = policy.App{}
+}
+
+// SendFails sends, and fails the test unless the send failed for this reason and cost no place.
+func (r *Rig) SendFails(to, reason string) verification.Answer {
+	r.Helper()
+	ask := AskFor(to)
+	ask.Wait = time.Second
+	a := r.Send(ask)
+	if s := a.View.Send; s.Status != store.Failed || s.Reason != reason {
+		r.Fatalf("%s: %s, %s; wanted failed, %s", to, s.Status, s.Reason, reason)
+	}
+	if a.Quota.Rules[0].Used != 0 {
+		r.Errorf("%s: it cost a place: %+v", to, a.Quota.Rules)
+	}
+	return a
+}
+
+// Suppressions are those of the log.
+func (r *Rig) Suppressions() []store.Suppression {
+	r.Helper()
+	list, _, err := r.Store.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
+	r.NoError(err)
+	return list
+}
+
+// Suppress suppresses a mail address by hand.
+func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
+	r.Helper()
+	s, err := r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Why: "asked by telephone", For: lasts,
+		By: "ops"})
+	r.NoError(err)
+	return s
+}
+
+// Person is Ana as an administrator finds her.
+func (r *Rig) Person() support.Person {
+	r.Helper()
+	p, err := r.Svc.Desk.Person("", "email", Ana, "", "ticket 7")
+	r.NoError(err)
+	return p
+}
+
+// AuditEntry is the record of an administrator's action.
+func AuditEntry(action string) store.AuditEntry {
+	return store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: action, Reason: "ticket 7",
+		Outcome: store.AuditDone}
+}
+
+// Actions are the actions of administrators with outcome, detail and masked recipient, the oldest first.
+func (r *Rig) Actions() string {
+	r.Helper()
+	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 100})
+	r.NoError(err)
+	var out []string
+	for _, a := range slices.Backward(list) {
+		out = append(out, strings.Join(strings.Fields(strings.Join([]string{a.What, string(a.Outcome), a.Detail, a.To}, " ")), " "))
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,230 @@
+package verificationtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/code"
+	"sendcode/internal/keyring"
+	"sendcode/internal/message"
+	"sendcode/internal/outbox"
+	"sendcode/internal/parts"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/vault"
+	"sendcode/quota"
+	"sendcode/templates"
+)
+
+var (
+	OldKey = keyFrom("old") // of the settings that tests begin with
+	NewKey = keyFrom("new")
+)
+
+func keyFrom(seed string) string {
+	sum := sha256.Sum256([]byte(seed))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// KeyRing is the ring of keys as in SENDCODE_SECRET_KEYS.
+func KeyRing(t *testing.T, keys string) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.Parse(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// Rig is a service over a log and a limiter in memory, with a mail server and a carrier that answer as the test says.
+type Rig struct {
+	*testing.T
+	Svc        *Service
+	Store      *CutStore
+	Limiter    *SwapLimiter
+	MailServer *MailServer
+	Carrier    *Carrier
+	Printed    *parts.Text // what was logged
+	Settings   Settings
+	Renderer   *message.Renderer
+	Stop       context.CancelFunc
+	Stopped    chan struct{}
+}
+
+// Service is one process, with a limiter that can be exchanged.
+type Service struct {
+	*Process
+	Limiter *SwapLimiter
+}
+
+// InBubble runs a test of a running service inside a bubble with a clock of its own. Afterwards the log lines are searched for codes.
+func InBubble(t *testing.T, test func(r *Rig)) {
+	t.Helper()
+	InBubbleWith(t, nil, test)
+}
+
+// InBubbleWith is InBubble with changed settings.
+func InBubbleWith(t *testing.T, change func(*Settings), test func(r *Rig)) {
+	t.Helper()
+	parts.Bubble(t, func(t *testing.T) {
+		r := NewRig(t, change)
+		r.Start()
+		test(r)
+		r.Quit()
+		r.NoLeak()
+	})
+}
+
+// MinuteTick makes the jobs and the outbox look for work once a minute: for tests in which hours or days pass.
+func MinuteTick(change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		if change != nil {
+			change(s)
+		}
+		s.Tick = time.Minute
+	}
+}
+
+// NewRig returns a service that does not run yet.
+func NewRig(t *testing.T, change func(*Settings)) *Rig {
+	t.Helper()
+	renderer, err := message.New(templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Rig{
+		T: t, Store: &CutStore{DB: sqlitetest.Open(t, time.Now)}, Limiter: newSwapLimiter(quota.NewMemory(time.Now, "process")),
+		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &parts.Text{}, Settings: TestSettings(t), Renderer: renderer,
+	}
+	if change != nil {
+		change(&r.Settings)
+	}
+	r.Svc = r.Replica(r.MailServer)
+	return r
+}
+
+// Replica returns another process over the same log and limiter.
+func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
+
+// ReplicaOn returns another process over the same limiter.
+func (r *Rig) ReplicaOn(log Log, sender outbox.Sender, c outbox.Carrier) *Service {
+	segments := func(text string) int { return sms.Measure(text).Segments }
+	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: segments}, templates.FS)
+	r.NoError(err)
+	limiter := newSwapLimiter(r.Limiter)
+	return &Service{Limiter: limiter, Process: New(r.Settings, Parts{
+		Limiter: limiter, Log: log, Mails: r.Renderer, Sender: sender, Texts: texts, Carrier: c,
+		Logger: slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})}
+}
+
+// TestSettings are the default policy, shared by the purposes default and login.
+func TestSettings(t *testing.T) Settings {
+	t.Helper()
+	purpose := policy.Purpose{
+		Name: "default", Shares: []string{"default", "login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits,
+		Policy: quota.Policy{Name: "default", Rules: []quota.Rule{
+			{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+		}},
+	}
+	login := purpose
+	login.Name = "login"
+	return Settings{
+		Set: policy.Set{
+			Purposes: map[string]policy.Purpose{"default": purpose, "login": login},
+			Apps:     map[string]policy.App{"shop": {Title: "Shop"}},
+		},
+		Vault: vault.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)},
+	}
+}
+
+// Terms are the policies of the settings with p for all purposes.
+func (r *Rig) Terms(p quota.Policy) policy.Set {
+	t := policy.Set{Purposes: maps.Clone(r.Settings.Purposes), Apps: r.Settings.Apps}
+	for name, purpose := range t.Purposes {
+		purpose.Policy = p
+		t.Purposes[name] = purpose
+	}
+	return t
+}
+
+// Change puts p in force for all purposes.
+func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.Terms(p)) }
+
+// FoldGmail makes tags and dots of gmail.com addresses one mailbox.
+func FoldGmail(s *Settings) {
+	s.Vault.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
+}
+
+// ServeCountries has text messages sent to these countries alone.
+func ServeCountries(countries ...string) func(*Settings) {
+	return func(s *Settings) {
+		s.Numbers.Countries = map[string]bool{}
+		for _, c := range countries {
+			s.Numbers.Countries[c] = true
+		}
+	}
+}
+
+// Start runs the background work of the service until Quit.
+func (r *Rig) Start() {
+	var ctx context.Context
+	ctx, r.Stop = context.WithCancel(context.Background())
+	r.Stopped = make(chan struct{})
+	go func() { defer close(r.Stopped); r.Svc.Run(ctx) }()
+}
+
+// Quit stops the service, and waits until other replicas have ended what they do.
+func (r *Rig) Quit() {
+	r.Stop()
+	<-r.Stopped
+	synctest.Wait()
+}
+
+// Sleep lets time pass in the bubble, and waits until all its goroutines wait again.
+func (r *Rig) Sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// NoError ends the test with err.
+func (r *Rig) NoError(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// ids are of sends and the like: one of them has the six digits of some code once in a few thousand runs.
+var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// NoLeak fails the test if a code or a recipient was logged.
+func (r *Rig) NoLeak() {
+	r.Helper()
+	out := ids.ReplaceAllString(r.Printed.String(), "")
+	for _, m := range r.MailServer.All() {
+		if strings.Contains(out, CodeIn(m)) {
+			r.Errorf("a code was logged")
+		}
+	}
+	for _, m := range r.Carrier.All() {
+		if strings.Contains(out, m.Code) || strings.Contains(out, m.To[3:]) {
+			r.Errorf("a code or a number was logged")
+		}
+	}
+	if strings.Contains(out, "ana.maria") {
+		r.Errorf("a recipient was logged: %s", out)
+	}
+}

@@ -1,0 +1,225 @@
+package verificationtest
+
+import (
+	"fmt"
+	"net/netip"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Recipients of the tests.
+const (
+	Ana         = "ana.maria@example.com"
+	AnaMasked   = "a•••@example.com"
+	Mobile      = "+4915123456789"
+	OtherMobile = "+4915123456788"
+	American    = "+12025550123"
+	Jamaican    = "+18765550123"
+)
+
+// Callers of the tests: the app shop by a secret key, and a browser on its page.
+var (
+	BackEnd = verification.Caller{App: "shop", Kind: verification.Secret, IP: netip.MustParseAddr("192.0.2.1")}
+	Browser = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
+)
+
+// NthAddress is the mail address of the nth person.
+func NthAddress(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
+
+// NthNumber is the German number of the nth person.
+func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
+
+// PumpedNumber is the nth number of a German prefix.
+func PumpedNumber(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
+
+// AskFor is a back end's request for a mail to an address.
+func AskFor(to string) verification.Ask {
+	return verification.Ask{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
+}
+
+// AskWithKey is AskFor with an Idempotency-Key.
+func AskWithKey(to, key string) verification.Ask {
+	a := AskFor(to)
+	a.Key = key
+	return a
+}
+
+// TextTo is a back end's request for a text message to a number.
+func TextTo(to string) verification.Ask {
+	return verification.Ask{Caller: BackEnd, Channel: "sms", To: to, Locale: "zh-CN"}
+}
+
+// Send asks, and fails the test unless the request is admitted. It returns once the attempt has ended.
+func (r *Rig) Send(ask verification.Ask) verification.Answer {
+	r.Helper()
+	a, err := r.Svc.Send(r.Context(), ask)
+	if err != nil {
+		r.Fatalf("Send: %v", err)
+	}
+	if !a.Admitted {
+		r.Fatalf("refused by %v, %v left", a.Quota.Violated(), a.Quota.RetryAfter())
+	}
+	synctest.Wait()
+	return a
+}
+
+// SendTo is Send of a mail for a back end.
+func (r *Rig) SendTo(address string) verification.Answer { r.Helper(); return r.Send(AskFor(address)) }
+
+// Refuse asks, and fails the test unless the request is refused.
+func (r *Rig) Refuse(ask verification.Ask) verification.Answer {
+	r.Helper()
+	a, err := r.Svc.Send(r.Context(), ask)
+	if err != nil {
+		r.Fatalf("Send: %v", err)
+	}
+	if a.Admitted {
+		r.Fatalf("let in, want a refusal")
+	}
+	return a
+}
+
+// RefuseTo is Refuse of a mail for a back end.
+func (r *Rig) RefuseTo(address string) verification.Answer {
+	r.Helper()
+	return r.Refuse(AskFor(address))
+}
+
+// SendID sends a mail and returns the send's ID.
+func (r *Rig) SendID(to string) uuid.UUID {
+	r.Helper()
+	return uuid.MustParse(r.SendTo(to).View.Send.ID)
+}
+
+// SendMany asks for n codes at once; no answer waits for the mail server.
+func (r *Rig) SendMany(first, n int) []string {
+	r.Helper()
+	began := time.Now()
+	ids := make([]string, n)
+	for i := range ids {
+		a, err := r.Svc.Send(r.Context(), AskFor(NthAddress(first+i)))
+		if err != nil || !a.Admitted {
+			r.Fatalf("%d: %v", i, err)
+		}
+		if s := a.View.Send.Status; s != store.Sending && s != store.Queued {
+			r.Fatalf("%d: %s", i, s)
+		}
+		ids[i] = a.View.ID
+	}
+	if took := time.Since(began); took != 0 {
+		r.Errorf("the answers took %v", took)
+	}
+	return ids
+}
+
+// Pump asks for text messages to n numbers, and enters no code.
+func (r *Rig) Pump(from, n int) {
+	r.Helper()
+	for i := range n {
+		r.Send(TextTo(PumpedNumber(from + i)))
+	}
+}
+
+// SendFive sends to Ana at 0, 1, 2 and 3 minutes, the last for the purpose login, and to another recipient once.
+func (r *Rig) SendFive() support.Policy {
+	for n := range 4 {
+		ask := AskFor(Ana)
+		if n == 3 {
+			ask.Purpose = "login"
+		}
+		r.Send(ask)
+		if n == 0 {
+			r.SendTo("bob@example.com")
+		}
+		r.Sleep(time.Minute)
+	}
+	return r.Svc.Desk.Policies()[0]
+}
+
+// WantReplay asks again, and fails the test unless the answer is the first one's.
+func (r *Rig) WantReplay(ask verification.Ask, first verification.Answer) verification.Answer {
+	r.Helper()
+	a := r.Send(ask)
+	if !a.Replayed || a.View.ID != first.View.ID || a.View.Send.ID != first.View.Send.ID {
+		r.Fatalf("not a replay: %+v", a.View)
+	}
+	return a
+}
+
+// Get is what a back end reads of a verification.
+func (r *Rig) Get(id string) verification.View {
+	r.Helper()
+	a, err := r.Svc.Get(r.Context(), BackEnd, id)
+	if err != nil {
+		r.Fatalf("Get: %v", err)
+	}
+	return a.View
+}
+
+// Cancel cancels a verification for a back end.
+func (r *Rig) Cancel(id string) verification.View {
+	r.Helper()
+	a, err := r.Svc.Cancel(r.Context(), BackEnd, id)
+	if err != nil {
+		r.Fatalf("Cancel: %v", err)
+	}
+	return a.View
+}
+
+// QuotaAt is what a process tells a back end of Ana's quota.
+func (r *Rig) QuotaAt(s *Service) quota.Decision {
+	r.Helper()
+	a, err := s.Quota(r.Context(), BackEnd, "email", Ana, "")
+	r.NoError(err)
+	return a.Quota
+}
+
+// QuotaOf is what the service tells of Ana's quota for a purpose.
+func (r *Rig) QuotaOf(purpose string) quota.Decision {
+	r.Helper()
+	a, err := r.Svc.Quota(r.Context(), BackEnd, "email", Ana, purpose)
+	r.NoError(err)
+	return a.Quota
+}
+
+// Remaining is what is left of each rule.
+func Remaining(d quota.Decision) string {
+	var all []int
+	for _, s := range d.Rules {
+		all = append(all, s.Remaining())
+	}
+	return fmt.Sprint(all)
+}
+
+// WantQuota fails the test unless so much of each rule is left, and the wait is so long.
+func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Duration) {
+	r.Helper()
+	if Remaining(d) != want || d.RetryAfter() != wait {
+		r.Errorf("%s: %s left, wait %v; want %s, %v", what, Remaining(d), d.RetryAfter(), want, wait)
+	}
+}
+
+// WantCounted fails the test unless the limiter itself counts so many of Ana's sends in the hour.
+func (r *Rig) WantCounted(when string, want int) {
+	r.Helper()
+	p := r.Svc.Terms().Purposes["default"]
+	h, _ := r.Svc.Desk.Hash("email", Ana)
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: BucketsOf(p, h)})
+	if err != nil || d.Rules[1].Used != want {
+		r.Errorf("%s: the limiter has %+v, %v; want %d", when, d.Rules, err, want)
+	}
+}
+
+// BucketsOf are the buckets that a back end's mail to a recipient counts in.
+func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
+	return policy.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
+}
