@@ -198,11 +198,11 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 func TestBothAway(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.LoseLimiter()
-		r.Store.Cut(true)
+		r.CutStore()
 		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("%v", err)
 		}
-		r.Store.Cut(false)
+		r.MendStore()
 		r.EmptyLimiter()
 		r.Sleep(2 * time.Second)
 		r.SendTo(vtest.Ana)

@@ -66,7 +66,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 func newLoss(r *vtest.Rig, seed uint64) *loss {
 	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: vtest.NewFakeRedis("process")}
 	r.Limiter.Set(l.server)
-	r.Store = &vtest.CutStore{DB: memoryLog(r)} // that of the rig's own service stays as it is
+	r.Store = memoryLog(r) // that of the rig's own service stays as it is
 	for range 2 {
 		l.replicas = append(l.replicas, r.Replica(r.MailServer))
 		l.windows = append(l.windows, 0)

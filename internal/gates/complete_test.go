@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -99,7 +100,7 @@ func TestQuota11ARefusalIsTrueAfterAFailover(t *testing.T) {
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	parts := func(r *vtest.Rig) (*vtest.Service, *[]string) {
 		var calls []string
-		s := r.ReplicaOn(vtest.NotedStore{CutStore: r.Store, Calls: &calls}, r.MailServer, r.Carrier)
+		s := r.ReplicaOn(vtest.NotedStore{DB: r.Store, Calls: &calls}, r.MailServer, r.Carrier)
 		s.Limiter.Set(vtest.NotedLimiter{Limiter: r.Limiter, Calls: &calls})
 		return s, &calls
 	}
@@ -158,19 +159,19 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 
 // between is a log that another request comes in between: before a Begin, or after a history was read.
 type between struct {
-	*vtest.CutStore
+	*sqlite.DB
 	beforeBegin, afterHistory func()
 }
 
 func (b *between) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	once(&b.beforeBegin)
-	return b.CutStore.Begin(ctx, in)
+	return b.DB.Begin(ctx, in)
 }
 
 func (b *between) HistoryAt(ctx context.Context, bucket store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
 	defer once(&b.afterHistory)
-	return b.CutStore.HistoryAt(ctx, bucket, within, clock, at)
+	return b.DB.HistoryAt(ctx, bucket, within, clock, at)
 }
 
 func once(do *func()) {
@@ -188,7 +189,7 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 				r.SendTo(vtest.Ana)
 				r.Sleep(time.Second)
 			}
-			log := &between{CutStore: r.Store}
+			log := &between{DB: r.Store}
 			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
 			log.beforeBegin = func() {
 				r.EmptyLimiter()
@@ -249,7 +250,7 @@ func TestLooksAreTrueAfterALateRestore(t *testing.T) {
 				r.SendTo(vtest.Ana)
 				r.Sleep(time.Second)
 			}
-			log := &between{CutStore: r.Store}
+			log := &between{DB: r.Store}
 			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
 			log.afterHistory = func() {
 				r.SendTo(vtest.Ana)

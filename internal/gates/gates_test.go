@@ -56,11 +56,11 @@ func TestLogExplainsWhatTheLimiterCannot(t *testing.T) {
 
 func TestLogAway(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Store.Cut(true)
+		r.CutStore()
 		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		r.Store.Cut(false)
+		r.MendStore()
 		r.Sleep(2 * time.Second)
 		r.SendTo(vtest.Ana) // the place was given back: nothing had been written
 	})
@@ -70,11 +70,11 @@ func TestLogAway(t *testing.T) {
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Set(vtest.LostRefund{Limiter: quota.NewMemory(time.Now, "process"), Calls: new(int)})
-		r.Store.Cut(true)
+		r.CutStore()
 		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		r.Store.Cut(false)
+		r.MendStore()
 		r.Sleep(5 * time.Second)
 		r.SendTo(vtest.Ana)
 	})
@@ -90,11 +90,11 @@ func TestPlaceIsGivenBackAfterALongOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		m := quota.NewMemory(time.Now, "process")
 		r.Limiter.Set(neverRefunds{m})
-		r.Store.Cut(true)
+		r.CutStore()
 		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		r.Store.Cut(false)
+		r.MendStore()
 		r.Sleep(3 * time.Minute)
 		r.Limiter.Set(m)
 		r.Sleep(2 * time.Second)
@@ -126,11 +126,11 @@ func TestRefusalIsRecorded(t *testing.T) {
 func TestRefusalsOutliveTheLogsAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.Store.Cut(true)
+		r.CutStore()
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana)
-		r.Store.Cut(false)
+		r.MendStore()
 		r.Sleep(2 * time.Second)
 		rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
 		if err != nil || len(rows) != 1 || rows[0].Count != 2 {

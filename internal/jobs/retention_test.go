@@ -56,12 +56,12 @@ func TestRowsAreKeptForEver(t *testing.T) {
 // Many go a few at a time, tick after tick; a log that is away is asked again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(fiveWeeks), func(r *vtest.Rig) {
-		r.FailStore("Expire", sqlite.Down)
+		r.FailStore(sqlite.Down, "Expire")
 		for n := range 2*jobs.ExpireRows + 7 {
 			r.Send(vtest.AskFor(fmt.Sprintf("p%d@example.com", n)))
 		}
 		r.Sleep(fiveWeeks + 20*time.Minute)
-		r.Store.SetFault(nil)
+		r.MendStore()
 		r.Sleep(jobs.RetentionEvery)
 		for tick := range 5 {
 			rows := 0

@@ -107,17 +107,12 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 // While the log does not say whether there is a pause, nothing leaves; then it goes on.
 func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "PrefixPaused" {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		r.FailStore(sqlite.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		if got := r.Status(a); got != "queued temporary_log" || len(r.Carrier.All()) != 0 {
 			r.Errorf("%s", got)
 		}
-		r.Store.SetFault(nil)
+		r.MendStore()
 		r.Sleep(10 * time.Second)
 		if got := r.Status(a); got != "sent" {
 			r.Errorf("%s", got)

@@ -8,13 +8,14 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
-	"sendcode/internal/parts"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
+
+var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
 
 func TestWhatAFailureMeans(t *testing.T) {
 	for _, c := range []struct {
@@ -25,7 +26,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 		code     string
 		refunded bool
 	}{
-		{"mailbox unknown", vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"), store.Failed, "rejected", "550 5.1.1", true},
+		{"mailbox unknown", vtest.NoMailbox, store.Failed, "rejected", "550 5.1.1", true},
 		{"policy", vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), store.Failed, "rejected", "554 5.7.1", true},
 		{"no answer after the dot", vtest.FailWith(delivery.Unknown, "dot", 0, ""), store.Unknown, "no_answer", "", false},
 		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, store.Unknown, "no_answer", "", false},
@@ -38,9 +39,11 @@ func TestWhatAFailureMeans(t *testing.T) {
 				if send.Status != c.status || send.Reason != c.reason || send.ProviderCode != c.code {
 					t.Errorf("%+v", send)
 				}
-				r.Sleep(30 * time.Second)
-				if n := len(r.MailServer.All()); n != 1 {
-					t.Errorf("%d attempts", n)
+				r.Sleep(time.Minute - time.Microsecond)
+				r.WantMails(1)
+				due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+				if err != nil || len(due) != 0 {
+					t.Errorf("the limiter has heard, and a refund is due: %+v, %v", due, err)
 				}
 				if c.refunded {
 					r.SendTo(vtest.Ana) // in both gates, or it would be refused
@@ -54,7 +57,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 
 func TestRefundIsRepeated(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.MailServer.Answer(vtest.NoMailbox)
 		r.Limiter.Set(vtest.LostRefund{Limiter: quota.NewMemory(time.Now, "process"), Calls: new(int)})
 		r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana) // the limiter did not hear of it
@@ -63,53 +66,21 @@ func TestRefundIsRepeated(t *testing.T) {
 	})
 }
 
-// A refund that the limiter has taken is not due again.
-func TestARefundIsMadeOnce(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Minute)
-		due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
-		r.NoError(err)
-		if len(due) != 0 {
-			t.Errorf("due again: %+v", due)
-		}
-	})
-}
-
 func TestTemporaryFailureIsRetried(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		r.MailServer.Answer(later)
 		a := r.SendTo(vtest.Ana)
 		if s := r.Get(a.View.ID).Send; s.Status != store.Queued || s.ProviderCode != "451 4.7.1" || s.Reason != "temporary_rcpt" {
 			t.Fatalf("after a temporary failure: %+v", s)
 		}
 		r.Sleep(10 * time.Second)
-		mails := r.MailServer.All()
-		if len(mails) != 2 || mails[0].ID != mails[1].ID || vtest.CodeIn(mails[0]) != vtest.CodeIn(mails[1]) {
+		if mails := r.MailServer.All(); len(mails) != 2 || mails[0].ID != mails[1].ID || r.Code(0) != r.Code(1) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
 		}
 		if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Number != 1 || s.Attempt != 2 {
 			t.Errorf("after the retry: %+v", s)
 		}
 		r.RefuseTo(vtest.Ana)
-	})
-}
-
-func TestRetriesEndBeforeTheCodeDoes(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		for range 1000 {
-			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
-		}
-		a := r.SendTo(vtest.Ana)
-		r.Sleep(11 * time.Minute)
-		send := r.Get(a.View.ID).Send
-		if send.Status != store.Failed || send.Reason != "expired" {
-			t.Errorf("%+v", send)
-		}
-		if n := len(r.MailServer.All()); n < 10 || n > 60 {
-			t.Errorf("%d attempts in ten minutes", n)
-		}
 	})
 }
 
@@ -128,67 +99,32 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	}
 }
 
-func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		for range 9 {
-			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
-		}
-		a := r.SendTo(vtest.Ana)
-		r.Sleep(5 * time.Minute)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// No process was there for the next try; what the server said at the last one stays with the send, for those who are asked why.
-func TestExpiredKeepsTheServersLastWord(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		dead := &vtest.MailServer{}
-		dead.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"))
-		a, err := r.Replica(dead).Send(r.Context(), vtest.AskFor(vtest.Ana))
-		if err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
-		r.Sleep(10 * time.Minute)
-		r.Start()
-		r.Sleep(time.Second)
-		if s := r.Get(a.View.ID).Send; s.Reason != "expired" || s.ProviderCode != "452 4.2.2" {
-			t.Errorf("%+v", s)
-		}
-		r.Quit()
-	})
-}
-
+// A send whose code expired while no process was there is not sent. What the server said at the last try stays with it.
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		dead := &vtest.MailServer{}
-		release := make(chan struct{})
-		dead.Answer(vtest.Hang(release))
-		a, err := r.Replica(dead).Send(r.Context(), vtest.AskFor(vtest.Ana))
-		if err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
-		r.Sleep(10 * time.Minute)
-		r.Start()
-		r.Sleep(time.Second)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "expired" {
-			t.Errorf("%+v", s)
-		}
-		if n := len(r.MailServer.All()); n != 0 {
-			t.Errorf("%d dead codes sent", n)
-		}
-		close(release)
-		r.Quit()
-	})
+	for code, answer := range map[string]func(context.Context) error{
+		"": nil, "452 4.2.2": vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"),
+	} {
+		vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+			a, _, release := r.Orphan(answer)
+			if answer != nil {
+				release()
+			}
+			r.Sleep(10 * time.Minute)
+			r.Start()
+			r.Sleep(time.Second)
+			if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "expired" || s.ProviderCode != code {
+				t.Errorf("%+v", s)
+			}
+			r.WantMails(0)
+			if answer == nil {
+				release()
+			}
+		})
+	}
 }
 
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		r.Start()
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
@@ -197,20 +133,14 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		r.Sleep(5 * time.Second)
 		close(release)
 		<-r.Stopped
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
-			t.Errorf("%+v", s)
-		}
-		rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
-		if err != nil || len(rows) != 1 {
-			t.Errorf("refusals were lost at the stop: %d, %v", len(rows), err)
+		if rows := r.Rows(); len(rows) != 2 || rows[1].Status != store.Refused || r.Status(a) != "sent" {
+			t.Errorf("the send is %s; a refusal was lost: %+v", r.Status(a), rows)
 		}
 	})
 }
 
 func TestStopHandsBackWhatHangs(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		r.Start()
+	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(func(ctx context.Context) error {
 			<-ctx.Done()
 			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: ctx.Err()}
@@ -227,56 +157,27 @@ func TestStopHandsBackWhatHangs(t *testing.T) {
 	})
 }
 
-func TestRebuildAfterARestart(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Sleep(10 * time.Second)
-		fresh := vtest.NewRig(r.T, nil)
-		fresh.Svc = fresh.ReplicaOn(r.Store, r.MailServer, r.Carrier)
-		if err := fresh.Svc.Rebuilder.Rebuild(r.Context(), "process"); err != nil {
-			t.Fatal(err)
-		}
-		a, err := fresh.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
-		if err != nil || a.Quota.RetryAfter() != 50*time.Second || a.Quota.Rules[2].Used != 1 {
-			t.Errorf("%+v, %v", a.Quota, err)
-		}
-	})
-}
-
-// What can't be composed ends at once, with its reason, and costs nothing.
+// A send that cannot be composed ends at once, with its reason, and costs nothing.
 func TestWhatCannotBeComposedFails(t *testing.T) {
-	for _, c := range []struct {
-		reason string
-		change func(*vtest.Rig)
-	}{
-		{"unreadable", func(r *vtest.Rig) {
+	for reason, change := range map[string]func(*vtest.Rig){
+		"unreadable": func(r *vtest.Rig) {
 			r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
-		}},
-		{"template", func(r *vtest.Rig) {
+		},
+		"template": func(r *vtest.Rig) {
 			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
-		}},
+		},
 	} {
-		parts.Bubble(t, func(t *testing.T) {
-			r := vtest.NewRig(t, nil)
-			dead, release := &vtest.MailServer{}, make(chan struct{})
-			dead.Answer(vtest.Hang(release))
-			a, err := r.Replica(dead).Send(r.Context(), vtest.AskFor(vtest.Ana))
-			if err != nil || !a.Admitted {
-				t.Fatal(err)
-			}
-			c.change(r)
+		vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+			a, _, release := r.Orphan(nil)
+			change(r)
 			r.Sleep(outbox.DefaultLease)
 			r.Start()
 			r.Sleep(2 * time.Second)
-			if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != c.reason {
-				t.Errorf("%s: %+v", c.reason, s)
+			if r.Status(a) != "failed "+reason {
+				t.Errorf("%s: %s", reason, r.Status(a))
 			}
-			if n := len(r.MailServer.All()); n != 0 {
-				t.Errorf("%s: %d mails", c.reason, n)
-			}
-			close(release)
-			r.Quit()
-			r.NoLeak()
+			r.WantMails(0)
+			release()
 		})
 	}
 }

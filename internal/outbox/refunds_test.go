@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -234,4 +235,25 @@ func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
 		t.Errorf("%v, confirmed %v", err, log.refunds)
 	}
 	r.wants("refunded", fmt.Sprintf("local %s %v", id[:], buckets), fmt.Sprintf("refund %s %v", id[:], buckets))
+}
+
+// A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
+func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
+	o := newRefunding(t)
+	o.Receipts = struct{ Receipts }{} // a call would panic
+	o.awaitReceipt(store.Work{}, sms.Receipt{Carrier: "fake"})
+}
+
+func TestBackoff(t *testing.T) {
+	o := New(Config{}, Parts{})
+	for n := range 100 {
+		low, high := time.Hour, time.Duration(0)
+		for range 200 {
+			d := o.backoff(n)
+			low, high = min(low, d), max(high, d)
+		}
+		if low < 1500*time.Millisecond || high > 37500*time.Millisecond || (n <= 1 && high > 2500*time.Millisecond) {
+			t.Errorf("after attempt %d: %v to %v", n, low, high)
+		}
+	}
 }

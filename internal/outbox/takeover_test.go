@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
-	"sendcode/internal/parts"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
@@ -16,97 +17,101 @@ import (
 	"sendcode/quota"
 )
 
-// A process that was killed between the 202 and the mail never comes back; another takes its send over.
+// A process that was killed between the 202 and the mail never comes back; another takes its send over, and the app is told once.
 func TestCrashIsTakenOver(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		release := make(chan struct{})
-		dead := &vtest.MailServer{}
-		dead.Answer(vtest.Hang(release))
-		crashed := r.Replica(dead) // never runs: it renews nothing
-		a, err := crashed.Send(r.Context(), vtest.AskFor(vtest.Ana))
-		if err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
+	told := func(s *vtest.Settings) { s.Subscriptions = map[string][]string{"shop": policy.Events} }
+	vtest.InBubbleIdle(t, told, func(r *vtest.Rig) {
+		a, dead, release := r.Orphan(nil)
 		r.Start()
 		r.Sleep(10 * time.Second)
 		mails := r.MailServer.All()
-		if len(mails) != 1 || mails[0].ID != dead.All()[0].ID || vtest.CodeIn(mails[0]) != vtest.CodeIn(dead.All()[0]) {
+		if len(mails) != 1 || mails[0].ID != dead.All()[0].ID || r.Code(0) != vtest.CodeIn(dead.All()[0]) {
 			t.Fatalf("after ten seconds: %d mails", len(mails))
 		}
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Attempt != 2 {
-			t.Errorf("%+v", s)
+		for range 2 {
+			if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Attempt != 2 || s.Provider != "mx.example" {
+				t.Errorf("%+v", s)
+			}
+			r.WantEvents("send.sent")
+			if release != nil { // the sleeper wakes and changes nothing
+				release()
+			}
+			release = nil
 		}
-		close(release) // the sleeper wakes and has nothing to say any more
-		r.Sleep(time.Second)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Attempt != 2 || s.Provider != "mx.example" {
-			t.Errorf("the sleeper changed something: %+v", s)
-		}
-		r.Quit()
 	})
 }
 
-// The sleeper's mail was refused while another replica delivered: no refund, no step back.
+// The sleeper's mail was refused after another replica delivered: no refund, no failure, no step back.
 func TestSleeperChangesNothing(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		release := make(chan struct{})
-		asleep := &vtest.MailServer{}
-		asleep.Answer(func(ctx context.Context) error {
-			<-release
-			return vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")(ctx)
-		})
-		sleeper := r.Replica(asleep)
-		a, err := sleeper.Send(r.Context(), vtest.AskFor(vtest.Ana))
-		if err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
+	vtest.InBubbleIdle(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		a, _, release := r.Orphan(vtest.NoMailbox)
 		r.Start()
 		r.Sleep(20 * time.Second)
-		close(release)
+		release()
 		r.Sleep(time.Second)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
-			t.Errorf("%+v", s)
+		if r.Status(a) != "sent" || failures(r) != 0 || r.QuotaOf("").Rules[0].Used != 1 {
+			t.Errorf("%s, %d failures, quota %+v", r.Status(a), failures(r), r.QuotaOf(""))
 		}
-		r.RefuseTo(vtest.Ana)
-		r.Quit()
 	})
 }
 
 // A row whose first attempt ended in silence may have been delivered, so its place stays spent.
 func TestDoubtIsNotRefunded(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
-		release := make(chan struct{})
-		dead := &vtest.MailServer{}
-		dead.Answer(vtest.Hang(release))
-		if a, err := r.Replica(dead).Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
-		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		_, _, release := r.Orphan(nil)
+		r.MailServer.Answer(vtest.NoMailbox)
 		r.Start()
 		r.Sleep(20 * time.Second)
 		r.RefuseTo(vtest.Ana)
-		close(release)
-		r.Quit()
+		release()
 	})
 }
 
-// The mail is out, and the log is away: no process sends it again, however long that lasts.
+// A lease that could not be renewed in time ends, and this process takes its own row over. The attempt under way goes on under the new
+// number: its outcome is written, and no second mail goes out. The place of a refused one stays spent, for the row is in doubt.
+func TestOwnRowIsTakenOver(t *testing.T) {
+	for want, answer := range map[store.Status]func(context.Context) error{
+		store.Sent: func(context.Context) error { return nil }, store.Failed: vtest.NoMailbox,
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			release := make(chan struct{})
+			r.MailServer.Answer(func(ctx context.Context) error { <-release; return answer(ctx) })
+			a := r.SendTo(vtest.Ana)
+			r.FailStore(sqlite.Down, "Renew")
+			r.Sleep(10 * time.Second)
+			r.MendStore()
+			if s := r.Get(a.View.ID).Send; s.Attempt != 2 {
+				t.Fatalf("not taken over: %+v", s)
+			}
+			close(release)
+			r.Sleep(30 * time.Second)
+			if s := r.Get(a.View.ID).Send; s.Status != want || s.Attempt != 2 {
+				t.Errorf("%s at attempt %d", s.Status, s.Attempt)
+			}
+			r.WantMails(1)
+			if used := r.QuotaOf("").Rules[1].Used; used != 1 {
+				t.Errorf("%d places are taken", used)
+			}
+		})
+	}
+}
+
+// The mail is out, and the log is away: no process sends it again, however long that lasts. The outcome is written within a second
+// once the log is back.
 func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		gone := make(chan struct{})
-		r.MailServer.Answer(func(context.Context) error { r.Store.Cut(true); <-gone; return nil })
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
-		close(gone)
-		r.Sleep(30 * time.Second)
-		r.Store.Cut(false)
-		r.Sleep(30 * time.Second)
-		if n := len(r.MailServer.All()); n != 1 {
-			t.Errorf("%d mails", n)
-		}
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
-			t.Errorf("%+v", s)
+		r.Sleep(time.Second)
+		r.CutStore()
+		close(release)
+		r.Sleep(3 * time.Minute)
+		r.MendStore()
+		r.Sleep(time.Second)
+		r.WantMails(1)
+		if r.Status(a) != "sent" {
+			t.Error(r.Status(a))
 		}
 	})
 }
@@ -117,7 +122,7 @@ func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 		release := make(chan struct{})
 		slow := &vtest.MailServer{}
 		slow.Answer(vtest.Hang(release))
-		r.Settings.Tick = time.Hour // it renews, but does not look around: the first to look is r
+		r.Settings.Tick = time.Hour // it renews, but does not look for work: the first to look is r
 		other := r.Replica(slow)
 		ctx, stop := context.WithCancel(r.Context())
 		ended := make(chan struct{})
@@ -126,12 +131,10 @@ func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Sleep(20 * time.Second) // the lease is renewed
-		if n := len(r.MailServer.All()); n != 0 {
-			t.Fatalf("a living replica's send was taken over")
-		}
-		r.Store.Cut(true)
+		r.WantMails(0)
+		r.CutStore()
 		r.Sleep(20 * time.Second)
-		r.Store.Cut(false)
+		r.MendStore()
 		r.Sleep(3 * time.Second)
 		close(release)
 		r.Sleep(20 * time.Second)
@@ -146,40 +149,80 @@ func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 // Once the lease after an outage has passed, takeovers go on as ever.
 func TestTakeoverGoesOnAfterAnOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Store.Cut(true)
+		r.CutStore()
 		r.Sleep(5 * time.Second)
-		r.Store.Cut(false)
+		r.MendStore()
 		r.Sleep(2 * time.Second)
-		dead, release := &vtest.MailServer{}, make(chan struct{})
-		dead.Answer(vtest.Hang(release))
-		if a, err := r.Replica(dead).Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
+		_, _, release := r.Orphan(nil)
 		r.Sleep(2*outbox.DefaultLease + 2*outbox.DefaultTick)
-		if n := len(r.MailServer.All()); n != 1 {
-			t.Errorf("%d mails", n)
+		r.WantMails(1)
+		release()
+	})
+}
+
+// A send that the log admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
+func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		m := r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.QuotaOf("") // from now on the limiter is asked alone
+		r.Limiter.Set(vtest.DownLimiter{Memory: m})
+		r.FailStore(sqlite.Lost, "Begin")
+		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUncertain) {
+			t.Fatalf("%v", err)
+		}
+		r.MendStore()
+		r.Limiter.Set(m)
+		r.Sleep(15 * time.Second)
+		r.WantMails(2)
+		r.WantQuota("afterwards", r.QuotaOf(""), "[0 3 8]", 45*time.Second)
+	})
+}
+
+// The sends that are due are taken over at once, batch after batch.
+func TestTakeoverOfMoreThanABatch(t *testing.T) {
+	const n = 501 // a batch is 500
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		release := make(chan struct{})
+		for range outbox.DefaultWorkers {
+			r.MailServer.Answer(vtest.Hang(release))
+		}
+		r.SendMany(0, n) // of a process that does not run
+		r.Sleep(9 * time.Second)
+		r.Svc = r.Replica(&vtest.SlowMailServer{Each: time.Minute})
+		r.Svc.Queue.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
+		r.Start()
+		synctest.Wait()
+		if held, _ := r.Svc.Queue.Held(recipient.Email); held != n {
+			t.Errorf("%d are held of %d", held, n)
 		}
 		close(release)
 	})
 }
 
-// A send that the log let in alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
-func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		m := quota.NewMemory(time.Now, "process")
-		r.Limiter.Set(m)
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Minute)
-		r.QuotaAt(r.Svc) // from now on the limiter is asked alone
-		r.Limiter.Set(vtest.DownLimiter{Memory: m})
-		r.FailStore("Begin", sqlite.Lost)
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUncertain) {
-			t.Fatalf("%v", err)
-		}
-		r.Store.SetFault(nil)
-		r.Limiter.Set(m)
-		r.Sleep(15 * time.Second)
-		r.WantMails(2)
-		r.WantQuota("afterwards", r.QuotaAt(r.Svc), "[0 3 8]", 45*time.Second)
-	})
+// A failure is as old on the limiter's clock as it is on this process's, also where the two differ by an hour.
+func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }, "redis"))
+			r.FailSends(1) // a minute passes
+			if got := failureRule(r); got.Used != 1 || got.ResetAfter != 24*time.Hour-time.Minute {
+				t.Errorf("%v: %d failures, the oldest counts for %v", off, got.Used, got.ResetAfter)
+			}
+		})
+	}
 }
+
+// failureRule is what the limiter counts of Ana's failed sends.
+func failureRule(r *vtest.Rig) quota.State {
+	r.Helper()
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{
+		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
+		Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", r.Person().Recipient)},
+	})
+	r.NoError(err)
+	return d.Rules[0]
+}
+
+func failures(r *vtest.Rig) int { r.Helper(); return failureRule(r).Used }

@@ -174,11 +174,11 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 func TestRedeemWithoutTheLog(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
-		r.Rig.Store.Cut(true)
+		r.Rig.CutStore()
 		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); !errors.Is(err, verification.ErrUnavailable) {
 			r.Errorf("away: %v", err)
 		}
-		r.Rig.Store.Cut(false)
+		r.Rig.MendStore()
 		if got, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != nil || got.To != vtest.Ana {
 			r.Errorf("back: %+v, %v", got, err)
 		}

@@ -128,7 +128,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		}
 		r.Store.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 		err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset"))
-		r.Store.SetFault(nil)
+		r.MendStore()
 		if !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
 		}
@@ -269,17 +269,12 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 func TestRevealIsRecordedFirst(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "AddAuditEntry" {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		r.FailStore(sqlite.Down, "AddAuditEntry")
 		if to, err := r.Svc.Desk.Reveal(r.Context(), v, vtest.AuditEntry("reveal")); to != "" || !errors.Is(err,
 			verification.ErrUnavailable) {
 			t.Errorf("shown without a record: %v", err)
 		}
-		r.Store.SetFault(nil)
+		r.MendStore()
 		if to, err := r.Svc.Desk.Reveal(r.Context(), v, vtest.AuditEntry("reveal")); to != vtest.Ana || err != nil {
 			t.Errorf("%q %v", to, err)
 		}

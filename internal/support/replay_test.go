@@ -71,7 +71,7 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 
 func TestReplayWithoutTheLog(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.FailStore("CountedSends", sqlite.Down)
+		r.FailStore(sqlite.Down, "CountedSends")
 		if _, err := r.Svc.Desk.Replay(r.Context(), r.Svc.Desk.Policies()[0], nil, time.Hour); !errors.Is(err, verification.ErrUnavailable) {
 			t.Error(err)
 		}
@@ -95,7 +95,7 @@ func TestWhoIsAtALimit(t *testing.T) {
 				t.Errorf("%s: %v %s, want %s", p.Rules[c.rule].Name, err, got, c.want)
 			}
 		}
-		r.FailStore("HeavyRecipients", sqlite.Down)
+		r.FailStore(sqlite.Down, "HeavyRecipients")
 		if _, _, err := r.Svc.Desk.AtLimit(r.Context(), p, p.Rules[0], 10); !errors.Is(err, verification.ErrUnavailable) {
 			t.Error(err)
 		}

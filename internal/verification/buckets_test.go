@@ -1,14 +1,12 @@
 package verification_test
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -23,6 +21,11 @@ func TestScopes(t *testing.T) {
 		shared []who // are refused after base
 		apart  []who // are not
 	}{
+		{
+			quota.IP,
+			[]who{{"a2@example.com", "::ffff:192.0.2.7", "shop", "gift"}},
+			[]who{{"a2@example.com", "192.0.2.8", "shop", "default"}, {"a2@example.com", "2001:db8:0:1::1", "shop", "default"}},
+		},
 		{
 			quota.Network,
 			[]who{{"a2@example.com", "192.0.2.200", "shop", "default"}, {"a2@example.com", "::ffff:192.0.2.1", "shop", "gift"}},
@@ -85,74 +88,37 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A rule about networks refuses a browser without an address, rather than being left out.
-func TestNoAddressNoNetwork(t *testing.T) {
-	change := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
-			quota.Rule{Name: "net", Scope: quota.Network, Limit: 2, Window: time.Minute})
-		s.Purposes["default"] = p
+// Rules on prefixes and countries count text messages alone. Numbers that differ in their last four digits share a prefix, which no
+// bucket names.
+func TestRulesOnNumbers(t *testing.T) {
+	for scope, apart := range map[quota.Scope]string{quota.Prefix: "+4915123460000", quota.Country: vtest.American} {
+		change := func(s *vtest.Settings) {
+			vtest.ServeCountries("DE", "US")(s)
+			p := s.Purposes["default"]
+			p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "range", Scope: scope, Limit: 2, Window: time.Hour})
+			s.Purposes["default"] = p
+		}
+		vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+			first := r.Send(vtest.TextTo("+4915123450000"))
+			r.Send(vtest.TextTo("+4915123459999"))
+			refused := r.Refuse(vtest.TextTo("+4915123455555"))
+			if worst, _ := refused.Quota.Blocking(); worst.Name != "range" || worst.RetryAfter != time.Hour {
+				r.Errorf("%+v", worst)
+			}
+			r.Send(vtest.TextTo(apart))
+			for n := range 4 {
+				if a := r.SendTo(vtest.NthAddress(n)); len(a.Quota.Rules) != 3 {
+					r.Errorf("a mail is told of the rule: %+v", a.Quota.Rules)
+				}
+			}
+			looked, err := r.Svc.Get(r.Context(), vtest.BackEnd, first.View.ID)
+			if err != nil || len(looked.Quota.Rules) != 4 || looked.Quota.Rules[3].Used != 2 {
+				r.Errorf("%+v, %v", looked.Quota, err)
+			}
+			a, err := r.Svc.Understand(r.Context(), vtest.TextTo("+4915123450000"))
+			if err != nil || strings.Contains(a.Subject().Buckets()[quota.Prefix], "1512345") {
+				r.Errorf("%v: a bucket names %q", err, a.Subject().Buckets()[quota.Prefix])
+			}
+		})
 	}
-	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-		a := vtest.AskFor(vtest.Ana)
-		a.Kind, a.IP = verification.Browser, netip.Addr{}
-		if _, err := r.Svc.Send(r.Context(), a); err == nil {
-			t.Error("let in")
-		}
-		q, err := r.Svc.Quota(r.Context(), a.Caller, "email", vtest.Ana, "")
-		if err != nil || !q.Quota.Allowed() {
-			t.Errorf("looking says %+v, %v", q.Quota, err)
-		}
-	})
-}
-
-// While the limiter is away, the rules of all other scopes are decided in process.
-func TestScopesWithTheLimiterAway(t *testing.T) {
-	change := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
-			quota.Rule{Name: "all", Scope: quota.Global, Limit: 2, Per: quota.Month})
-		s.Purposes["default"] = p
-	}
-	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-		r.LoseLimiter()
-		r.SendTo("a1@example.com")
-		r.SendTo("a2@example.com")
-		a := r.RefuseTo("a3@example.com")
-		if worst, _ := a.Quota.Blocking(); worst.Name != "all" || worst.Window < 28*24*time.Hour || a.Quota.Clock != store.LogClock {
-			t.Errorf("%+v", a.Quota)
-		}
-	})
-}
-
-// Numbers that differ in their last four digits alone share a prefix; what the limiter's buckets are called tells nothing of it.
-func TestRulesOnPrefixes(t *testing.T) {
-	change := func(s *vtest.Settings) {
-		vtest.ServeCountries("DE", "US")(s)
-		p := s.Purposes["default"]
-		p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "range", Scope: quota.Prefix, Limit: 2, Window: time.Hour})
-		s.Purposes["default"] = p
-	}
-	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-		first := r.Send(vtest.TextTo("+4915123450000"))
-		r.Send(vtest.TextTo("+4915123459999"))
-		refused := r.Refuse(vtest.TextTo("+4915123455555"))
-		if worst, _ := refused.Quota.Blocking(); worst.Name != "range" || worst.RetryAfter != time.Hour {
-			r.Errorf("%+v", worst)
-		}
-		r.Send(vtest.TextTo("+4915123460000"))
-		r.Send(vtest.TextTo(vtest.American))
-		for n := range 4 {
-			r.Send(vtest.AskFor(fmt.Sprintf("person%d@example.com", n)))
-		}
-		looked, err := r.Svc.Get(r.Context(), vtest.BackEnd, first.View.ID)
-		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "range" }); err != nil || i < 0 ||
-			looked.Quota.Rules[i].Used != 2 {
-			r.Errorf("%+v, %v", looked.Quota, err)
-		}
-		a, err := r.Svc.Understand(r.Context(), vtest.TextTo("+4915123450000"))
-		if err != nil || strings.Contains(a.Subject().Buckets()[quota.Prefix], "1512345") {
-			r.Errorf("%v: a bucket names %q", err, a.Subject().Buckets()[quota.Prefix])
-		}
-	})
 }

@@ -52,7 +52,7 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 }
 
 // ended is a log in which a lockout has ended between the try that met it and the look at it.
-type ended struct{ *vtest.CutStore }
+type ended struct{ *sqlite.DB }
 
 func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
 	return store.Lockout{}, nil
@@ -89,7 +89,7 @@ func TestACheckMeetsALockout(t *testing.T) {
 			return sqlite.None
 		})
 		r.WantLockedOut(byBrowser(vtest.Ana))
-		r.Store.SetFault(nil)
+		r.MendStore()
 	})
 }
 

@@ -9,18 +9,27 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
+// Five tries, of which the last may be right; afterwards no code is.
 func TestCheckCountsThenCompares(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
+		fifth := r.SendTo("bea@example.com")
+		for range verification.MaxAttempts - 1 {
+			r.Check(fifth.View.ID, vtest.WrongCode(r.Code(0)))
+		}
+		for _, valid := range []bool{true, false} { // then it is used
+			if c := r.Check(fifth.View.ID, r.Code(0)); c.Valid != valid || c.State != verification.Approved {
+				t.Fatalf("%+v", c)
+			}
+		}
 		a := r.SendTo(vtest.Ana)
-		code := r.Code(0)
+		code := r.Code(1)
 		for left := verification.MaxAttempts - 1; left > 0; left-- {
 			if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid || c.State != verification.Pending || c.AttemptsRemaining != left {
 				t.Fatalf("wrong code: %+v, want %d left", c, left)
@@ -31,22 +40,6 @@ func TestCheckCountsThenCompares(t *testing.T) {
 		}
 		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.MaxAttemptsReached {
 			t.Fatalf("the right code after five wrong ones: %+v", c)
-		}
-	})
-}
-
-func TestFifthTryMayBeRight(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		code := r.Code(0)
-		for range verification.MaxAttempts - 1 {
-			r.Check(a.View.ID, vtest.WrongCode(code))
-		}
-		if c := r.Check(a.View.ID, code); !c.Valid || c.State != verification.Approved {
-			t.Fatalf("%+v", c)
-		}
-		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Approved {
-			t.Fatalf("used again: %+v", c)
 		}
 	})
 }
@@ -67,26 +60,6 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 		wg.Wait()
 		if valid.Load() != 1 {
 			t.Errorf("%d approved", valid.Load())
-		}
-	})
-}
-
-// rival is a log in which another caller's right answer is always a moment earlier.
-type rival struct{ *vtest.CutStore }
-
-func (l rival) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
-	if _, err := l.CutStore.Approve(ctx, id, store.NewEvent{}); err != nil {
-		return false, err
-	}
-	return l.CutStore.Approve(ctx, id, tell)
-}
-
-func TestSecondRightAnswerIsNotApproved(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		r.Svc.Store = rival{r.Store}
-		if c := r.Check(a.View.ID, r.Code(0)); c.Valid || c.State != verification.Approved {
-			t.Errorf("%+v", c)
 		}
 	})
 }
@@ -138,19 +111,9 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	})
 }
 
-func TestKeyThatLeftTheRing(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, r.Code(0)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Check: %v, want unavailable, not wrong", err)
-		}
-	})
-}
-
 // attempts is a log that notes for which verifications tries are counted.
 type attempts struct {
-	*vtest.CutStore
+	*sqlite.DB
 	of     []string
 	before func() // a try is counted
 }
@@ -160,13 +123,13 @@ func (a *attempts) Attempt(ctx context.Context, id string) (store.Verification, 
 	if a.before != nil {
 		a.before()
 	}
-	return a.CutStore.Attempt(ctx, id)
+	return a.DB.Attempt(ctx, id)
 }
 
 // A check of an unknown ID goes to the log as often as one of a known ID does, so that its time does not tell which it is.
 func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		log := &attempts{CutStore: r.Store}
+		log := &attempts{DB: r.Store}
 		r.Svc.Store = log
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, vtest.WrongCode(r.LastCode()))
@@ -185,65 +148,13 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		ctx, hangUp := context.WithCancel(r.Context())
-		log := &attempts{CutStore: r.Store, before: hangUp}
+		log := &attempts{DB: r.Store, before: hangUp}
 		r.Svc.Store = log
 		if c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode()); err != nil || !c.Valid || c.State != verification.Approved {
 			t.Errorf("%+v, %v", c, err)
 		}
 		if c := r.Check(a.View.ID, r.LastCode()); c.Valid || c.State != verification.Approved || len(log.of) != 1 {
 			t.Errorf("used again: %+v, %d tries", c, len(log.of))
-		}
-	})
-}
-
-// failuresOf is how many checks of a client's network count as failures.
-func failuresOf(r *vtest.Rig) int {
-	r.Helper()
-	d, err := r.Limiter.Peek(r.Context(), quota.Request{
-		Rules:   []quota.Rule{{Name: "network", Scope: quota.IP, Limit: 1000, Window: time.Hour}},
-		Buckets: policy.CheckBuckets("shop", vtest.BackEnd.IP, "email"),
-	})
-	r.NoError(err)
-	return d.Rules[0].Used
-}
-
-// A check counts as a failure of its network when a code was compared and was not right, or could not be derived; not when the
-// verification ended before anything was compared.
-func TestWhichChecksCountForTheNetwork(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		code := r.LastCode()
-		r.Check(a.View.ID, vtest.WrongCode(code))
-		r.Sleep(time.Second)
-		if n := failuresOf(r); n != 1 {
-			t.Errorf("%d after a wrong code", n)
-		}
-		good := r.Settings.Vault
-		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, code); !errors.Is(err, verification.ErrUncertain) {
-			t.Errorf("without its key: %v", err)
-		}
-		r.Sleep(time.Second)
-		if n := failuresOf(r); n != 2 {
-			t.Errorf("%d after a code that could not be derived", n)
-		}
-		r.Svc.Use(good)
-		r.Svc.Store = &attempts{CutStore: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), a.View.ID); r.NoError(err) }}
-		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Canceled || c.Compared() {
-			t.Errorf("canceled meanwhile: %+v", c)
-		}
-		r.Sleep(time.Second)
-		if n := failuresOf(r); n != 2 {
-			t.Errorf("%d after a check that compared nothing", n)
-		}
-		b := r.SendTo("bo@example.com")
-		r.Svc.Store = r.Store
-		if c := r.Check(b.View.ID, r.LastCode()); !c.Valid {
-			t.Errorf("%+v", c)
-		}
-		r.Sleep(time.Second)
-		if n := failuresOf(r); n != 2 {
-			t.Errorf("%d after a right code", n)
 		}
 	})
 }

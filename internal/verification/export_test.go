@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -48,10 +47,6 @@ func (s *Service) Decide(ctx context.Context, a Asked, c KeyClaim) (Answer, erro
 		return Answer{}, err
 	}
 	return s.decide(ctx, a, c)
-}
-
-func (s *Service) Fresh(p policy.Purpose, to recipient.Recipient) (store.Verification, error) {
-	return s.fresh(asked{purpose: p, to: to})
 }
 
 // Lines is how many recipients have a line.

@@ -3,13 +3,14 @@ package verification_test
 import (
 	"errors"
 	"fmt"
-	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -45,24 +46,15 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 						if errors.As(err, &locked) {
 							continue
 						}
-						if err != nil {
-							t.Fatal(err)
-						}
+						r.NoError(err)
 						synctest.Wait()
-						code := vtest.CodeIn(r.MailServer.All()[len(r.MailServer.All())-1])
-						for range verification.MaxAttempts {
-							if _, was, _ := r.Try(vtest.BackEnd, a.View.ID, vtest.WrongCode(code)); was {
-								compared++
-							}
-						}
-						if _, err := r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID); err != nil {
-							t.Fatal(err)
-						}
+						compared += r.Guess(vtest.BackEnd, verification.MaxAttempts, a.View.ID)
+						r.Cancel(a.View.ID)
 					}
 					return compared
 				}
 				a := r.Send(asks(100))
-				code := vtest.CodeIn(r.MailServer.All()[len(r.MailServer.All())-1])
+				code := r.LastCode()
 				if n := guess(); n != gate.FailureLimit {
 					t.Fatalf("%d wrong codes were compared", n)
 				}
@@ -86,14 +78,21 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 	}
 }
 
+// Networks are bounded each by itself and together; an administrator learns of the refusals, and no address is logged.
 func TestFailuresOfANetwork(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		fail := func(c verification.Caller, n int) (compared int, wait time.Duration) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
+		counts := r.CountChecks()
+		var sent []string // verifications, each with a try left
+		fail := func(ip string, n int) (compared int, wait time.Duration) {
+			c := vtest.Browser
+			if c = from(ip); ip == "" {
+				c = verification.Caller{App: "shop", Kind: verification.Secret}
+			}
 			for i := range n {
-				id := r.Send(vtest.AskFor(fmt.Sprintf("r%d-%d@example.com", i/4, time.Now().UnixNano()))).View.ID
-				r.Sleep(time.Microsecond)
-				code := vtest.CodeIn(r.MailServer.All()[len(r.MailServer.All())-1])
-				_, was, w := r.Try(c, id, vtest.WrongCode(code))
+				if i%4 == 0 {
+					sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("r%d@example.com", len(sent)))).View.ID)
+				}
+				_, was, w := r.Try(c, sent[len(sent)-1], vtest.WrongCode(r.LastCode()))
 				if was {
 					compared++
 				}
@@ -101,28 +100,42 @@ func TestFailuresOfANetwork(t *testing.T) {
 			}
 			return compared, wait
 		}
-		elsewhere, unnamed := vtest.Browser, vtest.BackEnd
-		elsewhere.IP, unnamed.IP = netip.MustParseAddr("198.51.100.7"), netip.Addr{}
-		if n, wait := fail(vtest.Browser, 105); n != 100 || wait <= 59*time.Minute || wait > time.Hour {
+		want := func(ip string, n, want int) {
+			t.Helper()
+			if got, _ := fail(ip, n); got != want {
+				t.Errorf("%d of %d were compared from %q, want %d", got, n, ip, want)
+			}
+		}
+		if n, wait := fail("192.0.2.1", 105); n != 100 || wait <= 59*time.Minute || wait > time.Hour {
 			t.Fatalf("%d compared, wait %v", n, wait)
 		}
-		if n, _ := fail(elsewhere, 1); n != 1 {
-			t.Error("another network is held up")
-		}
-		if n, _ := fail(unnamed, 1); n != 1 {
-			t.Error("a back end that names no client is held up")
-		}
+		want("198.51.100.7", 1, 1)
+		want("", 1, 1) // a back end that names no client
 		right := r.SendTo(vtest.Ana)
-		code := vtest.CodeIn(r.MailServer.All()[len(r.MailServer.All())-1])
-		if _, compared, _ := r.Try(vtest.Browser, right.View.ID, code); compared {
+		if _, compared, _ := r.Try(vtest.Browser, right.View.ID, r.LastCode()); compared {
 			t.Error("a right code was compared from a network over its limit")
 		}
 		if v := r.Get(right.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("a refused check cost a try: %d left", v.AttemptsRemaining)
 		}
 		r.Sleep(time.Hour)
-		if n, _ := fail(vtest.Browser, 1); n != 1 {
-			t.Error("held up after the hour")
+		want("192.0.2.1", 1, 1)
+		counts.Outcomes["refused"] = 0
+		for _, network := range []string{"203.0.113.%d", "2001:db8:1:%d::1"} {
+			for i := range 3 {
+				want(fmt.Sprintf(network, i), 100, 100)
+			}
+			want(fmt.Sprintf(network, 9), 2, 0)
+		}
+		want("203.0.114.9", 1, 1)
+		want("2001:db8:2:9::1", 1, 1)
+		if counts.Bounds["wide_network"] != 4 || counts.Outcomes["refused"] != 4 {
+			t.Errorf("the bounds were met %v, checks %v", counts.Bounds, counts.Outcomes)
+		}
+		r.Sleep(2 * time.Minute)
+		if out := r.Printed.String(); !strings.Contains(out, `level=WARN msg="checks were refused`) ||
+			!strings.Contains(out, "shop email wide_network:") || strings.Contains(out, "203.0.113") {
+			t.Error("the refusals were not logged, or an address was")
 		}
 	})
 }
@@ -158,43 +171,42 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.Check(a.View.ID, vtest.WrongCode(code))
 		is(1, "an ended code")
 		b := r.SendTo(vtest.Ana)
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "Attempt" {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		r.FailStore(sqlite.Down, "Attempt")
 		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000"); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
 		}
 		is(1, "a check that the log did not take")
-		r.Store.SetFault(nil)
+		r.MendStore()
 		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
 		is(1, "an unknown ID")
+		good := r.Settings.Vault
+		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
+		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000"); !errors.Is(err, verification.ErrUncertain) {
+			t.Errorf("without its key: %v", err)
+		}
+		is(2, "a code that could not be derived") // its try is counted
+		r.Svc.Use(good)
+		r.Svc.Store = &attempts{DB: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), b.View.ID); r.NoError(err) }}
+		if c := r.Check(b.View.ID, r.LastCode()); c.Valid || c.State != verification.Canceled || c.Compared() {
+			t.Errorf("canceled meanwhile: %+v", c)
+		}
+		is(2, "a check that compared nothing")
 	})
 }
 
 // Without the limiter the log goes on alone: codes can be checked, and the recipient's bound holds.
 func TestChecksWithoutTheLimiter(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		r.Limiter.Set(vtest.DownLimiter{})
-		compared := 0
+		r.LoseLimiter()
 		var ids []string
 		for range 6 {
-			ids = append(ids, r.Send(verification.Ask{Caller: vtest.Browser, Channel: "email", To: vtest.Ana}).View.ID)
+			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
-		for _, id := range ids {
-			for range verification.MaxAttempts {
-				if _, was, _ := r.Try(vtest.Browser, id, "000000"); was {
-					compared++
-				}
-			}
+		if n := r.Guess(vtest.Browser, 30, ids...); n != gate.FailureLimit {
+			t.Errorf("%d compared", n)
 		}
-		if compared != gate.FailureLimit {
-			t.Errorf("%d compared", compared)
-		}
-		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
+		r.EmptyLimiter()
 	})
 }

@@ -133,11 +133,11 @@ func TestOutagesAndKeys(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
-				r.FailStore(c.method, c.how)
+				r.FailStore(c.how, c.method)
 				if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
 					t.Fatalf("%v", err)
 				}
-				r.FailStore("", sqlite.None)
+				r.MendStore()
 				synctest.Wait()                               // the place is given back beside the answer
 				a := r.Send(vtest.AskWithKey(vtest.Ana, "k")) // at once: neither refused nor sent twice
 				if a.Replayed != c.lands {
@@ -154,12 +154,11 @@ func TestOutagesAndKeys(t *testing.T) {
 // A commit that was not certain and did not happen: the same key goes on with the place that was taken.
 func TestUncertainAndNotWritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Store.Uncertain.Store(true)
-		r.Store.Cut(true)
+		r.FailStore(sqlite.Vague)
 		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
 			t.Fatalf("%v", err)
 		}
-		r.Store.Cut(false)
+		r.MendStore()
 		r.RefuseTo(vtest.Ana) // its place is spent
 		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed {
 			t.Error("nothing to replay")
@@ -173,23 +172,18 @@ func TestCrashesWithAKey(t *testing.T) {
 	for dies, crash := range map[string]func(*vtest.Rig, verification.Asked, verification.KeyClaim){
 		"after the claim": func(*vtest.Rig, verification.Asked, verification.KeyClaim) {},
 		"after the limiter": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			if _, err := r.Svc.Take(r.Context(), a, c); err != nil {
-				r.Fatal(err)
-			}
+			_, err := r.Svc.Take(r.Context(), a, c)
+			r.NoError(err)
 		},
 		"after the log": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
 			d, err := r.Svc.Take(r.Context(), a, c)
-			if err != nil {
-				r.Fatal(err)
-			}
-			if _, err := r.Svc.Begin(r.Context(), a, c, d); err != nil {
-				r.Fatal(err)
-			}
+			r.NoError(err)
+			_, err = r.Svc.Begin(r.Context(), a, c, d)
+			r.NoError(err)
 		},
 		"after giving the place back": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			if _, err := r.Svc.Take(r.Context(), a, c); err != nil {
-				r.Fatal(err)
-			}
+			_, err := r.Svc.Take(r.Context(), a, c)
+			r.NoError(err)
 			id := c.SendID()
 			r.Svc.Queue.RefundLater(string(id[:]), a.Subject().Buckets())
 		},
@@ -197,13 +191,9 @@ func TestCrashesWithAKey(t *testing.T) {
 		t.Run(dies, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
 				a, err := r.Svc.Understand(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r.NoError(err)
 				c, err := r.Svc.Claim(r.Context(), a)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r.NoError(err)
 				crash(r, a, c)
 				if dies != "after the log" {
 					if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
@@ -215,14 +205,11 @@ func TestCrashesWithAKey(t *testing.T) {
 				if errors.Is(err, verification.ErrUnavailable) && dies == "after giving the place back" {
 					_, err = r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				r.NoError(err)
 				r.Sleep(10 * time.Second)
 				r.WantMails(1)
-				all, err := r.Store.Sends(r.Context(), store.Filter{Limit: 10})
-				if err != nil || len(all) != 1 || all[0].Status != store.Sent {
-					t.Errorf("%+v, %v", all, err)
+				if all := r.Rows(); len(all) != 1 || all[0].Status != store.Sent {
+					t.Errorf("%+v", all)
 				}
 			})
 		})
@@ -233,13 +220,9 @@ func TestCrashesWithAKey(t *testing.T) {
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a, err := r.Svc.Understand(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(err)
 		asleep, err := r.Svc.Claim(r.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(err)
 		r.Sleep(verification.ClaimLease)
 		inherited, err := r.Svc.Claim(r.Context(), a)
 		if err != nil || !inherited.Inherited() || inherited.SendID() != asleep.SendID() {
@@ -280,10 +263,9 @@ func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		heard := &hearing{Limiter: r.Limiter}
 		r.Svc.Limiter.Set(heard)
-		for _, ask := range []verification.Ask{vtest.AskWithKey(vtest.Ana, "k"), vtest.AskWithKey(vtest.Ana, "")} {
-			if _, err := r.Svc.Send(r.Context(), ask); err != nil {
-				t.Fatal(err)
-			}
+		for _, ask := range []verification.Ask{vtest.AskWithKey(vtest.Ana, "k"), vtest.AskFor(vtest.Ana)} {
+			_, err := r.Svc.Send(r.Context(), ask)
+			r.NoError(err)
 			if heard.last.Repeated != (ask.Key != "") {
 				t.Errorf("key %q: repeated %v", ask.Key, heard.last.Repeated)
 			}
@@ -301,27 +283,7 @@ func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, 
 	return h.Limiter.Take(ctx, req)
 }
 
-// A request that goes on with the send of an earlier one counts from its own instant in both gates: the wait that is told afterwards
-// is the log's.
-func TestAnInheritedSendCountsFromItsOwnInstant(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		ask := vtest.AskWithKey(vtest.Ana, "a key that is long enough")
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Minute)
-		r.QuotaAt(r.Svc) // from now on the limiter is asked alone
-		r.FailStore("Begin", sqlite.Vague)
-		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
-			t.Fatalf("%v", err)
-		}
-		r.Store.SetFault(nil)
-		r.Sleep(5 * time.Second)
-		r.Send(ask)
-		r.Sleep(time.Second)
-		r.WantQuota("afterwards", r.QuotaAt(r.Svc), "[0 3 8]", 59*time.Second)
-	})
-}
-
-// The limiter learns of that instant also where no wait shows it: there is room for another send.
+// A request that goes on with the send of an earlier one counts from its own instant in both gates, also where no wait shows it.
 func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 	two := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
@@ -333,19 +295,16 @@ func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 	}
 	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
 		ask := vtest.AskWithKey(vtest.Ana, "a key that is long enough")
-		r.FailStore("Begin", sqlite.Vague)
+		r.FailStore(sqlite.Vague, "Begin")
 		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
 			t.Fatalf("%v", err)
 		}
-		r.Store.SetFault(nil)
+		r.MendStore()
 		r.Sleep(5 * time.Second)
 		r.Send(ask)
 		r.Sleep(time.Second)
-		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
-		p := r.Svc.Terms().Purposes["default"]
-		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: vtest.BucketsOf(p, h)})
-		if err != nil || d.Rules[0].ResetAfter != 59*time.Second {
-			t.Errorf("%v, %v: the limiter counts the send for %v, not for 59s", d.Rules, err, d.Rules[0].ResetAfter)
+		if d := r.Counted(); d.Rules[0].ResetAfter != 59*time.Second {
+			t.Errorf("%v: the limiter counts the send for %v, not for 59s", d.Rules, d.Rules[0].ResetAfter)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -81,46 +80,6 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 		}
 		r.Sleep(23*time.Hour + 10*time.Minute)
 		r.Send(byBrowser(vtest.Ana))
-	})
-}
-
-// Nor does a back end's user lock out browsers, or another recipient.
-func TestABackEndLocksOutNoBrowser(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		for i := range 4 {
-			ask := vtest.AskFor(vtest.Ana)
-			ask.Session = fmt.Sprint(i)
-			r.Guess(vtest.BackEnd, 5, r.Send(ask).View.ID)
-		}
-		r.WantLockedOut(vtest.AskFor(vtest.Ana))
-		id := r.Send(byBrowser(vtest.Ana)).View.ID
-		if c, _, _ := r.Try(vtest.Browser, id, r.LastCode()); !c.Valid {
-			t.Errorf("a browser's right code: %+v", c)
-		}
-		r.SendTo("bob@example.com")
-	})
-}
-
-// A refused send holds no place that another caller needs: not even for the time that the log takes.
-func TestALockoutIsRememberedForAMoment(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		for range 4 {
-			r.Guess(vtest.Browser, 5, r.Send(byBrowser(vtest.Ana)).View.ID)
-		}
-		begins := 0
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "Begin" {
-				begins++
-			}
-			return sqlite.None
-		})
-		for range 10 {
-			r.WantLockedOut(byBrowser(vtest.Ana))
-		}
-		if begins > 1 {
-			t.Errorf("the log was asked %d times", begins)
-		}
-		r.Store.SetFault(nil)
 	})
 }
 
@@ -214,56 +173,6 @@ func TestLengthsUnderAttack(t *testing.T) {
 		a := r.Send(byBrowser(vtest.Ana))
 		if len(r.LastCode()) != 8 || len(a.Quota.Rules) != 3 || len(r.Rows()[3].Observed) != 0 {
 			t.Errorf("%d characters; rules %+v", len(r.LastCode()), a.Quota.Rules)
-		}
-	})
-}
-
-// Networks are bounded each by itself and together.
-func TestWideNetworks(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		ears := r.CountChecks()
-		fail := func(c verification.Caller, n int) (compared int, wait time.Duration) {
-			for i := range n {
-				id := r.Send(vtest.AskFor(fmt.Sprintf("w%d-%d@example.com", i/4, time.Now().UnixNano()))).View.ID
-				r.Sleep(time.Microsecond)
-				_, was, w := r.Try(c, id, vtest.WrongCode(r.LastCode()))
-				if was {
-					compared++
-				}
-				wait = max(wait, w)
-			}
-			return compared, wait
-		}
-		for i := range 3 {
-			if n, _ := fail(from(fmt.Sprintf("198.51.100.%d", i)), 100); n != 100 {
-				t.Fatalf("%d compared from address %d", n, i)
-			}
-		}
-		if n, wait := fail(from("198.51.100.9"), 2); n != 0 || wait <= 59*time.Minute {
-			t.Errorf("%d compared from a fourth address, wait %v", n, wait)
-		}
-		if n, _ := fail(from("198.51.101.9"), 1); n != 1 {
-			t.Error("the next network is held up")
-		}
-		for i := range 3 {
-			fail(from(fmt.Sprintf("2001:db8:1:%d::1", i)), 100)
-		}
-		if n, _ := fail(from("2001:db8:1:9::1"), 1); n != 0 {
-			t.Error("a fourth /64 of a /48 is let in")
-		}
-		if n, _ := fail(from("2001:db8:2:9::1"), 1); n != 1 {
-			t.Error("the next /48 is held up")
-		}
-		if ears.Bounds["wide_network"] != 3 || ears.Outcomes["refused"] != 3 {
-			t.Errorf("the bounds were met %v, checks %v", ears.Bounds, ears.Outcomes)
-		}
-		warnings := func() int { return strings.Count(r.Printed.String(), "level=WARN msg=\"checks were refused") }
-		if warnings() != 1 || strings.Contains(r.Printed.String(), "198.51.100") {
-			t.Errorf("%d warnings", warnings())
-		}
-		r.Sleep(2 * time.Minute) // the tick tells of the others
-		if warnings() != 2 || !strings.Contains(r.Printed.String(), "shop email wide_network:2") {
-			t.Errorf("%d warnings: %s", warnings(), r.Printed.String())
 		}
 	})
 }

@@ -65,23 +65,20 @@ func TestResend(t *testing.T) {
 	}
 }
 
-func TestResendNearTheEndOpensANewOne(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		first := r.SendTo(vtest.Ana)
-		r.Sleep(8*time.Minute + time.Second)
-		second := r.SendTo(vtest.Ana)
-		if second.View.ID == first.View.ID || second.View.ExpiresAt.Sub(second.View.CreatedAt) != 10*time.Minute {
-			t.Errorf("with 119 s left: %+v", second.View)
-		}
-	})
-}
-
-func TestShortLivedCodesAreResentToo(t *testing.T) {
+// With less than min(120 s, a fifth of its life) left, a code is not sent again.
+func TestNearItsEndACodeIsReplaced(t *testing.T) {
 	short := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.TTL = 100 * time.Second
 		s.Purposes["default"] = p
 	}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.Sleep(8*time.Minute + time.Second)
+		if second := r.SendTo(vtest.Ana).View; second.ID == first.View.ID || second.ExpiresAt.Sub(second.CreatedAt) != 10*time.Minute {
+			t.Errorf("with 119 s left: %+v", second)
+		}
+	})
 	vtest.InBubbleWith(t, short, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
@@ -111,7 +108,10 @@ func TestResendOfAnotherApp(t *testing.T) {
 		if _, err := r.Svc.Check(r.Context(), stranger, first.View.ID, "000000"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("Check: %v", err)
 		}
-		if v := r.Get(first.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
+		if _, err := r.Svc.Cancel(r.Context(), stranger, first.View.ID); !errors.Is(err, verification.ErrNotFound) {
+			t.Errorf("Cancel: %v", err)
+		}
+		if v := r.Get(first.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("a stranger burned a try: %d left", v.AttemptsRemaining)
 		}
 	})

@@ -3,18 +3,15 @@ package verification_test
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sendcode/internal/bulkhead"
-	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
 func TestSendArrives(t *testing.T) {
@@ -96,57 +93,6 @@ func TestAskIsRefusedByField(t *testing.T) {
 		}
 		if n := len(r.MailServer.All()); n != 1 {
 			t.Errorf("%d mails", n)
-		}
-	})
-}
-
-func TestIPRule(t *testing.T) {
-	change := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
-			quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})
-		s.Purposes["default"] = p
-	}
-	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-		from := func(to, ip string) verification.Ask {
-			a := vtest.AskFor(to)
-			a.IP = netip.MustParseAddr(ip)
-			return a
-		}
-		r.Send(from("a1@example.com", "2001:db8:0:1::1"))
-		r.Send(from("a2@example.com", "2001:db8:0:1::2"))
-		if a := r.Refuse(from("a3@example.com", "2001:db8:0:1:ffff::3")); a.Quota.Violated()[0] != "net" {
-			t.Errorf("refused by %v", a.Quota.Violated())
-		}
-		r.Send(from("a3@example.com", "2001:db8:0:2::1")) // and the refusal above spent nothing of a3's
-		r.Send(from("a4@example.com", "192.0.2.7"))
-		r.Send(from("a5@example.com", "::ffff:192.0.2.7"))
-		r.Refuse(from("a6@example.com", "192.0.2.7"))
-	})
-}
-
-// The configuration may forget a purpose while its codes live: they can be looked at and checked.
-func TestPurposeThatIsGone(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		r.Svc.Change(policy.Set{})
-		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
-		if err != nil || got.View.State != verification.Pending || len(got.Quota.Rules) != 0 {
-			t.Errorf("%+v, %v", got, err)
-		}
-		if c := r.Check(a.View.ID, r.Code(0)); !c.Valid {
-			t.Errorf("%+v", c)
-		}
-	})
-}
-
-func TestGetTellsTheQuotaNow(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		r.Sleep(25 * time.Second)
-		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
-		if err != nil || got.Quota.RetryAfter() != 35*time.Second || len(got.Quota.Rules) != 3 {
-			t.Errorf("%v %+v", err, got.Quota)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/parts"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/sqlite"
@@ -104,30 +103,10 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	}
 }
 
-// A send that a dead process left behind ends once, and so is told once, though the sleeper wakes with another word.
-func TestTakenOverSendsAreToldOnce(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, tellAll)
-		release := make(chan struct{})
-		asleep := &vtest.MailServer{}
-		asleep.Answer(vtest.Hang(release))
-		if _, err := r.Replica(asleep).Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil {
-			t.Fatal(err)
-		}
-		r.Start()
-		r.Sleep(20 * time.Second)
-		close(release)
-		r.Sleep(time.Second)
-		r.WantEvents("send.sent")
-		r.Quit()
-	})
-}
-
-// Who delivers is woken when there is something, after it is in the log; and an answer of the log that was lost, which
-// is asked again, leaves one event.
-func TestWhoDeliversIsWoken(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, tellAll)
+// The deliverer of events is woken when an event is in the log; and an answer of the log that was lost, which is asked again, leaves
+// one event.
+func TestTheDelivererOfEventsIsWoken(t *testing.T) {
+	vtest.InBubbleIdle(t, tellAll, func(r *vtest.Rig) {
 		woken := 0
 		woke := func() {
 			woken++
@@ -140,17 +119,10 @@ func TestWhoDeliversIsWoken(t *testing.T) {
 		if woken != 2 {
 			t.Errorf("woken %d times", woken)
 		}
-		lost := true
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "Finish" && lost {
-				lost = false
-				return sqlite.Lost
-			}
-			return sqlite.None
-		})
+		r.FailStore(sqlite.Lost, "Finish")
 		r.SendTo("bea@example.com")
+		r.MendStore()
 		r.Sleep(time.Second)
 		r.WantEvents("send.sent", "verification.approved", "send.sent")
-		r.Quit()
 	})
 }

@@ -15,13 +15,12 @@ import (
 // comes back, in process and in the limiter.
 func TestUncertainSendIsLookedUp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Store.Uncertain.Store(true)
-		r.Store.Cut(true)
+		r.FailStore(sqlite.Vague)
 		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
 		r.Sleep(20 * time.Second)
-		r.Store.Cut(false)
+		r.MendStore()
 		r.RefuseTo(vtest.Ana) // the log has not been asked yet
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana) // a transaction may still be under way
@@ -36,16 +35,11 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 // There is a row: it stays counted and goes out.
 func TestUncertainSendThatWasWritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "Begin" {
-				return sqlite.Lost
-			}
-			return sqlite.None
-		})
+		r.FailStore(sqlite.Lost, "Begin")
 		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		r.Store.SetFault(nil)
+		r.MendStore()
 		r.Sleep(30 * time.Second)
 		r.WantMails(1)
 		r.RefuseTo(vtest.Ana)
@@ -64,12 +58,7 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
-			r.Store.SetFault(func(method string) sqlite.Fault {
-				if method == c.method {
-					return c.fault
-				}
-				return sqlite.None
-			})
+			r.FailStore(c.fault, c.method)
 			_, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, r.Code(0))
 			if c.method == "Begin" {
 				_, err = r.Svc.Send(r.Context(), vtest.AskFor("ben@example.com"))
@@ -77,7 +66,10 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			if !errors.Is(err, verification.ErrUnavailable) || errors.Is(err, verification.ErrUncertain) != c.counted {
 				t.Errorf("%s %v: %v", c.method, c.fault, err)
 			}
-			r.Store.SetFault(nil)
+			r.MendStore()
+			if c.method == "Approve" && c.fault == sqlite.Down && !r.Check(a.View.ID, r.Code(0)).Valid {
+				t.Error("the right code was used up")
+			}
 		})
 	}
 }
@@ -85,12 +77,7 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 // A key that could not be given up, because the log took nothing, is free once it does: the repeated request is a new one.
 func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "Begin" || method == "Release" || method == "Ping" {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		r.FailStore(sqlite.Down, "Begin", "Release", "Ping")
 		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
@@ -98,31 +85,10 @@ func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
 		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
 			t.Errorf("Send: %v", err)
 		}
-		r.Store.SetFault(nil)
+		r.MendStore()
 		r.Sleep(2 * time.Second)
 		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed {
 			t.Error("nothing to replay")
-		}
-	})
-}
-
-// A right code that could not be approved, because the log took nothing, is no failed check.
-func TestApprovalThatCouldNotBeWritten(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		code := r.Code(0)
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == "Approve" {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
-		if c, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, code); !errors.Is(err, verification.ErrUnavailable) || c.Compared() {
-			t.Errorf("%+v %v", c, err)
-		}
-		r.Store.SetFault(nil)
-		if c := r.Check(a.View.ID, code); !c.Valid {
-			t.Errorf("%+v", c)
 		}
 	})
 }

@@ -88,7 +88,7 @@ func (r *Rig) WantMails(want int) {
 // WantEvents fails the test unless the app's events are these, as "type reason", the oldest first; those of test recipients are marked.
 func (r *Rig) WantEvents(want ...string) {
 	r.Helper()
-	events, err := r.Store.DB.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+	events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 	r.NoError(err)
 	var got []string
 	for _, e := range slices.Backward(events) {

@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
+	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/vault"
 	"sendcode/quota"
@@ -50,7 +51,7 @@ func KeyRing(t *testing.T, keys string) *keyring.Ring {
 type Rig struct {
 	*testing.T
 	Svc        *Service
-	Store      *CutStore
+	Store      *sqlite.DB
 	Limiter    *SwapLimiter
 	MailServer *MailServer
 	Carrier    *Carrier
@@ -76,9 +77,17 @@ func InBubble(t *testing.T, test func(r *Rig)) {
 // InBubbleWith is InBubble with changed settings.
 func InBubbleWith(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	t.Helper()
+	InBubbleIdle(t, change, func(r *Rig) {
+		r.Start()
+		test(r)
+	})
+}
+
+// InBubbleIdle is InBubbleWith for tests that start the service, if they do.
+func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
+	t.Helper()
 	parts.Bubble(t, func(t *testing.T) {
 		r := NewRig(t, change)
-		r.Start()
 		test(r)
 		r.Quit()
 		r.NoLeak()
@@ -103,7 +112,7 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 		t.Fatal(err)
 	}
 	r := &Rig{
-		T: t, Store: &CutStore{DB: sqlitetest.Open(t, time.Now)}, Limiter: newSwapLimiter(quota.NewMemory(time.Now, "process")),
+		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: newSwapLimiter(quota.NewMemory(time.Now, "process")),
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &parts.Text{}, Settings: TestSettings(t), Renderer: renderer,
 	}
 	if change != nil {
@@ -188,8 +197,10 @@ func (r *Rig) Start() {
 
 // Quit stops the service, and waits until other replicas have ended what they do.
 func (r *Rig) Quit() {
-	r.Stop()
-	<-r.Stopped
+	if r.Stop != nil {
+		r.Stop()
+		<-r.Stopped
+	}
 	synctest.Wait()
 }
 

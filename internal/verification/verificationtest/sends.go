@@ -1,6 +1,7 @@
 package verificationtest
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"testing/synctest"
@@ -98,6 +99,26 @@ func (r *Rig) RefuseTo(address string) verification.Answer {
 func (r *Rig) SendID(to string) uuid.UUID {
 	r.Helper()
 	return uuid.MustParse(r.SendTo(to).View.Send.ID)
+}
+
+// Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail server waits until release is called, and
+// then answers; nil: it accepts.
+func (r *Rig) Orphan(answer func(context.Context) error) (a verification.Answer, dead *MailServer, release func()) {
+	r.Helper()
+	released := make(chan struct{})
+	dead = &MailServer{}
+	dead.Answer(func(ctx context.Context) error {
+		<-released
+		if answer == nil {
+			return nil
+		}
+		return answer(ctx)
+	})
+	a, err := r.Replica(dead).Send(r.Context(), AskFor(Ana))
+	if err != nil || !a.Admitted {
+		r.Fatalf("%v, %+v", err, a.Quota)
+	}
+	return a, dead, func() { close(released); synctest.Wait() }
 }
 
 // SendMany asks for n codes at once; no answer waits for the mail server.
@@ -208,14 +229,21 @@ func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Du
 	}
 }
 
-// WantCounted fails the test unless the limiter itself counts so many of Ana's sends in the hour.
-func (r *Rig) WantCounted(when string, want int) {
+// Counted is what the limiter itself counts of Ana's sends.
+func (r *Rig) Counted() quota.Decision {
 	r.Helper()
 	p := r.Svc.Terms().Purposes["default"]
 	h, _ := r.Svc.Desk.Hash("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: BucketsOf(p, h)})
-	if err != nil || d.Rules[1].Used != want {
-		r.Errorf("%s: the limiter has %+v, %v; want %d", when, d.Rules, err, want)
+	r.NoError(err)
+	return d
+}
+
+// WantCounted fails the test unless the limiter itself counts so many of Ana's sends in the hour.
+func (r *Rig) WantCounted(when string, want int) {
+	r.Helper()
+	if d := r.Counted(); d.Rules[1].Used != want {
+		r.Errorf("%s: the limiter has %+v; want %d", when, d.Rules, want)
 	}
 }
 
