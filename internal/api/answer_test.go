@@ -2,13 +2,8 @@ package api
 
 import (
 	"crypto/sha256"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/code"
 	"sendcode/internal/server"
@@ -61,38 +56,5 @@ func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 	}
 	if got := verificationOf(verification.Answer{}, verification.Browser); got.CodeFormat != nil {
 		t.Errorf("of an unknown code: %+v", got.CodeFormat)
-	}
-}
-
-func TestWhatAPublicKeyMayNotDo(t *testing.T) {
-	e := echo.New()
-	e.HTTPErrorHandler = func(err error, c echo.Context) {
-		var status = 500
-		switch p := err.(type) {
-		case *server.Problem:
-			status = p.Kind.Status
-		case *verification.InvalidError:
-			status = 422
-		}
-		_ = c.NoContent(status)
-	}
-	New(nil, Keys{{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_x")), Origins: []string{"https://shop.example"}}}, nil).Register(e)
-	for path, c := range map[string]struct {
-		body   string
-		status int
-	}{
-		"/v1/verifications/check": {`{"channel":"email","to":"a@example.com","code":"123456"}`, 403},
-		"/v1/quota":               {`{"channel":"email","to":"a@example.com"}`, 403},
-		"/v1/verifications":       {`{"channel":"email","to":"a@example.com","client_ip":"192.0.2.1"}`, 422},
-	} {
-		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(c.body))
-		r.Header.Set("Authorization", "Bearer pk_x")
-		r.Header.Set("Origin", "https://shop.example")
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, r)
-		if w.Code != c.status {
-			t.Errorf("%s: %d", path, w.Code)
-		}
 	}
 }

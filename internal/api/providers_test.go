@@ -3,13 +3,14 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -42,15 +43,29 @@ type told struct {
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 func newTold(t *testing.T) *told {
+	auth := events.Auth{Scheme: events.Header, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
+	return toldBy(t, auth, nil, time.Now)
+}
+
+// toldBy is the API with a provider that proves itself by auth.
+func toldBy(t *testing.T, auth events.Auth, limiter Limiter, now func() time.Time) *told {
 	t.Helper()
-	source := events.Source{Name: "post", Auth: events.Auth{Scheme: events.Header, Header: "X-Token", Secrets: [][]byte{[]byte("a secret of both of us")}}, Shape: events.Shape{
+	source := events.Source{Name: "post", Auth: auth, Shape: events.Shape{
 		Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, To: []events.Path{{"to"}}, Detail: []events.Path{{"why"}},
-		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained, "stop": events.OptedOut, "read": events.Ignored},
+		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained,
+			"stop": events.OptedOut, "read": events.Ignored},
 	}}
 	x := &told{T: t, ear: &ear{answer: feedback.Recorded}}
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
-	NewProviders([]events.Source{source}, x.ear, nil, func(p, o string) { x.counts = append(x.counts, p+" "+o) }, logger).Register(e)
+	var mu sync.Mutex
+	p := NewProviders([]events.Source{source}, x.ear, limiter, func(p, o string) {
+		mu.Lock()
+		defer mu.Unlock()
+		x.counts = append(x.counts, p+" "+o)
+	}, logger)
+	p.now = now
+	p.Register(e)
 	x.h = e
 	return x
 }

@@ -6,11 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sendcode/internal/feedback"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +15,6 @@ import (
 	"time"
 
 	"sendcode/internal/events"
-	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -51,18 +47,10 @@ func newSigning(t *testing.T) *signing {
 
 // replica is one of several processes behind the limiter.
 func (s *signing) replica() *told {
-	source := events.Source{Name: "post", Auth: events.Auth{
-		Scheme: events.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []events.Path{{"at"}, {"token"}}, Time: events.Path{"at"}, Signature: events.Path{"sum"},
-	}, Shape: events.Shape{Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, Outcomes: map[string]events.Outcome{"ok": events.Delivered, "spam": events.Complained}}}
-	x := &told{T: s.T, ear: &ear{answer: feedback.Recorded}}
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
-	e := server.New(server.Config{Logger: logger})
-	var mu sync.Mutex
-	p := NewProviders([]events.Source{source}, x.ear, s.limiter, func(p, o string) { mu.Lock(); defer mu.Unlock(); x.counts = append(x.counts, p+" "+o) }, logger)
-	p.now = func() time.Time { return s.now }
-	p.Register(e)
-	x.h = e
-	return x
+	return toldBy(s.T, events.Auth{
+		Scheme: events.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []events.Path{{"at"}, {"token"}}, Time: events.Path{"at"},
+		Signature: events.Path{"sum"},
+	}, s.limiter, func() time.Time { return s.now })
 }
 
 // event is signed at a time, and tells of a kind.

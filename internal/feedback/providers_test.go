@@ -1,9 +1,7 @@
 package feedback_test
 
 import (
-	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,22 +95,15 @@ func TestWhomAProviderMeans(t *testing.T) {
 func TestToldWhileTheLogIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
-		var down atomic.Value
-		r.Store.SetFault(func(method string) sqlite.Fault {
-			if method == down.Load() {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		complaint := feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained}
 		for _, method := range []string{"Story", "IngestProviderEvent"} {
-			down.Store(method)
-			if got, err := r.Svc.Providers.Ingest(context.Background(),
-				feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained}); !errors.Is(err, store.ErrUnavailable) || got != "" {
+			r.FailStore(sqlite.Down, method)
+			if got, err := r.Svc.Providers.Ingest(r.Context(), complaint); !errors.Is(err, store.ErrUnavailable) || got != "" {
 				t.Errorf("%s: %q, %v", method, got, err)
 			}
 		}
-		down.Store("")
-		r.Ingest(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained})
+		r.MendStore()
+		r.Ingest(feedback.Recorded, complaint)
 	})
 }
 

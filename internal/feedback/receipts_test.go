@@ -12,13 +12,12 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/feedback"
-	"sendcode/internal/parts"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// oracle is a carrier that is asked what became of messages.
+// oracle is a carrier that is asked for receipts.
 type oracle struct {
 	mu     sync.Mutex
 	asked  []sms.Inquiry
@@ -59,16 +58,10 @@ func (o *oracle) inquiries() []sms.Inquiry {
 // inquiring runs a test with a carrier that is asked from half a minute on.
 func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 	t.Helper()
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, func(s *vtest.Settings) {
-			vtest.ServeCountries("DE")(s)
-			s.AskAfter, s.Receipts = 30*time.Second, o
-		})
-		r.Start()
-		test(r)
-		r.Quit()
-		r.NoLeak()
-	})
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		vtest.ServeCountries("DE")(s)
+		s.AskAfter, s.Receipts = 30*time.Second, o
+	}, test)
 }
 
 // Asked until it knows: then the send says so, it is not asked again, and the place stays spent.
@@ -91,7 +84,8 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			}
 			r.Sleep(3 * time.Minute)
 			got := o.inquiries()
-			if len(got) != 3 || got[0].Send != a.View.Send.ID || got[0].ID != "id-1" || got[0].To != vtest.Mobile || got[0].Country != "DE" {
+			if len(got) != 3 || got[0].Send != a.View.Send.ID || got[0].ID != "id-1" || got[0].To != vtest.Mobile ||
+				got[0].Country != "DE" {
 				r.Fatalf("%+v", got)
 			}
 			if s := r.Status(a); s != want {
@@ -110,7 +104,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 }
 
 // A carrier that told by itself is not asked; one that refuses for good, or whose recipient was erased, is asked no more.
-func TestWhoIsNotAsked(t *testing.T) {
+func TestCarriersThatAreNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage}
 	}}
@@ -134,10 +128,8 @@ func TestWhoIsNotAsked(t *testing.T) {
 			r.Errorf("%d inquiries about what was told", n)
 		}
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
-		// by a replica that died then
-		if _, err := r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered); err != nil {
-			r.Error(err)
-		}
+		_, err := r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered) // by a replica that died then
+		r.NoError(err)
 		r.Sleep(2 * time.Minute)
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about what is known", n)
@@ -152,14 +144,8 @@ func TestWhoIsNotAsked(t *testing.T) {
 	inquiring(t, o, func(r *vtest.Rig) {
 		r.Send(vtest.TextTo(vtest.Mobile))
 		p, err := r.Svc.Desk.Person("", "sms", vtest.Mobile, "", "ticket 7")
-		if err != nil {
-			r.Fatal(err)
-		}
-		act := store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7",
-			Outcome: store.AuditDone}
-		if err := r.Svc.Desk.Erase(r.Context(), p, act); err != nil {
-			r.Fatal(err)
-		}
+		r.NoError(err)
+		r.NoError(r.Svc.Desk.Erase(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about one who was erased", n)
@@ -167,8 +153,8 @@ func TestWhoIsNotAsked(t *testing.T) {
 	})
 }
 
-// One that can't be asked but tells by its own ID is noted for that; another is not.
-func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
+// A message awaits a receipt of a carrier that cannot be asked if the carrier tells by its own ID, and else not.
+func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
 		o := &oracle{mute: true, byID: byID}
 		inquiring(t, o, func(r *vtest.Rig) {
@@ -184,15 +170,12 @@ func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
 	}
 }
 
-// DuePolls that hang hold up no message, and never are more than their bound; another replica does not ask the same.
+// Inquiries that hang hold up no message, and are never more than their bound; another replica does not make the same.
 func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 	o := &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {
 		o.busy = make(chan struct{})
-		other := &vtest.Rig{T: r.T, Store: r.Store, Limiter: r.Limiter, MailServer: r.MailServer, Carrier: r.Carrier, Printed: r.Printed, Settings: r.Settings,
-			Renderer: r.Renderer}
-		other.Svc = other.Replica(r.MailServer)
-		other.Start()
+		_, stop := r.StartReplica(r.MailServer)
 		for n := range 30 {
 			r.Carrier.Mu.Lock()
 			r.Carrier.ID = strings.Repeat("i", n+1)
@@ -216,6 +199,6 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 		}
 		close(o.busy)
 		r.Sleep(time.Minute)
-		other.Quit()
+		stop()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,14 +58,8 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 			"busy":   {busy.runs, []time.Duration{0, time.Second, 2 * time.Second, 62 * time.Second}},
 			"last":   {last.runs, []time.Duration{0, 90 * time.Second}},
 		} {
-			if len(c.got) != len(c.want) {
+			if !slices.Equal(c.got, c.want) {
 				t.Errorf("%s ran at %v, want %v", name, c.got, c.want)
-				continue
-			}
-			for i := range c.got {
-				if c.got[i] != c.want[i] {
-					t.Errorf("%s ran at %v, want %v", name, c.got, c.want)
-				}
 			}
 		}
 	})

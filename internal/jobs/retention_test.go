@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sendcode/internal/jobs"
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -46,7 +45,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 func TestRowsAreKeptForEver(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.Sleep(3 * fiveWeeks) // longer than rows are kept unless told
+		r.Sleep(3 * fiveWeeks) // longer than rows are kept by default
 		if n := len(r.Rows()); n != 1 {
 			t.Errorf("%d rows are left", n)
 		}
@@ -65,10 +64,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		r.Sleep(jobs.RetentionEvery)
 		for tick := range 5 {
 			rows := 0
-			if err := r.Store.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks,
-				func(store.CountedSend) error { rows++; return nil }); err != nil {
-				t.Fatal(err)
-			}
+			r.NoError(r.Store.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks, func(store.CountedSend) error { rows++; return nil }))
 			if rows == 0 {
 				if tick == 0 {
 					t.Error("all at once")
@@ -105,11 +101,10 @@ func (l *little) say(until time.Time, err error) (asked int) {
 	return asked
 }
 
-// Who runs the service is told in time that rows will find no place, again and again but not at every tick; and while all is well
-// it is not asked at every tick.
+// The operator is told in time that rows will find no place, again and again but not at every tick; and while all is well the log is
+// not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, nil)
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
 		r.Start()
@@ -130,6 +125,5 @@ func TestLittleRoomIsTold(t *testing.T) {
 		if n := told(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)
 		}
-		r.Quit()
 	})
 }

@@ -123,10 +123,7 @@ func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 		slow := &vtest.MailServer{}
 		slow.Answer(vtest.Hang(release))
 		r.Settings.Tick = time.Hour // it renews, but does not look for work: the first to look is r
-		other := r.Replica(slow)
-		ctx, stop := context.WithCancel(r.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); other.Run(ctx) }()
+		other, stop := r.StartReplica(slow)
 		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Fatal(err)
 		}
@@ -142,7 +139,6 @@ func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 			t.Errorf("%d mails", n)
 		}
 		stop()
-		<-ended
 	})
 }
 

@@ -2,17 +2,13 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
-
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 )
 
 func TestEventsAreDeliveredAtOnce(t *testing.T) {
@@ -69,29 +65,6 @@ func TestEventsAreTriedForADay(t *testing.T) {
 		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 ||
 			!strings.Contains(r.errors.String(), id.String()) {
 			t.Errorf("%+v %v %s", e, r.told, r.errors.String())
-		}
-	})
-}
-
-func TestEventsArriveWhenTheReceiverIsBack(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		_, stop := r.replica("shop")
-		defer stop()
-		r.answers("shop", always(answer{word: "no answer"}))
-		var ids []uuid.UUID
-		for range 50 {
-			ids = append(ids, r.happens("shop"))
-			pass(time.Second)
-		}
-		r.answers("shop", nil)
-		pass(2 * time.Hour)
-		for _, id := range ids {
-			if e := r.event(id); e.State != store.EventDelivered {
-				t.Errorf("%+v", e)
-			}
-		}
-		if r.told["shop delivered"] != 50 {
-			t.Errorf("%v", r.told)
 		}
 	})
 }
@@ -219,20 +192,14 @@ func TestTheLogIsAwayForAWhile(t *testing.T) {
 		_, stop := r.replica("shop")
 		defer stop()
 		id := r.happens("shop")
-		away := map[string]sqlite.Fault{"AppEventsDue": sqlite.Down, "ForgetAppEvents": sqlite.Down}
-		r.log.SetFault(func(method string) sqlite.Fault { return away[method] })
+		r.fail("AppEventsDue", "ForgetAppEvents")
 		pass(time.Minute)
 		if len(r.posts) != 0 {
 			t.Errorf("%d attempts without a lease", len(r.posts))
 		}
-		r.log.SetFault(func(method string) sqlite.Fault {
-			if method == "AppEventEnded" {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		r.fail("AppEventEnded")
 		pass(2 * tick)
-		r.log.SetFault(nil)
+		r.fail()
 		r.is(id, store.EventPending, 1)
 		pass(lease + tick) // it arrived, and that could not be recorded: it arrives again
 		r.is(id, store.EventDelivered, 2)
@@ -293,13 +260,4 @@ func (forgetful) AppEventEnded(context.Context, store.AppEventEnd) (bool, error)
 func (f forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
 	a, b := f()
 	return a, b, nil
-}
-
-func TestBackoffIsNeverNothing(t *testing.T) {
-	deliverer := New(Settings{}, Parts{})
-	for n := range 100 {
-		if d := deliverer.backoff(n); d < 3750*time.Millisecond || d > 5*time.Hour {
-			t.Error(fmt.Sprint(n, d))
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,16 @@ func (r *rig) count(app string) (n int) {
 		}
 	}
 	return n
+}
+
+// fail makes these methods of the log fail, and no other.
+func (r *rig) fail(methods ...string) {
+	r.log.SetFault(func(method string) sqlite.Fault {
+		if slices.Contains(methods, method) {
+			return sqlite.Down
+		}
+		return sqlite.None
+	})
 }
 
 func pass(d time.Duration) {

@@ -189,10 +189,19 @@ func ServeCountries(countries ...string) func(*Settings) {
 
 // Start runs the background work of the service until Quit.
 func (r *Rig) Start() {
-	var ctx context.Context
-	ctx, r.Stop = context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
+	r.Stop = stop
 	r.Stopped = make(chan struct{})
 	go func() { defer close(r.Stopped); r.Svc.Run(ctx) }()
+}
+
+// StartReplica runs another process over the same log and limiter until the returned function is called.
+func (r *Rig) StartReplica(s outbox.Sender) (other *Service, stop func()) {
+	other = r.Replica(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); other.Run(ctx) }()
+	return other, func() { cancel(); <-stopped }
 }
 
 // Quit stops the service, and waits until other replicas have ended what they do.
