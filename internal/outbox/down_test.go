@@ -36,9 +36,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 				}
 				return server.Dial(ctx, network, addr)
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(err)
 		r.Svc = r.Replica(smtp.Servers{client})
 		r.Start()
 		down.Store(true)
@@ -100,9 +98,7 @@ func TestServerSetAside(t *testing.T) {
 		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(err)
 		r.Svc = r.Replica(smtp.Servers{client})
 		r.Start()
 		for i, want := range []string{"temporary_dial", "temporary_dial", "temporary_dial", "temporary_aside"} {

@@ -47,8 +47,7 @@ func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
 		r.Svc.Queue.Capacity = memory
 		r.Start()
 		for n := range memory + 300 {
-			_, err := r.Svc.Send(r.Context(), vtest.TextTo(vtest.NthNumber(n)))
-			r.NoError(err)
+			r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.TextTo(vtest.NthNumber(n)))))
 		}
 		synctest.Wait()
 		for n := range 3 * outbox.DefaultWorkers {
@@ -95,8 +94,7 @@ func TestWorkersOfAChannelAreBounded(t *testing.T) {
 		r.Svc = r.ReplicaOn(r.Store, r.MailServer, carrier)
 		r.Start()
 		for n := range 40 {
-			_, err := r.Svc.Send(r.Context(), vtest.TextTo(vtest.NthNumber(n)))
-			r.NoError(err)
+			r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.TextTo(vtest.NthNumber(n)))))
 		}
 		r.Sleep(10 * time.Second)
 		if len(carrier.All()) != 40 || carrier.most != 5 {

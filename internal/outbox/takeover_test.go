@@ -2,7 +2,6 @@ package outbox_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,9 +164,7 @@ func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 		r.QuotaOf("") // from now on the limiter is asked alone
 		r.Limiter.Set(vtest.DownLimiter{Memory: m})
 		r.FailStore(sqlite.Lost, "Begin")
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUncertain) {
-			t.Fatalf("%v", err)
-		}
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUncertain)
 		r.MendStore()
 		r.Limiter.Set(m)
 		r.Sleep(15 * time.Second)

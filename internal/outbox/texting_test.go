@@ -195,10 +195,6 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 func TestWithoutACarrierThereAreNoTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		r.Svc.Texts = nil
-		_, err := r.Svc.Send(r.Context(), vtest.TextTo(vtest.Mobile))
-		var bad *verification.InvalidError
-		if !errors.As(err, &bad) || bad.Field != "channel" || bad.Reason != "not_configured" {
-			r.Errorf("%v", err)
-		}
+		r.WantInvalid(r.SendError(vtest.TextTo(vtest.Mobile)), "channel", "not_configured")
 	})
 }

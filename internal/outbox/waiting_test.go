@@ -19,8 +19,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 		used   int
 	}{
 		"approved": {func(r *vtest.Rig, id string) {
-			_, err := r.Store.Approve(r.Context(), id, store.NewEvent{})
-			r.NoError(err)
+			r.NoError(vtest.Err(r.Store.Approve(r.Context(), id, store.NewEvent{})))
 		}, outbox.ReasonEnded, 0},
 		"canceled": {func(r *vtest.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) }, outbox.ReasonEnded, 0},
 		"erased": {func(r *vtest.Rig, _ string) {
@@ -40,8 +39,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 			vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig) {
 				release := make(chan struct{})
 				r.MailServer.Answer(vtest.Hang(release))
-				_, err := r.Svc.Send(r.Context(), vtest.AskFor("first@example.com"))
-				r.NoError(err)
+				r.NoError(r.SendError(vtest.AskFor("first@example.com")))
 				synctest.Wait()
 				a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 				r.NoError(err)

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -35,12 +34,8 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 			t.Errorf("the view tells %v", a.View.Code)
 		}
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", sent + "!"} {
-			_, byID := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)
-			_, byName := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, anaByName, slip)
-			var bad *verification.InvalidError
-			if !errors.As(byID, &bad) || bad.Field != "code" || !errors.As(byName, &bad) || bad.Field != "code" {
-				t.Errorf("%q: %v, by name %v", slip, byID, byName)
-			}
+			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
+			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), vtest.BackEnd, anaByName, slip)), "code", "")
 		}
 		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("slips cost tries: %d left", v.AttemptsRemaining)
@@ -68,10 +63,7 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 			b.View.Code.Alphabet != code.Digits {
 			t.Errorf("the resend is another: %+v", b.View)
 		}
-		var bad *verification.InvalidError
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK"); !errors.As(err, &bad) || bad.Reason != "not_digits" {
-			t.Errorf("letters for a code of digits: %v", err)
-		}
+		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK")), "code", "not_digits")
 		if c := r.Check(a.View.ID, sent); !c.Valid {
 			t.Errorf("the code died with the change: %+v", c)
 		}

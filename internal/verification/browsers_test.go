@@ -50,15 +50,11 @@ func TestBrowsersAreLimitedByAddress(t *testing.T) {
 // A back end's send without the client's address is counted for no network and has none in its row; with the address the
 // rules hold, and a browser whose address is not known is refused, not let through.
 func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
-	change := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = []quota.Rule{
-			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
-			{Name: "address", Scope: quota.IP, Limit: 1, Window: time.Hour},
-			{Name: "wider", Scope: quota.Network, Limit: 2, Window: time.Hour},
-		}
-		s.Purposes["default"] = p
-	}
+	change := vtest.WithRules(
+		quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+		quota.Rule{Name: "address", Scope: quota.IP, Limit: 1, Window: time.Hour},
+		quota.Rule{Name: "wider", Scope: quota.Network, Limit: 2, Window: time.Hour},
+	)
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		from := func(c verification.Caller, n int, ip string) verification.Ask {
 			a := vtest.AskFor(fmt.Sprintf("a%d@example.com", n))

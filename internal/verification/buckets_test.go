@@ -2,7 +2,6 @@ package verification_test
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,9 +93,7 @@ func TestRulesOnNumbers(t *testing.T) {
 	for scope, apart := range map[quota.Scope]string{quota.Prefix: "+4915123460000", quota.Country: vtest.American} {
 		change := func(s *vtest.Settings) {
 			vtest.ServeCountries("DE", "US")(s)
-			p := s.Purposes["default"]
-			p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "range", Scope: scope, Limit: 2, Window: time.Hour})
-			s.Purposes["default"] = p
+			vtest.AlsoRules(quota.Rule{Name: "range", Scope: scope, Limit: 2, Window: time.Hour})(s)
 		}
 		vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 			first := r.Send(vtest.TextTo("+4915123450000"))

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -32,9 +31,7 @@ func TestCancelEndsACode(t *testing.T) {
 			t.Errorf("canceled after it was approved: %+v", v)
 		}
 		r.FailStore(sqlite.Down, "Cancel")
-		if _, err := r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("without the log: %v", err)
-		}
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), verification.ErrUnavailable)
 		r.MendStore()
 		if again.View.ID == a.View.ID || r.Code(1) == code {
 			t.Error("a canceled code was sent again")
@@ -57,9 +54,7 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		theirs.Caller = vtest.Browser
 		b := r.Send(theirs)
 		for _, n := range []verification.Named{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
-			if _, err := named(n, code); !errors.Is(err, verification.ErrNotFound) {
-				t.Errorf("%+v: %v", n, err)
-			}
+			r.WantError(vtest.Err(named(n, code)), verification.ErrNotFound)
 		}
 		if c, err := named(verification.Named{Session: "s-1"}, vtest.WrongCode(code)); err != nil || c.Valid || c.ID != a.View.ID ||
 			c.AttemptsRemaining != verification.MaxAttempts-1 {
@@ -68,9 +63,7 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		if c, err := named(verification.Named{Session: "s-1"}, code); err != nil || !c.Valid || c.ID != a.View.ID {
 			t.Errorf("right code: %+v, %v", c, err)
 		}
-		if _, err := named(verification.Named{Session: "s-1"}, code); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("used: %v", err)
-		}
+		r.WantError(vtest.Err(named(verification.Named{Session: "s-1"}, code)), verification.ErrNotFound)
 		if v := r.Get(b.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("the browser's own was touched: %+v", v)
 		}
@@ -80,25 +73,16 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 func TestCheckNamedRefuses(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		good := verification.Named{Channel: "email", To: vtest.Ana}
-		if _, err := r.Svc.CheckNamed(r.Context(), vtest.Browser, good, "123456"); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("a browser: %v", err)
+		check := func(c verification.Caller, n verification.Named, code string) error {
+			return vtest.Err(r.Svc.CheckNamed(r.Context(), c, n, code))
 		}
 		other := vtest.BackEnd
 		other.App = "elsewhere"
-		if _, err := r.Svc.CheckNamed(r.Context(), other, good, "123456"); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("another app: %v", err)
-		}
-		for field, n := range map[string]verification.Named{"channel": {To: vtest.Ana}, "to": {Channel: "email"},
-			"purpose": {Channel: "email", To: vtest.Ana, Purpose: "none"}} {
-			var bad *verification.InvalidError
-			if _, err := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, n, "123456"); !errors.As(err, &bad) || bad.Field != field {
-				t.Errorf("%s: %v", field, err)
-			}
-		}
-		var bad *verification.InvalidError
-		if _, err := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, good, "12345x"); !errors.As(err, &bad) || bad.Field != "code" {
-			t.Errorf("code: %v", err)
-		}
+		r.WantError(check(vtest.Browser, anaByName, "123456"), verification.ErrNotFound)
+		r.WantError(check(other, anaByName, "123456"), verification.ErrNotFound)
+		r.WantInvalid(check(vtest.BackEnd, verification.Named{To: vtest.Ana}, "123456"), "channel", "")
+		r.WantInvalid(check(vtest.BackEnd, verification.Named{Channel: "email"}, "123456"), "to", "")
+		r.WantInvalid(check(vtest.BackEnd, verification.Named{Channel: "email", To: vtest.Ana, Purpose: "none"}, "123456"), "purpose", "")
+		r.WantInvalid(check(vtest.BackEnd, anaByName, "12345x"), "code", "")
 	})
 }

@@ -53,11 +53,7 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
 func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
-	daily := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day}}
-		s.Purposes["default"] = p
-	}
+	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
 	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
 		memory, offset := skewed()
 		r.Limiter.Set(memory)
@@ -112,9 +108,7 @@ func TestTheLongerWaitIsTold(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(10 * time.Second)
 		a, err := r.Svc.Understand(r.Context(), vtest.AskFor(vtest.Ana))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(err)
 		between := []quota.Event{{ID: "between the gates", At: time.Now()}}
 		if err := memory.Record(r.Context(), a.Subject().Buckets()[quota.Recipient], 24*time.Hour, between); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -89,11 +87,7 @@ func TestBlockedRecipients(t *testing.T) {
 		}
 		r.WantMails(3)
 		for _, to := range []string{"a@short.example", "a@very.short.example"} {
-			_, err := r.Svc.Send(r.Context(), vtest.AskFor(to))
-			var bad *verification.InvalidError
-			if !errors.As(err, &bad) || bad.Field != "to" || bad.Reason != "disposable" {
-				t.Errorf("%s: %v", to, err)
-			}
+			r.WantInvalid(r.SendError(vtest.AskFor(to)), "to", "disposable")
 		}
 		r.SendTo("a@notshort.example")
 	})

@@ -17,12 +17,7 @@ import (
 )
 
 // wide lets any number of codes be sent: what is refused is refused for another reason.
-func wide(s *vtest.Settings) {
-	for name, p := range s.Purposes {
-		p.Policy.Rules = []quota.Rule{{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour}}
-		s.Purposes[name] = p
-	}
-}
+var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
 // Resends, new verifications, other sessions, other purposes, canceling: of a recipient's codes that callers of one kind asked
 // for, 20 wrong ones are compared in a day, however they are asked for.
@@ -172,20 +167,14 @@ func TestWhatIsNoFailure(t *testing.T) {
 		is(1, "an ended code")
 		b := r.SendTo(vtest.Ana)
 		r.FailStore(sqlite.Down, "Attempt")
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000"); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("without the log: %v", err)
-		}
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), verification.ErrUnavailable)
 		is(1, "a check that the log did not take")
 		r.MendStore()
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000"); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("unknown: %v", err)
-		}
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000")), verification.ErrNotFound)
 		is(1, "an unknown ID")
 		good := r.Settings.Vault
 		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000"); !errors.Is(err, verification.ErrUncertain) {
-			t.Errorf("without its key: %v", err)
-		}
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), verification.ErrUncertain)
 		is(2, "a code that could not be derived") // its try is counted
 		r.Svc.Use(good)
 		r.Svc.Store = &attempts{DB: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), b.View.ID); r.NoError(err) }}

@@ -8,9 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/gates"
-	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
@@ -80,19 +78,17 @@ func TestSameKeyAtOnce(t *testing.T) {
 func TestKeyOfAnotherRequest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
-		for what, change := range map[string]func(*verification.Ask){
-			"recipient": func(a *verification.Ask) { a.To = "bob@example.com" },
-			"purpose":   func(a *verification.Ask) { a.Purpose = "login" },
-			"locale":    func(a *verification.Ask) { a.Locale = "zh-CN" },
-			"reference": func(a *verification.Ask) { a.Reference = "order 7" },
-			"session":   func(a *verification.Ask) { a.Session = "s" },
-			"resend":    func(a *verification.Ask) { a.Resend = first.View.ID },
+		for _, change := range []func(*verification.Ask){
+			func(a *verification.Ask) { a.To = "bob@example.com" },
+			func(a *verification.Ask) { a.Purpose = "login" },
+			func(a *verification.Ask) { a.Locale = "zh-CN" },
+			func(a *verification.Ask) { a.Reference = "order 7" },
+			func(a *verification.Ask) { a.Session = "s" },
+			func(a *verification.Ask) { a.Resend = first.View.ID },
 		} {
 			a := vtest.AskWithKey(vtest.Ana, "k")
 			change(&a)
-			if _, err := r.Svc.Send(r.Context(), a); !errors.Is(err, verification.ErrOtherRequest) {
-				t.Errorf("another %s: %v", what, err)
-			}
+			r.WantError(r.SendError(a), verification.ErrOtherRequest)
 		}
 		for what, change := range map[string]func(*verification.Ask){
 			"the recipient by its ID alone, as a browser": func(a *verification.Ask) { a.Caller = vtest.Browser },
@@ -134,9 +130,7 @@ func TestOutagesAndKeys(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
 				r.FailStore(c.how, c.method)
-				if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
-					t.Fatalf("%v", err)
-				}
+				r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrUnavailable)
 				r.MendStore()
 				synctest.Wait()                               // the place is given back beside the answer
 				a := r.Send(vtest.AskWithKey(vtest.Ana, "k")) // at once: neither refused nor sent twice
@@ -155,9 +149,7 @@ func TestOutagesAndKeys(t *testing.T) {
 func TestUncertainAndNotWritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Vague)
-		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
-			t.Fatalf("%v", err)
-		}
+		r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrUnavailable)
 		r.MendStore()
 		r.RefuseTo(vtest.Ana) // its place is spent
 		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed {
@@ -172,18 +164,15 @@ func TestCrashesWithAKey(t *testing.T) {
 	for dies, crash := range map[string]func(*vtest.Rig, verification.Asked, verification.KeyClaim){
 		"after the claim": func(*vtest.Rig, verification.Asked, verification.KeyClaim) {},
 		"after the limiter": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			_, err := r.Svc.Take(r.Context(), a, c)
-			r.NoError(err)
+			r.NoError(vtest.Err(r.Svc.Take(r.Context(), a, c)))
 		},
 		"after the log": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
 			d, err := r.Svc.Take(r.Context(), a, c)
 			r.NoError(err)
-			_, err = r.Svc.Begin(r.Context(), a, c, d)
-			r.NoError(err)
+			r.NoError(vtest.Err(r.Svc.Begin(r.Context(), a, c, d)))
 		},
 		"after giving the place back": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			_, err := r.Svc.Take(r.Context(), a, c)
-			r.NoError(err)
+			r.NoError(vtest.Err(r.Svc.Take(r.Context(), a, c)))
 			id := c.SendID()
 			r.Svc.Queue.RefundLater(string(id[:]), a.Subject().Buckets())
 		},
@@ -196,9 +185,7 @@ func TestCrashesWithAKey(t *testing.T) {
 				r.NoError(err)
 				crash(r, a, c)
 				if dies != "after the log" {
-					if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
-						t.Errorf("within the lease: %v", err)
-					}
+					r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrBusy)
 				}
 				r.Sleep(verification.ClaimLease)
 				_, err = r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
@@ -244,7 +231,7 @@ func TestSleeperWithAKey(t *testing.T) {
 // Who waits for the outcome is told it, also by a replay.
 func TestReplayTellsTheOutcomeToWhoWaits(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.MailServer.Answer(vtest.NoMailbox)
 		ask := vtest.AskWithKey(vtest.Ana, "k")
 		ask.Wait = 5 * time.Second
 		if a, err := r.Svc.Send(r.Context(), ask); err != nil || a.View.Send.Status != store.Failed {
@@ -264,8 +251,7 @@ func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
 		heard := &hearing{Limiter: r.Limiter}
 		r.Svc.Limiter.Set(heard)
 		for _, ask := range []verification.Ask{vtest.AskWithKey(vtest.Ana, "k"), vtest.AskFor(vtest.Ana)} {
-			_, err := r.Svc.Send(r.Context(), ask)
-			r.NoError(err)
+			r.NoError(r.SendError(ask))
 			if heard.last.Repeated != (ask.Key != "") {
 				t.Errorf("key %q: repeated %v", ask.Key, heard.last.Repeated)
 			}
@@ -285,20 +271,12 @@ func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, 
 
 // A request that goes on with the send of an earlier one counts from its own instant in both gates, also where no wait shows it.
 func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
-	two := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = []quota.Rule{
-			{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
-			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-		}
-		s.Purposes = map[string]policy.Purpose{"default": p}
-	}
+	two := vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
+		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
 		ask := vtest.AskWithKey(vtest.Ana, "a key that is long enough")
 		r.FailStore(sqlite.Vague, "Begin")
-		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
-			t.Fatalf("%v", err)
-		}
+		r.WantError(r.SendError(ask), verification.ErrUncertain)
 		r.MendStore()
 		r.Sleep(5 * time.Second)
 		r.Send(ask)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -15,17 +14,12 @@ import (
 )
 
 // apart are rules for apps with both kinds of key, as docs/policies.md has them.
-func apart(s *vtest.Settings) {
-	for name, p := range s.Purposes {
-		p.Policy.Rules = []quota.Rule{
-			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
-			{Name: "browser_hour", Scope: quota.Recipient.OfBrowsers(), Limit: 3, Window: time.Hour},
-			{Name: "browser_day", Scope: quota.Recipient.OfBrowsers(), Limit: 6, Window: 24 * time.Hour},
-		}
-		s.Purposes[name] = p
-	}
-}
+var apart = vtest.WithRules(
+	quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	quota.Rule{Name: "browser_hour", Scope: quota.Recipient.OfBrowsers(), Limit: 3, Window: time.Hour},
+	quota.Rule{Name: "browser_day", Scope: quota.Recipient.OfBrowsers(), Limit: 6, Window: 24 * time.Hour},
+)
 
 func byBrowser(to string) verification.Ask {
 	return verification.Ask{Caller: vtest.Browser, Channel: "email", To: to, Locale: "en"}
@@ -181,10 +175,7 @@ func TestLengthsUnderAttack(t *testing.T) {
 func TestRulesOfBrowsers(t *testing.T) {
 	only := func(s *vtest.Settings) {
 		wide(s)
-		for name, p := range s.Purposes {
-			p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: "browsers", Scope: quota.Recipient.OfBrowsers(), Limit: 2, Window: time.Hour})
-			s.Purposes[name] = p
-		}
+		vtest.AlsoRules(quota.Rule{Name: "browsers", Scope: quota.Recipient.OfBrowsers(), Limit: 2, Window: time.Hour})(s)
 	}
 	check := func(r *vtest.Rig) {
 		r.Helper()
@@ -212,7 +203,7 @@ func TestRulesOfBrowsers(t *testing.T) {
 	})
 	vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
 		for range 3 { // none of these was delivered
-			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+			r.MailServer.Answer(vtest.NoMailbox)
 			r.Send(byBrowser(vtest.Ana))
 			r.Sleep(2 * time.Second)
 		}

@@ -18,10 +18,7 @@ import (
 
 // spelled has the rule on spellings, 20 a day, beside wide rules of the recipient.
 func spelled(s *vtest.Settings) {
-	for name, p := range s.Purposes {
-		p.Policy.Rules = []quota.Rule{{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour}}
-		s.Purposes[name] = p
-	}
+	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
 	s.Numbers.Everywhere = true
 	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}
 }
@@ -130,9 +127,7 @@ func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) {
 		spelled(s)
-		p := s.Purposes["default"]
-		p.Policy.Rules = []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
-		s.Purposes["default"] = p
+		vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})(s)
 		s.Spellings.Limit = 2
 	}), func(r *vtest.Rig) {
 		r.Send(spelling(0))
@@ -159,18 +154,14 @@ func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
 		}
 		r.Refuse(spelling(20))
 		who, err := r.Svc.Desk.Person("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(err)
 		r.EmptyLimiter()
 		r.Sleep(2 * time.Second)
 		for n := range 20 {
 			r.Send(spelling(n))
 		}
 		r.Refuse(spelling(20))
-		if err := r.Svc.Desk.ResetQuota(context.Background(), who, vtest.AuditEntry("quota.reset")); err != nil {
-			t.Fatal(err)
-		}
+		r.NoError(r.Svc.Desk.ResetQuota(context.Background(), who, vtest.AuditEntry("quota.reset")))
 		r.Send(spelling(20))
 	})
 }

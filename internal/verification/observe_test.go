@@ -2,7 +2,6 @@ package verification_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,14 +10,11 @@ import (
 )
 
 // trial adds a stricter rule for recipients, with the longest window of all, and one for addresses; both observe.
-func trial(s *vtest.Settings) {
-	for name, p := range s.Purposes {
-		p.Policy.Rules = append(slices.Clone(p.Policy.Rules[:1]),
-			quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
-			quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true})
-		s.Purposes[name] = p
-	}
-}
+var trial = vtest.WithRules(
+	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
+	quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true},
+)
 
 func TestObservingRulesRefuseNothingAndAreInTheLog(t *testing.T) {
 	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
@@ -64,7 +60,7 @@ func TestTheLogDoesNotDecideWhatObserves(t *testing.T) {
 func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
 	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
 		r.LoseLimiter()
-		r.MailServer.Answer(vtest.FailWith(1, "rcpt", 550, "5.1.1"))
+		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana) // given back by the recipient, not by the address
 		for range 3 {
 			a := r.SendTo(vtest.Ana)
@@ -85,9 +81,7 @@ func TestRebuildForObservingRules(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(47 * time.Hour)
 		r.EmptyLimiter()
-		if err := r.Svc.Rebuilder.Rebuild(r.Context(), "process"); err != nil {
-			t.Fatal(err)
-		}
+		r.Rebuild()
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Hour)
 		r.SendTo(vtest.Ana)

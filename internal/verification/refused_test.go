@@ -17,15 +17,6 @@ import (
 	"sendcode/quota"
 )
 
-// withOffice adds a rule on networks to every purpose.
-func withOffice(s *vtest.Settings) {
-	for name, p := range s.Set.Purposes {
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
-			quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
-		s.Set.Purposes[name] = p
-	}
-}
-
 func strangersAddress(n int) string { return fmt.Sprintf("stranger-%d@example.com", n) }
 
 // heap is what is in use once everything that can go has gone.
@@ -41,7 +32,8 @@ func heap() int64 {
 // is counted, and support finds the first of them.
 func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 	const strangers = 100_000
-	vtest.InBubbleWith(t, withOffice, func(r *vtest.Rig) {
+	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
+	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
 		ask := verification.Ask{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9", Reference: "not needed"}
 		ask.IP = netip.MustParseAddr("2001:db8::1")
 		r.Send(ask)
@@ -100,20 +92,13 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}
 		s.Numbers = policy.Numbers{Countries: map[string]bool{"DE": true, "GB": true}, RefuseVoIP: true}
 	}, func(r *vtest.Rig) {
-		turnedAway := func(ask verification.Ask, reason string) {
-			t.Helper()
-			var bad *verification.InvalidError
-			if _, err := r.Svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Reason != reason {
-				t.Fatalf("%v", err)
-			}
-		}
 		us, voip := vtest.TextTo("+12025550123"), vtest.TextTo("+445612345678")
 		short := vtest.AskFor("ana.maria@short.example")
 		short.Caller, short.Reference = vtest.Browser, "free text"
 		for range 3 {
-			turnedAway(us, "country_not_served")
-			turnedAway(voip, "voip")
-			turnedAway(short, "disposable")
+			r.WantInvalid(r.SendError(us), "to", "country_not_served")
+			r.WantInvalid(r.SendError(voip), "to", "voip")
+			r.WantInvalid(r.SendError(short), "to", "disposable")
 		}
 		r.Sleep(time.Minute)
 		for reason, ask := range map[string]verification.Ask{"country_not_served": us, "voip": voip, "disposable": short} {

@@ -102,15 +102,9 @@ func TestResendOfAnotherApp(t *testing.T) {
 			verification.ErrNotFound) {
 			t.Errorf("Send: %v", err)
 		}
-		if _, err := r.Svc.Get(r.Context(), stranger, first.View.ID); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("Get: %v", err)
-		}
-		if _, err := r.Svc.Check(r.Context(), stranger, first.View.ID, "000000"); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("Check: %v", err)
-		}
-		if _, err := r.Svc.Cancel(r.Context(), stranger, first.View.ID); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("Cancel: %v", err)
-		}
+		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), verification.ErrNotFound)
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
 		if v := r.Get(first.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("a stranger burned a try: %d left", v.AttemptsRemaining)
 		}

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/bulkhead"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -85,11 +85,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 		} {
 			ask := vtest.AskFor(vtest.Ana)
 			c.change(&ask)
-			_, err := r.Svc.Send(r.Context(), ask)
-			var bad *verification.InvalidError
-			if !errors.As(err, &bad) || bad.Field != c.field || bad.Detail == "" {
-				t.Errorf("%+v: %v, want field %s", ask, err, c.field)
-			}
+			r.WantInvalid(r.SendError(ask), c.field, "")
 		}
 		if n := len(r.MailServer.All()); n != 1 {
 			t.Errorf("%d mails", n)
@@ -141,11 +137,6 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 
 // A request that waits for its mail holds up no other.
 func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
-	wide := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules[0].Limit, p.Policy.Rules[1].Limit, p.Policy.Rules[2].Limit = 1000, 1000, 1000
-		s.Purposes["default"] = p
-	}
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
@@ -162,4 +153,19 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 		close(release)
 		r.Sleep(11 * time.Second)
 	})
+}
+
+func TestInsteadOfATextMessage(t *testing.T) {
+	for _, c := range []struct {
+		ch     recipient.Channel
+		status store.Status
+		want   recipient.Channel
+	}{
+		{recipient.SMS, store.Failed, recipient.Email}, {recipient.SMS, store.Undelivered, recipient.Email}, {recipient.SMS, store.Sent, ""},
+		{recipient.SMS, store.Unknown, ""}, {recipient.SMS, store.Queued, ""}, {recipient.Email, store.Failed, ""},
+	} {
+		if got := verification.Instead(c.ch, c.status); got != c.want {
+			t.Errorf("%s %s: %q", c.ch, c.status, got)
+		}
+	}
 }

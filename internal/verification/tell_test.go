@@ -26,7 +26,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"sent":    {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana) }, want: []string{"send.sent"}},
 		"refused": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana); r.RefuseTo(vtest.Ana) }, want: []string{"send.sent"}},
 		"rejected": {want: []string{"send.failed rejected"}, run: func(r *vtest.Rig) {
-			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendTo(vtest.Ana)
 		}},
 		"unknown": {want: []string{"send.unknown no_answer"}, run: func(r *vtest.Rig) {
@@ -49,9 +49,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"canceled while it waited": {want: []string{"send.failed ended"}, run: func(r *vtest.Rig) {
 			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 450, ""))
 			a := r.SendTo(vtest.Ana)
-			if _, err := r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID); err != nil {
-				r.Fatal(err)
-			}
+			r.NoError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)))
 			r.Sleep(10 * time.Second)
 		}},
 		"blocked": {want: []string{"send.failed blocked"}, prepare: func(s *vtest.Settings) {

@@ -16,9 +16,7 @@ import (
 func TestUncertainSendIsLookedUp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Vague)
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
 		r.Sleep(20 * time.Second)
 		r.MendStore()
 		r.RefuseTo(vtest.Ana) // the log has not been asked yet
@@ -36,9 +34,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 func TestUncertainSendThatWasWritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Lost, "Begin")
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
 		r.MendStore()
 		r.Sleep(30 * time.Second)
 		r.WantMails(1)
@@ -78,13 +74,9 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Down, "Begin", "Release", "Ping")
-		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
+		r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrUnavailable)
 		r.Sleep(2 * time.Second)
-		if _, err := r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
-			t.Errorf("Send: %v", err)
-		}
+		r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrBusy)
 		r.MendStore()
 		r.Sleep(2 * time.Second)
 		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed {

@@ -2,7 +2,6 @@ package verification_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		{"sent", slowly(2*time.Second, nil), 5 * time.Second, store.Sent, false, 2 * time.Second},
 		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, store.Queued, false, 5 * time.Second},
 		{"never longer than the bound", slowly(time.Minute, nil), time.Hour, store.Queued, false, verification.MaxWait},
-		{"refused for good", slowly(time.Second, vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true,
+		{"refused for good", slowly(time.Second, vtest.NoMailbox), 5 * time.Second, store.Failed, true,
 			time.Second},
 		{"refused for now", vtest.FailWith(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
 		{"unknown", slowly(time.Second, vtest.FailWith(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
@@ -109,9 +108,6 @@ func TestBrowsersDoNotWait(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		ask := waitFor(time.Second)
 		ask.Caller = vtest.Browser
-		var bad *verification.InvalidError
-		if _, err := r.Svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "prefer" {
-			t.Errorf("%v", err)
-		}
+		r.WantInvalid(r.SendError(ask), "prefer", "")
 	})
 }

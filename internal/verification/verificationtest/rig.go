@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,6 +172,21 @@ func (r *Rig) Terms(p quota.Policy) policy.Set {
 
 // Change puts p in force for all purposes.
 func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.Terms(p)) }
+
+// WithRules gives all purposes these rules.
+func WithRules(rules ...quota.Rule) func(*Settings) {
+	return func(s *Settings) {
+		for name, p := range s.Purposes {
+			p.Policy.Rules = rules
+			s.Purposes[name] = p
+		}
+	}
+}
+
+// AlsoRules adds rules to those of all purposes.
+func AlsoRules(rules ...quota.Rule) func(*Settings) {
+	return func(s *Settings) { WithRules(slices.Concat(s.Purposes["default"].Policy.Rules, rules)...)(s) }
+}
 
 // FoldGmail makes tags and dots of gmail.com addresses one mailbox.
 func FoldGmail(s *Settings) {

@@ -2,6 +2,7 @@ package verificationtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing/synctest"
@@ -71,6 +72,32 @@ func (r *Rig) Send(ask verification.Ask) verification.Answer {
 	}
 	synctest.Wait()
 	return a
+}
+
+// WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
+func (r *Rig) WantInvalid(err error, field, reason string) {
+	r.Helper()
+	var bad *verification.InvalidError
+	if !errors.As(err, &bad) || bad.Field != field || bad.Detail == "" || reason != "" && bad.Reason != reason {
+		r.Errorf("%v, want that %s is invalid: %s", err, field, reason)
+	}
+}
+
+// WantError fails the test unless err is want.
+func (r *Rig) WantError(err, want error) {
+	r.Helper()
+	if !errors.Is(err, want) {
+		r.Errorf("%v, want %v", err, want)
+	}
+}
+
+// Err is the error of a call with another result.
+func Err[T any](_ T, err error) error { return err }
+
+// SendError is the error of a request.
+func (r *Rig) SendError(ask verification.Ask) error {
+	_, err := r.Svc.Send(r.Context(), ask)
+	return err
 }
 
 // SendTo is Send of a mail for a back end.
