@@ -48,8 +48,8 @@ func TestSleeperChangesNothing(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		release()
 		r.Sleep(time.Second)
-		if r.Status(a) != "sent" || failures(r) != 0 || r.QuotaOf("").Rules[0].Used != 1 {
-			t.Errorf("%s, %d failures, quota %+v", r.Status(a), failures(r), r.QuotaOf(""))
+		if r.Status(a) != "sent" || r.CountedFailures().Used != 0 || r.QuotaOf("").Rules[0].Used != 1 {
+			t.Errorf("%s, %d failures, quota %+v", r.Status(a), r.CountedFailures().Used, r.QuotaOf(""))
 		}
 	})
 }
@@ -200,22 +200,11 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }, "redis"))
 			r.FailSends(1) // a minute passes
-			if got := failureRule(r); got.Used != 1 || got.ResetAfter != 24*time.Hour-time.Minute {
+			if got := r.CountedFailures(); got.Used != 1 || got.ResetAfter != 24*time.Hour-time.Minute {
 				t.Errorf("%v: %d failures, the oldest counts for %v", off, got.Used, got.ResetAfter)
 			}
 		})
 	}
 }
 
-// failureRule is what the limiter counts of Ana's failed sends.
-func failureRule(r *vtest.Rig) quota.State {
-	r.Helper()
-	d, err := r.Limiter.Peek(r.Context(), quota.Request{
-		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
-		Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", r.Person().Recipient)},
-	})
-	r.NoError(err)
-	return d.Rules[0]
-}
-
-func failures(r *vtest.Rig) int { r.Helper(); return failureRule(r).Used }
+func failures(r *vtest.Rig) int { r.Helper(); return r.CountedFailures().Used }

@@ -200,8 +200,8 @@ func TestRulesOfBrowsers(t *testing.T) {
 	vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
 		r.LoseLimiter()
 		check(r)
-	})
-	vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
+		r.EmptyLimiter()
+		r.Sleep(time.Hour)
 		for range 3 { // none of these was delivered
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.Send(byBrowser(vtest.Ana))

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"sendcode/internal/policy"
@@ -37,107 +36,102 @@ func spelling(n int) verification.Ask {
 	return a
 }
 
-// Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more; back ends are not limited by it.
+// fill sends to twenty spellings, and wants the twenty-first refused.
+func fill(r *vtest.Rig) verification.Answer {
+	r.Helper()
+	for n := range 20 {
+		r.Send(spelling(n))
+	}
+	return r.Refuse(spelling(20))
+}
+
+// Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more. Back ends are not limited by it, nor are other
+// mailboxes, phone numbers and other apps; other purposes are.
 func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		for n := range 20 {
-			r.Send(spelling(n))
-		}
-		for n := 20; n < 60; n++ {
-			a := r.Refuse(spelling(n))
+		a := fill(r)
+		for n := 21; n < 60; n++ {
 			worst, _ := a.Quota.Blocking()
 			if worst.Name != "spellings" || a.Quota.RetryAfter() != 24*time.Hour || worst.ResetAfter != worst.RetryAfter || worst.Used != 20 ||
 				len(a.Quota.Rules) != 1 {
 				t.Fatalf("%+v", a.Quota)
 			}
+			a = r.Refuse(spelling(n))
 		}
-		if n := len(r.MailServer.All()); n != 20 {
-			t.Errorf("%d mails", n)
-		}
+		r.WantMails(20)
 		for n := range 25 {
 			a := spelling(100 + n)
 			a.Caller = vtest.BackEnd
-			if d := r.Send(a).Quota; slices.ContainsFunc(d.Rules, func(s quota.State) bool { return s.Scope == policy.Spellings }) {
+			if d := r.Send(a).Quota; slices.Contains(ruleNames(d), "spellings") {
 				t.Errorf("a back end's answer has the rule: %+v", d)
 			}
 		}
-		r.Sleep(24 * time.Hour)
-		r.Send(spelling(70)) // back ends have taken none of its places
-	})
-}
-
-// One mailbox's spellings are no other's, and a phone number has none.
-func TestSpellingsOfAnotherMailbox(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		for n := range 20 {
-			r.Send(spelling(n))
-		}
-		r.Refuse(spelling(20))
 		for _, to := range []string{"victi.m@example.com", "other@gmail.com", "victim@gmail.example"} {
 			a := spelling(30)
 			a.To = to
 			r.Send(a)
 		}
-		a := spelling(31)
-		a.Channel, a.To = "sms", "+4915123456789"
-		r.Send(a)
-		bank := spelling(32)
-		bank.App = "bank"
+		text, bank, login := spelling(31), spelling(32), spelling(33)
+		text.Channel, text.To, bank.App, login.Purpose = "sms", vtest.Mobile, "bank", "login"
+		r.Send(text)
 		r.Send(bank)
-		gift := spelling(33)
-		gift.Purpose = "login"
-		r.Refuse(gift)
+		r.Refuse(login)
+		r.Sleep(24 * time.Hour)
+		r.Send(spelling(70)) // back ends have taken none of its places
 	})
+}
+
+func ruleNames(d quota.Decision) (all []string) {
+	for _, s := range d.Rules {
+		all = append(all, s.Name)
+	}
+	return all
 }
 
 // What a browser reads is the same whatever other spellings were asked for, until the rule refuses.
 func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		names := func(d quota.Decision) (all []string) {
-			for _, s := range d.Rules {
-				all = append(all, s.Name)
-			}
-			return all
+		first := ruleNames(r.Send(spelling(0)).Quota)
+		look := func(id string) quota.Decision {
+			a, err := r.Svc.Get(r.Context(), spelling(18).Caller, id)
+			r.NoError(err)
+			return a.Quota
 		}
-		first := r.Send(spelling(0)).Quota
 		var id string
 		for n := 1; n < 19; n++ {
 			a := r.Send(spelling(n))
 			id = a.View.ID
-			if !slices.Equal(names(a.Quota), names(first)) || slices.Contains(names(a.Quota), "spellings") || a.Quota.RetryAfter() != 0 {
-				t.Fatalf("send %d: %v, %v", n, names(a.Quota), a.Quota.RetryAfter())
+			if got := ruleNames(a.Quota); !slices.Equal(got, first) || slices.Contains(got, "spellings") || a.Quota.RetryAfter() != 0 {
+				t.Fatalf("send %d: %v, %v", n, got, a.Quota.RetryAfter())
 			}
 		}
-		look, err := r.Svc.Get(r.Context(), spelling(18).Caller, id)
-		if err != nil || slices.Contains(names(look.Quota), "spellings") {
-			t.Errorf("a look: %v, %v", names(look.Quota), err)
+		if d := look(id); slices.Contains(ruleNames(d), "spellings") {
+			t.Errorf("a look: %+v", d)
 		}
 		r.Sleep(time.Second)
-		if last := r.Send(spelling(19)).Quota; !slices.Contains(names(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
-			t.Errorf("the send that takes the last place: %v, %v", names(last), last.RetryAfter())
+		if last := r.Send(spelling(19)).Quota; !slices.Contains(ruleNames(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
+			t.Errorf("the send that takes the last place: %+v", last)
 		}
-		look, err = r.Svc.Get(r.Context(), spelling(18).Caller, id)
-		if err != nil || look.Quota.RetryAfter() != 24*time.Hour-time.Second {
-			t.Errorf("a look at a full mailbox: %v, %v", look.Quota.RetryAfter(), err)
+		if d := look(id); d.RetryAfter() != 24*time.Hour-time.Second {
+			t.Errorf("a look at a full mailbox: %+v", d)
 		}
 	})
 }
 
 // A request that another rule refuses takes no place, and one that this rule refuses takes none of the recipient's.
 func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		spelled(s)
 		vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})(s)
 		s.Spellings.Limit = 2
-	}), func(r *vtest.Rig) {
+	}, func(r *vtest.Rig) {
 		r.Send(spelling(0))
 		for range 3 {
 			r.Refuse(spelling(0))
 		}
 		r.Send(spelling(3))
-		a := r.Refuse(spelling(6))
-		if worst, _ := a.Quota.Blocking(); worst.Name != "spellings" {
-			t.Errorf("%+v", a.Quota)
+		if d := r.Refuse(spelling(6)).Quota; !slices.Equal(d.Violated(), []string{"spellings"}) {
+			t.Errorf("%+v", d)
 		}
 		back := spelling(6)
 		back.Caller = vtest.BackEnd
@@ -145,33 +139,21 @@ func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
 	})
 }
 
-// While the limiter is away each process counts by itself, and an administrator's reset frees the mailbox.
+// While the limiter is away each process counts by itself, and an administrator's reset frees the mailbox. Its bucket is a keyed hash.
 func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		r.LoseLimiter()
-		for n := range 20 {
-			r.Send(spelling(n))
-		}
-		r.Refuse(spelling(20))
-		who, err := r.Svc.Desk.Person("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
-		r.NoError(err)
+		fill(r)
 		r.EmptyLimiter()
 		r.Sleep(2 * time.Second)
-		for n := range 20 {
-			r.Send(spelling(n))
-		}
-		r.Refuse(spelling(20))
-		r.NoError(r.Svc.Desk.ResetQuota(context.Background(), who, vtest.AuditEntry("quota.reset")))
+		fill(r)
+		who, err := r.Svc.Desk.Person("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
+		r.NoError(err)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
 		r.Send(spelling(20))
+		mailbox := r.Settings.Vault.Mailbox(vtest.ParseEmail(t, "victim@gmail.com"))
+		if got := policy.SpellingsBucket("shop", mailbox); mailbox == (recipient.Hash{}) || strings.Contains(got, "victim") {
+			t.Errorf("%s", got)
+		}
 	})
-}
-
-// The limiter's keys have the mailbox as a keyed hash alone.
-func TestTheBucketOfSpellingsIsAHash(t *testing.T) {
-	r := vtest.NewRig(t, spelled)
-	mailbox := r.Settings.Vault.Mailbox(vtest.ParseEmail(t, "victim@gmail.com"))
-	if got := policy.SpellingsBucket("shop", mailbox); !strings.Contains(got, mailbox.String()) || strings.Contains(got, "victim") ||
-		mailbox == (recipient.Hash{}) {
-		t.Errorf("%s", got)
-	}
 }

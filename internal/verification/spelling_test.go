@@ -2,6 +2,7 @@ package verification_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"sendcode/internal/store/gate"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
 const (
@@ -30,68 +30,48 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 			if a := r.RefuseTo(to); a.Quota.RetryAfter() != time.Minute {
 				t.Errorf("%s waits %v", to, a.Quota.RetryAfter())
 			}
-			told, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", to, "")
-			if err != nil || told.Quota.Allowed() {
-				t.Errorf("%s: the look says that there is room: %v", to, err)
-			}
 			if h, err := r.Svc.Desk.Hash("email", to); err != nil || h != vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey) {
 				t.Errorf("%s is searched as another: %v", to, err)
 			}
 		}
-		r.SendTo("ana@example.com")                         // another domain
-		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // it has forgotten everything
+		r.SendTo("ana@example.com") // another domain
+		r.EmptyLimiter()
 		if a := r.RefuseTo(plainAna); a.Quota.RetryAfter() != time.Minute {
 			t.Errorf("the log counts another mailbox: %v", a.Quota.RetryAfter())
 		}
 	})
 }
 
+// Each spelling has a verification of its own, which is sent again to that spelling alone, also by ID.
 func TestASpellingIsResentToItselfAlone(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
-		asked, ids := []string{taggedAna, plainAna, otherAna}, map[string]string{}
-		for _, to := range asked {
+		var ids []string
+		for _, to := range []string{taggedAna, plainAna, otherAna} {
 			a := r.SendTo(to)
-			for other, id := range ids {
-				if id == a.View.ID {
-					t.Errorf("%s joined the verification of %s", to, other)
-				}
+			if slices.Contains(ids, a.View.ID) {
+				t.Errorf("%s joined the verification of another spelling", to)
 			}
-			ids[to] = a.View.ID
+			ids = append(ids, a.View.ID)
 			r.Sleep(time.Minute)
 		}
-		again := r.SendTo("an.a+SHOP@gmail.com") // as it was typed, but for case
-		if again.View.ID != ids[taggedAna] || again.View.Send.Number != 2 {
-			t.Errorf("its own holder opened another: %+v", again.View)
-		}
-		mails := r.MailServer.All()
-		for i, to := range append(asked, taggedAna) {
-			if mails[i].To != to {
-				t.Errorf("mail %d went to %s", i, mails[i].To)
-			}
-		}
-		if vtest.CodeIn(mails[3]) != vtest.CodeIn(mails[0]) || vtest.CodeIn(mails[1]) == vtest.CodeIn(mails[0]) ||
-			vtest.CodeIn(mails[2]) == vtest.CodeIn(mails[0]) {
-			t.Error("codes are not those of their spelling")
-		}
-	})
-}
-
-func TestAResendByIDKeepsToItsSpelling(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
-		first := r.SendTo(taggedAna)
-		r.Sleep(time.Minute)
 		for _, caller := range []verification.Caller{vtest.BackEnd, vtest.Browser} {
 			for _, to := range []string{plainAna, otherAna} {
-				ask := verification.Ask{Caller: caller, Channel: "email", To: to, Resend: first.View.ID}
-				r.WantInvalid(r.SendError(ask), "to", "mismatch")
+				r.WantInvalid(r.SendError(verification.Ask{Caller: caller, Channel: "email", To: to, Resend: ids[0]}), "to", "mismatch")
 			}
 		}
-		for i, to := range []string{"", taggedAna} {
-			again := r.Send(verification.Ask{Caller: vtest.Browser, Channel: "email", To: to, Resend: first.View.ID})
-			if again.View.ID != first.View.ID || r.MailServer.All()[1+i].To != taggedAna {
-				t.Errorf("%q: sent to %s", to, r.MailServer.All()[1+i].To)
+		for n, ask := range []verification.Ask{
+			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
+			{Caller: vtest.Browser, Channel: "email", Resend: ids[0]}, {Caller: vtest.Browser, Channel: "email", To: taggedAna, Resend: ids[0]},
+		} {
+			if again := r.Send(ask); again.View.ID != ids[0] || again.View.Send.Number != 2+n {
+				t.Errorf("its own holder opened another: %+v", again.View)
 			}
 			r.Sleep(time.Minute)
+		}
+		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna, taggedAna} {
+			if got := r.MailServer.All()[i].To; got != to || (r.Code(i) == r.Code(0)) != (to == taggedAna) {
+				t.Errorf("mail %d went to %s, with the code of the first: %v", i, got, r.Code(i) == r.Code(0))
+			}
 		}
 	})
 }

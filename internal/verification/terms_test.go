@@ -3,7 +3,6 @@ package verification_test
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,8 +12,6 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
-	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -59,8 +56,8 @@ func TestALongerWindowSeesTheHistory(t *testing.T) {
 			}
 			if rebuilt {
 				r.Rebuild()
-				if q, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, ""); err != nil || q.Quota.RetryAfter() != 20*time.Minute {
-					t.Errorf("the limiter says %v, %v", q.Quota.RetryAfter(), err)
+				if d := r.QuotaOf(""); d.RetryAfter() != 20*time.Minute {
+					t.Errorf("the limiter says %v", d.RetryAfter())
 				}
 			}
 			if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != 20*time.Minute {
@@ -95,6 +92,9 @@ func TestWhatNeedsHistory(t *testing.T) {
 		{"a longer window for networks", with(set("login", func(p *policy.Purpose) {
 			p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: 2 * time.Hour})
 		})), false},
+		{"failures for longer", with(set("login", func(p *policy.Purpose) {
+			p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 2 * time.Hour})
+		})), true},
 		{"another policy", with(set("login", func(p *policy.Purpose) { p.Policy.Name = "other" })), true},
 		{"others that share", with(set("login", func(p *policy.Purpose) { p.Shares = []string{"login"} })), true},
 		{"a new purpose", with(set("new", func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Hour) })), true},
@@ -122,11 +122,11 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		r.Svc.Change(policy.Set{Purposes: left, Apps: map[string]policy.App{"shop": {Title: "Store"}}})
 		r.Sleep(10 * time.Second)
 		mails := r.MailServer.All()
-		if len(mails) != 2 || r.Get(a.View.ID).Send.Status != store.Sent {
-			t.Fatalf("%d attempts, %+v", len(mails), r.Get(a.View.ID).Send)
+		if len(mails) != 2 || r.Status(a) != "sent" {
+			t.Fatalf("%d attempts, %s", len(mails), r.Status(a))
 		}
-		code := vtest.CodeIn(mails[1])
-		if code != vtest.CodeIn(mails[0]) || !strings.Contains(mails[0].Subject, code) || strings.Contains(mails[1].Subject, code) {
+		code := r.Code(1)
+		if code != r.Code(0) || !strings.Contains(mails[0].Subject, code) || strings.Contains(mails[1].Subject, code) {
 			t.Errorf("subjects %q and %q", mails[0].Subject, mails[1].Subject)
 		}
 		if !strings.Contains(mails[0].Text, "Shop") || !strings.Contains(mails[1].Text, "Store") {
@@ -135,9 +135,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		if !r.Check(a.View.ID, code).Valid {
 			t.Error("the code does not check")
 		}
-		if _, err := r.Svc.Send(r.Context(), ask); err == nil || !strings.Contains(err.Error(), "purpose") {
-			t.Errorf("a new request: %v", err)
-		}
+		r.WantInvalid(r.SendError(ask), "purpose", "")
 	})
 }
 
@@ -155,12 +153,10 @@ func TestARefundFindsThePolicyOfBefore(t *testing.T) {
 			r.RefuseTo(vtest.Ana)
 			r.Svc.Change(after(r))
 			r.Sleep(10 * time.Second)
-			if n := len(r.MailServer.All()); n != 2 {
-				t.Fatalf("%s: %d attempts", name, n)
-			}
+			r.WantMails(2)
 			r.Change(hourly("one", 1, time.Hour))
-			if q, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, ""); err != nil || !q.Quota.Allowed() {
-				t.Errorf("%s: the place is taken: %+v, %v", name, q.Quota, err)
+			if d := r.QuotaOf(""); !d.Allowed() {
+				t.Errorf("%s: the place is taken: %+v", name, d)
 			}
 			r.SendTo(vtest.Ana)
 		})
@@ -178,52 +174,33 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 	}
 }
 
-// Requests and checks while terms change all the time: each goes by one of them, and the log holds no more than the wider
-// allows. With -race this also shows that what is written is not read meanwhile.
+// Requests while terms change all the time: each goes by one of them, and the log holds no more than the wider allows. With -race
+// this also shows that what is written is not read meanwhile.
 func TestRequestsWhileTermsChange(t *testing.T) {
-	r := vtest.NewRig(t, nil)
-	r.Change(hourly("default", 7, time.Hour))
-	r.Start()
-	defer func() { r.Stop(); <-r.Stopped }() // there is no bubble to wait for
-	var in atomic.Int32
-	var work, changes sync.WaitGroup
-	done := make(chan struct{})
-	changes.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			default:
-				r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
-				if i%10 == 0 {
-					r.NoError(r.Svc.Rebuilder.Rebuild(r.Context(), "process"))
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Change(hourly("default", 7, time.Hour))
+		var in atomic.Int32
+		var work sync.WaitGroup
+		for range 8 {
+			work.Go(func() {
+				for i := range 25 {
+					r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
+					if i%10 == 0 {
+						r.Svc.Rebuilder.Rebuild(r.Context(), "process")
+					}
+					a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
+					if err != nil || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Limit != a.Policy.Rules[0].Limit {
+						t.Errorf("decided by %+v, told %+v, %v", a.Policy.Rules, a.Quota.Rules, err)
+					}
+					if a.Admitted {
+						in.Add(1)
+					}
 				}
-			}
+			})
+		}
+		work.Wait()
+		if n := in.Load(); n < 3 || n > 7 {
+			t.Errorf("%d let in", n)
 		}
 	})
-	for i := range 8 {
-		work.Go(func() {
-			who := verification.Caller{App: "shop", Kind: verification.Secret, IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}
-			for range 25 {
-				a, err := r.Svc.Send(r.Context(), verification.Ask{Caller: who, Channel: "email", To: vtest.Ana, Locale: "en"})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if limit := a.Quota.Rules[0].Limit; len(a.Quota.Rules) != 1 || limit != a.Policy.Rules[0].Limit {
-					t.Errorf("decided by %+v, told %+v", a.Policy.Rules, a.Quota.Rules)
-				}
-				if a.Admitted {
-					in.Add(1)
-					_, _ = r.Svc.Get(r.Context(), who, a.View.ID)
-				}
-			}
-		})
-	}
-	work.Wait()
-	close(done)
-	changes.Wait()
-	if n := in.Load(); n < 3 || n > 7 {
-		t.Errorf("%d let in", n)
-	}
 }

@@ -274,6 +274,18 @@ func (r *Rig) WantCounted(when string, want int) {
 	}
 }
 
+// CountedFailures is what the limiter itself counts of Ana's failed sends.
+func (r *Rig) CountedFailures() quota.State {
+	r.Helper()
+	h, _ := r.Svc.Desk.Hash("email", Ana)
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{
+		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
+		Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", h)},
+	})
+	r.NoError(err)
+	return d.Rules[0]
+}
+
 // BucketsOf are the buckets that a back end's mail to a recipient counts in.
 func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
 	return policy.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
