@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -17,14 +16,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
-	"sendcode/internal/code"
-	"sendcode/internal/delivery"
-	"sendcode/internal/keyring"
 	"sendcode/internal/message"
-	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -37,39 +31,23 @@ const (
 	shop   = "https://shop.example"
 )
 
-// nowhere takes every mail.
-type nowhere struct{}
-
-func (nowhere) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
-	return delivery.Receipt{Provider: "mx", Code: 250}, nil
-}
-
-// newAPI is the API over the real use cases and the twins of the parts. What it logs goes to logged.
+// newAPI is the API over the real use cases, with the log and the limiter in memory. What it logs goes to logged.
 func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
-	raw := sha256.Sum256([]byte("fuzz"))
-	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(raw[:]))
-	if err != nil {
-		t.Fatal(err)
-	}
 	renderer, err := message.New(templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.NewJSONHandler(logged, nil))
-	rules := quota.Policy{Name: "default", Rules: []quota.Rule{
-		{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}, {Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour},
-	}}
-	purpose := policy.Purpose{Name: "default", Policy: rules, Shares: []string{"default"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits}
-	settings := verificationtest.Settings{
-		Set:   policy.Set{Purposes: map[string]policy.Purpose{"default": purpose}},
-		Vault: vault.Vault{IndexKey: raw[:], Ring: ring},
-	}
+	settings := verificationtest.TestSettings(t)
+	verificationtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
+		quota.Rule{Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour})(&settings)
 	for _, c := range change {
 		c(&settings)
 	}
 	codes := verificationtest.New(settings, verificationtest.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), Log: sqlitetest.Open(t, time.Now), Mails: renderer, Sender: nowhere{}, Logger: logger,
+		Limiter: quota.NewMemory(time.Now, "process"), Log: sqlitetest.Open(t, time.Now), Mails: renderer, Logger: logger,
+		Sender: &verificationtest.MailServer{},
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

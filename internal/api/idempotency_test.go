@@ -7,42 +7,26 @@ import (
 )
 
 func TestIdempotencyKey(t *testing.T) {
-	for _, c := range []struct {
-		headers []string
-		want    string
-		bad     bool
-	}{
-		{nil, "", false},
-		{[]string{`"8e03978e-40d5-43"`}, "8e03978e-40d5-43", false},
-		{[]string{`8e03978e-40d5-43`}, "8e03978e-40d5-43", false},
-		{[]string{`8e03978e-40d5-4`}, "", true},
-		{[]string{`"8e03978e-40d5-4"`}, "", true},
-		{[]string{` "one and another" `}, "", true},
-		{[]string{` "one and a third " `}, "one and a third ", false},
-		{[]string{`"a\"b\\c 3456789abcdef"`}, `a"b\c 3456789abcdef`, false},
-		{[]string{`"a\"b\\c 3456789"`}, "", true},
-		{[]string{strings.Repeat("k", 255)}, strings.Repeat("k", 255), false},
-		{[]string{strings.Repeat("k", 256)}, "", true},
-		{[]string{""}, "", true},
-		{[]string{`""`}, "", true},
-		{[]string{`"`}, "", true},
-		{[]string{`"0123456789abcdef`}, "", true},
-		{[]string{`"0123456789abcdef\n"`}, "", true},
-		{[]string{`"0123456789abcdef\`}, "", true},
-		{[]string{`"0123456789abcdef" "b"`}, "", true},
-		{[]string{`"0123456789abcdef";q=1`}, "", true},
-		{[]string{"0123456789abcdef b"}, "", true},
-		{[]string{"0123456789abcdef,b"}, "", true},
-		{[]string{`0123456789abcdef"b`}, "", true},
-		{[]string{"0123456789abcdef\tb"}, "", true},
-		{[]string{"schlüssel-0123456789"}, "", true},
-		{[]string{"\"0123456789abcdef\x7f\""}, "", true},
-		{[]string{"0123456789abcdef", "fedcba9876543210"}, "", true},
-		{[]string{"0123456789abcdef", "0123456789abcdef"}, "", true},
+	for header, want := range map[string]string{
+		`"8e03978e-40d5-43"`: "8e03978e-40d5-43", `8e03978e-40d5-43`: "8e03978e-40d5-43", ` "one and a third " `: "one and a third ",
+		`"a\"b\\c 3456789abcdef"`: `a"b\c 3456789abcdef`, strings.Repeat("k", 255): strings.Repeat("k", 255),
 	} {
-		got, err := idempotencyKey(http.Header{"Idempotency-Key": c.headers})
-		if got != c.want || (err != nil) != c.bad {
-			t.Errorf("%q: %q, %v", c.headers, got, err)
+		if got, err := idempotencyKey(http.Header{"Idempotency-Key": {header}}); got != want || err != nil {
+			t.Errorf("%q: %q, %v", header, got, err)
+		}
+	}
+	if got, err := idempotencyKey(http.Header{}); got != "" || err != nil {
+		t.Errorf("no header: %q, %v", got, err)
+	}
+	for _, bad := range [][]string{
+		{`8e03978e-40d5-4`}, {`"8e03978e-40d5-4"`}, {` "one and another" `}, {`"a\"b\\c 3456789"`}, {strings.Repeat("k", 256)}, {""},
+		{`""`}, {`"`},
+		{`"0123456789abcdef`}, {`"0123456789abcdef\n"`}, {`"0123456789abcdef\`}, {`"0123456789abcdef" "b"`}, {`"0123456789abcdef";q=1`},
+		{"0123456789abcdef b"}, {"0123456789abcdef,b"}, {`0123456789abcdef"b`}, {"0123456789abcdef\tb"}, {"schlüssel-0123456789"},
+		{"\"0123456789abcdef\x7f\""}, {"0123456789abcdef", "fedcba9876543210"}, {"0123456789abcdef", "0123456789abcdef"},
+	} {
+		if got, err := idempotencyKey(http.Header{"Idempotency-Key": bad}); err == nil {
+			t.Errorf("%q: %q", bad, got)
 		}
 	}
 }

@@ -128,7 +128,8 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 			r.Errorf("%d inquiries about what was told", n)
 		}
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
-		r.NoError(vtest.Err(r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered))) // by a replica that died then
+		// A replica that died then wrote the receipt.
+		r.NoError(vtest.Err(r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
 		r.Sleep(2 * time.Minute)
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about what is known", n)

@@ -157,7 +157,8 @@ func TestLiftPrefix(t *testing.T) {
 		}
 		act := vtest.AuditEntry("prefix.lift")
 		for lifting, want := range map[store.PrefixLifting]string{
-			{ID: list[0].ID}: "required", {ID: list[0].ID, Why: "asked by ana@example.com"}: "names_recipient", {ID: uuid.UUID{5}, Why: "x"}: "",
+			{ID: list[0].ID}: "required", {ID: list[0].ID, Why: "asked by ana@example.com"}: "names_recipient",
+			{ID: uuid.UUID{5}, Why: "x"}: "",
 		} {
 			var bad *verification.InvalidError
 			_, _, err := r.Svc.Desk.LiftPrefix(r.Context(), lifting, act)

@@ -206,5 +206,3 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 		})
 	}
 }
-
-func failures(r *vtest.Rig) int { r.Helper(); return r.CountedFailures().Used }

@@ -109,7 +109,8 @@ func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 			t.Errorf("a look: %+v", d)
 		}
 		r.Sleep(time.Second)
-		if last := r.Send(spelling(19)).Quota; !slices.Contains(ruleNames(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
+		last := r.Send(spelling(19)).Quota
+		if !slices.Contains(ruleNames(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
 			t.Errorf("the send that takes the last place: %+v", last)
 		}
 		if d := look(id); d.RetryAfter() != 24*time.Hour-time.Second {

@@ -161,8 +161,9 @@ func TestInsteadOfATextMessage(t *testing.T) {
 		status store.Status
 		want   recipient.Channel
 	}{
-		{recipient.SMS, store.Failed, recipient.Email}, {recipient.SMS, store.Undelivered, recipient.Email}, {recipient.SMS, store.Sent, ""},
-		{recipient.SMS, store.Unknown, ""}, {recipient.SMS, store.Queued, ""}, {recipient.Email, store.Failed, ""},
+		{recipient.SMS, store.Failed, recipient.Email}, {recipient.SMS, store.Undelivered, recipient.Email},
+		{recipient.SMS, store.Sent, ""}, {recipient.SMS, store.Unknown, ""}, {recipient.SMS, store.Queued, ""},
+		{recipient.Email, store.Failed, ""},
 	} {
 		if got := verification.Instead(c.ch, c.status); got != c.want {
 			t.Errorf("%s %s: %q", c.ch, c.status, got)

@@ -39,7 +39,7 @@ func keyFrom(seed string) string {
 }
 
 // KeyRing is the ring of keys as in SENDCODE_SECRET_KEYS.
-func KeyRing(t *testing.T, keys string) *keyring.Ring {
+func KeyRing(t testing.TB, keys string) *keyring.Ring {
 	t.Helper()
 	ring, err := keyring.Parse(keys)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *Rig) ReplicaOn(log Log, sender outbox.Sender, c outbox.Carrier) *Servic
 }
 
 // TestSettings are the default policy, shared by the purposes default and login.
-func TestSettings(t *testing.T) Settings {
+func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	purpose := policy.Purpose{
 		Name: "default", Shares: []string{"default", "login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits,
