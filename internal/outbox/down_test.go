@@ -13,22 +13,21 @@ import (
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/outbox"
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
+	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
 // once and soon; the others are failed for the reason that they expired, and cost nothing.
 func TestReceiverDownForTwoMinutes(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, func(s *vtest.Settings) {
-			brief := s.Purposes["default"]
-			brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
-			s.Purposes["brief"] = brief
-		})
+	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
+		brief := s.Purposes["default"]
+		brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
+		s.Purposes["brief"] = brief
+	}, func(r *vtest.Rig) {
 		var down atomic.Bool
-		server := smtptest.New(t, smtptest.Script{})
+		server := smtptest.New(r.T, smtptest.Script{})
 		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone,
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if down.Load() {
@@ -40,22 +39,14 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		r.Svc = r.Replica(smtp.Servers{client})
 		r.Start()
 		down.Store(true)
-		type sent struct {
-			id      string
-			expires time.Time
-		}
-		var all []sent
+		var all []verification.View
 		const n = 240 // one in half a second, for two minutes
 		for i := range n {
 			ask := vtest.AskFor(fmt.Sprintf("person-%d@example.com", i))
 			if i%3 == 0 {
 				ask.Purpose = "brief"
 			}
-			a, err := r.Svc.Send(r.Context(), ask)
-			if err != nil || !a.Admitted {
-				t.Fatalf("%d: %v", i, err)
-			}
-			all = append(all, sent{a.View.ID, a.View.ExpiresAt})
+			all = append(all, r.Send(ask).View)
 			r.Sleep(500 * time.Millisecond)
 		}
 		down.Store(false)
@@ -64,19 +55,19 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		arrived, expired := 0, 0
 		mails := server.ByID()
 		for i, s := range all {
-			v := r.Get(s.id)
+			v := r.Get(s.ID)
 			got := mails[v.Send.ID+"@shop.example"]
 			switch {
 			case v.Send.Status == store.Sent && got == 1:
 				arrived++
 			case v.Send.Status == store.Failed && v.Send.Reason == outbox.ReasonExpired && got == 0:
 				expired++
-				if s.expires.After(back.Add(45 * time.Second)) {
-					t.Errorf("%d: failed with %v of life left", i, s.expires.Sub(back))
+				if s.ExpiresAt.After(back.Add(45 * time.Second)) {
+					t.Errorf("%d: failed with %v of life left", i, s.ExpiresAt.Sub(back))
 				}
 			default:
 				t.Errorf("%d: %s %s with %d mails, its code lived until %v after the server was back", i, v.Send.Status, v.Send.Reason, got,
-					s.expires.Sub(back))
+					s.ExpiresAt.Sub(back))
 			}
 		}
 		if arrived < n*2/3 || expired < n/8 {
@@ -93,8 +84,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 
 // Row and log of a send tell a server that was set aside, and so not tried, from one that could not be reached.
 func TestServerSetAside(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, func(*vtest.Settings) {})
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}})

@@ -2,6 +2,7 @@ package verification_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,73 +14,52 @@ import (
 
 // Each scope counts by itself: two requests that share its subject share its places, all others do not.
 func TestScopes(t *testing.T) {
-	type who struct{ to, ip, app, purpose string }
-	base := who{"a1@example.com", "192.0.2.7", "shop", "default"}
-	for _, c := range []struct {
-		scope  quota.Scope
-		shared []who // are refused after base
-		apart  []who // are not
-	}{
-		{
-			quota.IP,
-			[]who{{"a2@example.com", "::ffff:192.0.2.7", "shop", "gift"}},
-			[]who{{"a2@example.com", "192.0.2.8", "shop", "default"}, {"a2@example.com", "2001:db8:0:1::1", "shop", "default"}},
+	ask := func(to, ip, app, purpose string) verification.Ask {
+		a := vtest.AskFor(to + "@example.com")
+		a.IP, a.App, a.Purpose = netip.MustParseAddr(ip), app, purpose
+		return a
+	}
+	base := ask("a1", "192.0.2.7", "shop", "default")
+	for scope, c := range map[quota.Scope]struct{ shared, apart []verification.Ask }{ // are refused after base, and are not
+		quota.IP: {
+			[]verification.Ask{ask("a2", "::ffff:192.0.2.7", "shop", "login")},
+			[]verification.Ask{ask("a2", "192.0.2.8", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
-		{
-			quota.Network,
-			[]who{{"a2@example.com", "192.0.2.200", "shop", "default"}, {"a2@example.com", "::ffff:192.0.2.1", "shop", "gift"}},
-			[]who{{"a3@example.com", "192.0.3.7", "shop", "default"}, {"a2@example.com", "192.0.2.7", "bank", "default"}},
+		quota.Network: {
+			[]verification.Ask{ask("a2", "192.0.2.200", "shop", "default"), ask("a2", "::ffff:192.0.2.1", "shop", "login")},
+			[]verification.Ask{ask("a3", "192.0.3.7", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
-		{
-			quota.App,
-			[]who{{"a2@example.com", "198.51.100.1", "shop", "gift"}},
-			[]who{{"a2@example.com", "192.0.2.7", "bank", "default"}},
+		quota.App: {
+			[]verification.Ask{ask("a2", "198.51.100.1", "shop", "login")},
+			[]verification.Ask{ask("a2", "192.0.2.7", "bank", "default")},
 		},
-		{
-			quota.Purpose,
-			[]who{{"a2@example.com", "198.51.100.1", "shop", "default"}},
-			[]who{{"a2@example.com", "192.0.2.7", "shop", "gift"}, {"a2@example.com", "192.0.2.7", "bank", "default"}},
+		quota.Purpose: {
+			[]verification.Ask{ask("a2", "198.51.100.1", "shop", "default")},
+			[]verification.Ask{ask("a2", "192.0.2.7", "shop", "login"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
-		{
-			quota.Global,
-			[]who{{"a2@example.com", "198.51.100.1", "bank", "gift"}},
-			nil,
-		},
+		quota.Global: {[]verification.Ask{ask("a2", "198.51.100.1", "bank", "login")}, nil},
 	} {
-		t.Run(string(c.scope), func(t *testing.T) {
-			change := func(s *vtest.Settings) {
-				rules := []quota.Rule{
-					{Name: "own", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-					{Name: "shared", Scope: c.scope, Limit: 1, Window: time.Minute},
-				}
-				for _, name := range []string{"default", "gift"} {
-					p := s.Purposes["default"]
-					p.Name, p.Policy.Rules, p.Shares = name, rules, []string{"default", "gift"}
-					s.Purposes[name] = p
-				}
-			}
-			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-				ask := func(w who) verification.Ask {
-					a := vtest.AskFor(w.to)
-					a.IP, a.App, a.Purpose = netip.MustParseAddr(w.ip), w.app, w.purpose
-					return a
-				}
-				r.Send(ask(base))
-				for _, w := range c.shared {
-					if a := r.Refuse(ask(w)); len(a.Quota.Violated()) != 1 || a.Quota.Violated()[0] != "shared" {
-						t.Errorf("%v: refused by %v", w, a.Quota.Violated())
+		t.Run(string(scope), func(t *testing.T) {
+			vtest.InBubbleWith(t, vtest.WithRules(
+				quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+				quota.Rule{Name: "shared", Scope: scope, Limit: 1, Window: time.Minute},
+			), func(r *vtest.Rig) {
+				r.Send(base)
+				for _, a := range c.shared {
+					if got := r.Refuse(a).Quota.Violated(); !slices.Equal(got, []string{"shared"}) {
+						t.Errorf("%+v: refused by %v", a, got)
 					}
-					q, err := r.Svc.Quota(r.Context(), ask(w).Caller, "email", w.to, w.purpose)
+					q, err := r.Svc.Quota(r.Context(), a.Caller, "email", a.To, a.Purpose)
 					if worst, _ := q.Quota.Blocking(); err != nil || worst.Name != "shared" {
-						t.Errorf("%v: looking says %+v, %v", w, q.Quota, err)
+						t.Errorf("%+v: looking says %+v, %v", a, q.Quota, err)
 					}
 				}
-				for _, w := range c.apart {
-					r.Send(ask(w))
+				for _, a := range c.apart {
+					r.Send(a)
 				}
 				r.Sleep(time.Minute)
-				for _, w := range c.shared { // the refusals spent nothing of theirs
-					r.Send(ask(w))
+				for _, a := range c.shared { // the refusals spent nothing of theirs
+					r.Send(a)
 					r.Sleep(time.Minute)
 				}
 			})

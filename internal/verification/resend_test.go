@@ -10,52 +10,42 @@ import (
 )
 
 func TestResend(t *testing.T) {
-	other := vtest.BackEnd
-	other.App = "elsewhere"
-	for _, c := range []struct {
-		name  string
-		first func(*verification.Ask)
-		again func(*verification.Ask, verification.Answer)
-		same  bool
+	session := func(id string) func(*verification.Ask) { return func(a *verification.Ask) { a.Session = id } }
+	browser := func(a *verification.Ask) { a.Caller = vtest.Browser }
+	for name, c := range map[string]struct {
+		first, again func(*verification.Ask)
+		named        bool // the second request names the first's verification
+		same         bool
 	}{
-		{"same back end", nil, nil, true},
-		{"same session", func(a *verification.Ask) { a.Session = "s1" }, func(a *verification.Ask, _ verification.Answer) { a.Session = "s1" },
-			true},
-		{"another session", func(a *verification.Ask) { a.Session = "s1" }, func(a *verification.Ask, _ verification.Answer) { a.Session = "s2" },
-			false},
-		{"no session after one", func(a *verification.Ask) { a.Session = "s1" }, nil, false},
-		{"another purpose of the policy", nil, func(a *verification.Ask, _ verification.Answer) { a.Purpose = "login" }, false},
-		{"browser that knows the address only", nil, func(a *verification.Ask, _ verification.Answer) { a.Caller = vtest.Browser }, false},
-		{"browser that names it", nil, func(a *verification.Ask, first verification.Answer) {
-			a.Caller, a.Resend = vtest.Browser, first.View.ID
-		},
-			true},
-		{"browser that names it and nothing else", nil, func(a *verification.Ask, first verification.Answer) {
-			*a = verification.Ask{Caller: vtest.Browser, Resend: first.View.ID}
-		}, true},
-		{"browser after browser", func(a *verification.Ask) { a.Caller = vtest.Browser },
-			func(a *verification.Ask, _ verification.Answer) { a.Caller = vtest.Browser }, false},
-		{"folded address", nil, func(a *verification.Ask, _ verification.Answer) { a.To = "Ana.Maria@EXAMPLE.com" }, true},
+		"same back end":                       {same: true},
+		"same session":                        {first: session("s1"), again: session("s1"), same: true},
+		"another session":                     {first: session("s1"), again: session("s2")},
+		"no session after one":                {first: session("s1")},
+		"another purpose of the policy":       {again: func(a *verification.Ask) { a.Purpose = "login" }},
+		"browser that knows the address only": {again: browser},
+		"browser that names it":               {again: browser, named: true, same: true},
+		"browser that names it and nothing else": {named: true, same: true,
+			again: func(a *verification.Ask) { *a = verification.Ask{Caller: vtest.Browser} }},
+		"browser after browser": {first: browser, again: browser},
+		"folded address":        {again: func(a *verification.Ask) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
-				ask := vtest.AskFor(vtest.Ana)
+				ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
 				if c.first != nil {
 					c.first(&ask)
 				}
+				if c.again != nil {
+					c.again(&again)
+				}
 				first := r.Send(ask)
 				r.Sleep(time.Minute)
-				again := vtest.AskFor(vtest.Ana)
-				if c.again != nil {
-					c.again(&again, first)
+				if c.named {
+					again.Resend = first.View.ID
 				}
 				second := r.Send(again)
-				if same := second.View.ID == first.View.ID; same != c.same {
+				if same := second.View.ID == first.View.ID; same != c.same || (r.Code(0) == r.Code(1)) != c.same {
 					t.Fatalf("same verification: %v", same)
-				}
-				mails := r.MailServer.All()
-				if same := vtest.CodeIn(mails[0]) == vtest.CodeIn(mails[1]); same != c.same {
-					t.Errorf("same code: %v", same)
 				}
 				if c.same && (second.View.Send.Number != 2 || !second.View.ExpiresAt.Equal(first.View.ExpiresAt)) {
 					t.Errorf("a resend must keep the expiry and count on: %+v", second.View)
