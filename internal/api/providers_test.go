@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// ear is use cases that answer as told.
+// ear notes events, and answers as the test says.
 type ear struct {
 	heard  []feedback.ProviderEvent
 	answer feedback.Result
@@ -115,7 +115,7 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `{"kind":"ok"}`, 500)
 }
 
-// Who is not the provider learns nothing, also not whether what they sent could be read.
+// A sender that is not the provider learns nothing, not even whether its body could be parsed.
 func TestForgedEvents(t *testing.T) {
 	x := newTold(t)
 	var first string

@@ -19,20 +19,20 @@ import (
 	"sendcode/internal/store"
 )
 
-// receiptsPath is where carriers tell what became of messages, with their name behind it.
+// receiptsPath is the path at which carriers report receipts, with their name behind it.
 const receiptsPath = "/v1/receipts/"
 
-// maxReceipt bounds what a carrier may send at once, in bytes; Aliyun sends lists.
+// maxReceipt bounds a carrier's request, in bytes; Aliyun sends lists.
 const maxReceipt = 256 << 10
 
-// ReceiptAddresses are where carriers tell what became of messages.
+// ReceiptAddresses are the addresses at which carriers report receipts.
 type ReceiptAddresses struct {
-	PublicURL string // where carriers reach this service; empty: nowhere
+	PublicURL string // of this service, for carriers; empty: none
 	Key       []byte // that tokens are made with
 }
 
-// Of is where a carrier tells of a send; of all of them where send is "". The token makes the address a secret between the carrier and
-// this service, for this send alone.
+// Of returns the address for a carrier's receipts of a send; with send "", of all sends. Its token is a secret between the carrier and this
+// service, for this send alone.
 func (a ReceiptAddresses) Of(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {

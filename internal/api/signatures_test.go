@@ -102,7 +102,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	}
 }
 
-// What could not be recorded may come again with the same signature; what is forged or cannot be read uses none up.
+// A request that could not be recorded may be repeated with its signature; one that is forged or malformed uses none up.
 func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	s := newSigning(t)
 	x := s.replica()

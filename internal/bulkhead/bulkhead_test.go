@@ -51,7 +51,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	})
 }
 
-// What came together does not go on together: the slots of a line are free one by one, and as many in a second as if they were not.
+// Requests that came together do not continue together: slots are freed one by one, at the same rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		l := New()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Scheme is how a provider shows that a request is its own.
+// Scheme is how a provider authenticates a request.
 type Scheme string
 
 // The schemes, the strongest first. Header and Basic only show that the sender knows a secret, which travels with each
@@ -25,13 +25,10 @@ const (
 	Basic            Scheme = "basic"             // the secret as the password of HTTP's basic authentication
 )
 
-// Schemes are all that there are.
-var Schemes = []Scheme{StandardWebhooks, HMAC, HMACFields, Header, Basic}
-
 // MaxAge is how far from now a signed time may lie, before or after (SMS-7).
 const MaxAge = 5 * time.Minute
 
-// Auth is how a source's requests are known. Each secret is enough, so that one can be changed without a pause.
+// Auth is how a source's requests are authenticated. Each secret is enough, so that one can be replaced without a pause.
 type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body), `hmac` (HMAC-SHA256 of the body
 	// in a header), `hmac_fields` (of members of the body), `header` (the secret in a header), `basic` (the secret as password).

@@ -1,9 +1,8 @@
-// Package events reads what a mail provider tells about mails that it has taken: delivered, bounced, complained. Each
-// provider has its own JSON and its own way to sign it; a Source describes both, in settings, so that none of them has code
-// of its own here.
+// Package events parses the requests in which mail providers report on mails that they accepted: delivered, bounced, complained. Each
+// provider has its own JSON and its own signature; a Source describes both in settings, so that no provider needs code here.
 //
-// It stands at the edge, in front of package api: Source.Verify says whether a request is the provider's, Source.Parse what
-// it says. What follows from it is decided by package verification. Nothing here knows the log or a network.
+// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse. Package feedback decides what follows
+// from an event. Nothing here uses the log or a network.
 package events
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Outcome is what an event means, whatever the provider calls it.
+// Outcome is the meaning of an event, however the provider names it.
 type Outcome string
 
 // The outcomes. Bounced is a mail that came back for now or for a reason that may pass; Gone, one to a mailbox that is not
@@ -30,12 +29,12 @@ const (
 // Outcomes are all that a table may name.
 var Outcomes = []Outcome{Ignored, Delivered, Bounced, Gone, Complained, OptedOut}
 
-// Event is one thing that a provider told.
+// Event is one event of a provider.
 type Event struct {
 	Type    string // as the provider calls it; parts joined by points
 	Outcome Outcome
 	Known   bool      // the table names the type
-	Send    uuid.UUID // that the mail was made for; Nil: the event names none of ours
+	Send    uuid.UUID // of the mail; Nil: the event names none of ours
 	To      string    // as the provider has it; empty: not told
 	At      time.Time // zero: not told
 	Detail  string    // reply code and enhanced status code, or a single word; never a sentence, which may hold an address
@@ -51,7 +50,7 @@ type Source struct {
 	Shape  Shape  `yaml:",inline"`
 }
 
-// Shape says where in the JSON what stands. Of several paths the first that leads to something counts.
+// Shape has the paths of an event's parts in the JSON. Of several paths the first with a value counts.
 type Shape struct {
 	// The path of the events, a list or one; by default the body.
 	List Path `yaml:"list,omitempty"`
@@ -70,10 +69,10 @@ type Shape struct {
 	Detail []Path `yaml:"detail,omitempty" single:"yes" style:"flow"`
 }
 
-// ErrForged says that a request is not the provider's, or too old. It does not say why.
-var ErrForged = errors.New("events: not the provider's word")
+// ErrForged: a request is not the provider's, or too old. It does not say why.
+var ErrForged = errors.New("events: the request is not the provider's")
 
-// ErrMalformed says that a body is not JSON of the shape that was described.
+// ErrMalformed: a body is not JSON of the source's shape.
 var ErrMalformed = errors.New("events: the body cannot be read")
 
 // Bounds of one request.

@@ -68,7 +68,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 	})
 }
 
-// Who enters some codes himself stays above the limit only by entering as many as it says.
+// A prefix stays open only if as many of its codes are entered as the limit says.
 func TestApprovedCodesKeepAPrefix(t *testing.T) {
 	for approved, want := range map[int]string{2: "sent", 1: "failed paused"} {
 		vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
@@ -134,7 +134,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			}
 		})
 	}
-	// What is exempted during a pause goes out at once, and so does all where nothing is watched any more.
+	// A prefix that is exempted during a pause is open at once, and so are all if nothing is watched any more.
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(12 * time.Minute)

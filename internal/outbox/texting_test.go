@@ -88,7 +88,7 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 	})
 }
 
-// What a carrier says decides what becomes of the send and of its place, as with mail.
+// A carrier's answer decides the state of the send and of its place, as with mail.
 func TestWhatACarrierSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   sms.Error
@@ -119,7 +119,7 @@ func TestWhatACarrierSays(t *testing.T) {
 	}
 }
 
-// Who told the carrier to stop is suppressed: the next message is not even tried.
+// A recipient who opted out at the carrier is suppressed: the next message is not even tried.
 func TestOptingOutSuppresses(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		terms := r.Settings.Set

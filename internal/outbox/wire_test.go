@@ -11,7 +11,7 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// What a mail server does on the wire, once, and what becomes of the send and its place: from the socket to the row.
+// A mail server misbehaves once on the wire: the state of the send and of its place, from the socket to the row.
 func TestFromTheWireToTheRow(t *testing.T) {
 	const (
 		given   = "failed, and the place given back"

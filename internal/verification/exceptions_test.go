@@ -62,7 +62,7 @@ func TestTestRecipients(t *testing.T) {
 	})
 }
 
-// Who is blocked gets nothing, and asking for it is not free; the record says why.
+// A blocked recipient gets nothing; the request counts, and the row has the reason.
 func TestBlockedRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		s.Blocks = policy.Blocks{

@@ -10,7 +10,7 @@ import (
 	"sendcode/quota"
 )
 
-// What tests of the use cases look at from outside.
+// Exported for the tests of the use cases.
 const (
 	ClaimLease        = claimLease
 	LockoutRemembered = lockoutRemembered

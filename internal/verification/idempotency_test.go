@@ -228,8 +228,8 @@ func TestSleeperWithAKey(t *testing.T) {
 	})
 }
 
-// Who waits for the outcome is told it, also by a replay.
-func TestReplayTellsTheOutcomeToWhoWaits(t *testing.T) {
+// A request that waits for the outcome gets it, also by a replay.
+func TestReplayTellsTheOutcome(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		ask := vtest.AskWithKey(vtest.Ana, "k")

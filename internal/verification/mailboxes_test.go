@@ -88,7 +88,7 @@ func ruleNames(d quota.Decision) (all []string) {
 	return all
 }
 
-// What a browser reads is the same whatever other spellings were asked for, until the rule refuses.
+// A browser reads the same whatever other spellings were asked for, until the rule refuses.
 func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		first := ruleNames(r.Send(spelling(0)).Quota)

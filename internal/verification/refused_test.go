@@ -55,7 +55,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 	})
 }
 
-// Who is turned away with a 422, since codes are not sent there, is found in the log: by the recipient and by the reason.
+// A request that is refused with a 422, since codes are not sent there, has a row: by the recipient and by the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}

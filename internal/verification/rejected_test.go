@@ -78,7 +78,7 @@ func TestRebuildTellsFailures(t *testing.T) {
 	})
 }
 
-// What has no cause in the address, or an unknown outcome, is no failure of the recipient.
+// An outcome that is unknown, or not caused by the address, is no failure of the recipient.
 func TestQuota15WhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.FailSends(vtest.MaxFailures - 1)

@@ -22,18 +22,18 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// maxWait is the longest Retry-After that is kept to.
+// maxWait bounds a Retry-After.
 const maxWait = time.Hour
 
-// client posts events. It makes connections to the addresses that its guard lets through, keeps a few of them, follows no
-// redirect, keeps no cookie and uses no proxy: a proxy would resolve names itself, past the guard.
+// client posts events. It connects to the addresses that its guard allows, keeps a few connections, follows no redirect, keeps no cookie
+// and uses no proxy, which would resolve names itself, past the guard.
 type client struct {
 	http.Client
 	now     func() time.Time
 	timeout time.Duration // of one attempt
 }
 
-// world is what a client finds outside. The zero world is the system's.
+// world is the network around a client, which tests replace. The zero world is the system's.
 type world struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
@@ -54,12 +54,12 @@ func newClient(g Guard, now func() time.Time, w world) *client {
 	}}
 }
 
-// answer is what an attempt heard.
+// answer is the result of an attempt.
 type answer struct {
-	word  string        // a status, or what went wrong, for the administrator
-	ok    bool          // 2xx: the event is the receiver's
-	gone  bool          // 410: it never wants it
-	after time.Duration // the receiver's own wish for the next attempt; 0: none
+	word  string        // a status, or the kind of failure, for the administrator
+	ok    bool          // 2xx: the event is delivered
+	gone  bool          // 410: the receiver will never take it
+	after time.Duration // how long the receiver asks to wait; 0: not said
 }
 
 // post makes one attempt.
@@ -84,15 +84,15 @@ func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer
 		return answer{word: wordFor(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // what it says is of no interest, and how long it takes is bounded
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the body is not used; reading it is bounded
 	return answer{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
-		after: c.wish(resp.Header.Get("Retry-After")),
+		after: c.retryAfter(resp.Header.Get("Retry-After")),
 	}
 }
 
-// wish reads Retry-After (RFC 9110, section 10.2.3).
-func (c *client) wish(header string) time.Duration {
+// retryAfter parses Retry-After (RFC 9110, section 10.2.3); 0 if it cannot.
+func (c *client) retryAfter(header string) time.Duration {
 	header = strings.TrimSpace(header)
 	if n, err := strconv.Atoi(header); err == nil {
 		return time.Duration(min(max(n, 0), int(maxWait/time.Second))) * time.Second

@@ -107,7 +107,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// What a receiver may do to us: each gets its word, and nothing else happens.
+// Receivers that misbehave: each gets its word, and nothing else happens.
 func TestPostMisbehavingReceivers(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))

@@ -16,7 +16,7 @@ type Deliverer struct {
 	wake chan struct{}
 	done sync.WaitGroup
 
-	base context.Context // ends when a stop has run out of patience
+	base context.Context // ends stopWait after a stop
 	halt context.CancelFunc
 
 	mu       sync.Mutex
@@ -26,10 +26,10 @@ type Deliverer struct {
 	away     bool             // the log did not answer the last time
 }
 
-// lane is one app's share of the attempts under way.
+// lane bounds the attempts of one app that are under way.
 type lane struct {
 	flying int
-	share  int  // what the receiver bears: halved by a failure, one more for each delivery
+	share  int  // the bound: halved by a failure, one more after each delivery
 	more   bool // there may be more in the log than there was room for
 }
 
@@ -65,12 +65,12 @@ func (d *Deliverer) Change(s Settings) {
 		d.client.Transport = d.Transport
 	}
 	if before != nil {
-		before.CloseIdleConnections() // they lead where the guard may not let anybody now
+		before.CloseIdleConnections() // the new guard may forbid their addresses
 	}
 	d.Wake()
 }
 
-// Wake has what is due delivered at once. It does not block.
+// Wake makes Run look for due events at once. It does not block.
 func (d *Deliverer) Wake() {
 	select {
 	case d.wake <- struct{}{}:
@@ -170,7 +170,7 @@ func (d *Deliverer) fly(e store.AppEvent, now time.Time) {
 	})
 }
 
-// land gives the place back before the log is written to, and widens or narrows the app's share.
+// land ends an attempt, before the log is written, and widens or narrows the app's share.
 func (d *Deliverer) land(l *lane, heard answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,15 +211,15 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
 	case err != nil:
-		d.Logger.Warn("what became of an event could not be written down; it is delivered again", append(about, "error", err)...)
+		d.Logger.Warn("the result of an attempt could not be recorded; the event is delivered again", append(about, "error", err)...)
 		return
 	case !applied:
-		d.Logger.Warn("an attempt took too long; another one holds the event", about...)
+		d.Logger.Warn("an attempt outlasted its lease; another replica holds the event", about...)
 		return
 	case outcome == GivenUp:
 		d.Logger.Error("an event was given up", append(about, "seconds", seconds(age))...)
 	case outcome == Retried:
-		d.Logger.Info("an event did not arrive; it is tried again", append(about, "seconds", seconds(end.After))...)
+		d.Logger.Info("an event was not delivered; it is tried again", append(about, "seconds", seconds(end.After))...)
 	}
 	d.Observer.Told(e.App, outcome, age)
 }
@@ -241,7 +241,7 @@ func (d *Deliverer) forget(ctx context.Context) {
 		forgotten, givenUp, err := d.Log.ForgetAppEvents(bounded, keep, sweepLimit)
 		cancel()
 		if err != nil {
-			d.Logger.Info("old events were not looked for", "error", err)
+			d.Logger.Info("old events could not be deleted", "error", err)
 			return
 		}
 		if givenUp > 0 {

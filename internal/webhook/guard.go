@@ -8,19 +8,18 @@ import (
 	"syscall"
 )
 
-// Guard says which addresses may be dialled. The zero Guard lets through what is on the public internet, over TLS.
+// Guard decides which addresses may be dialled. The zero Guard allows public addresses over TLS.
 //
-// Where a name leads is decided by the owner of its zone, at each look-up anew. So the guard looks at the very address
-// that is about to be dialled, for each of a name's addresses, and a name that leads elsewhere a moment later gains
-// nothing.
+// The owner of a zone may answer each look-up with another address. So the guard checks each address when it is dialled, not when a name is
+// configured.
 type Guard struct {
 	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
 }
 
-// errForbidden: the address is none that events go to. It names no address, so that an answer is no map of a network.
+// errForbidden: events may not go to the address. It does not name the address, so that answers do not reveal a network.
 var errForbidden = errors.New("webhook: the address is not allowed")
 
-// special are the networks without a public meaning: RFC 6890 and the registries that it made
+// special are the networks that are not public: RFC 6890 and the registries that it made
 // (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and multicast.
 var special = prefixes(
 	"0.0.0.0/8",       // this host

@@ -1,14 +1,13 @@
-// Package webhook tells apps what became of their sends and verifications: it takes events from the log, where each was
-// written with the change that it tells of, and posts them to the app's address, signed by Standard Webhooks 1.0.0
+// Package webhook delivers events about sends and verifications to apps. It takes them from the log, where each was written in the
+// transaction of its change, and posts them to the app's address, signed by Standard Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
-// It stands behind the outbox and beside nothing: no request and no send waits for it. The log's leases see to it that an
-// event is delivered at least once, by any replica, with the same webhook-id each time. Apps are apart: each has its own
-// share of attempts under way, which shrinks to one while its receiver fails, so that a dead receiver holds up its own
-// events alone.
+// No request and no send waits for it. By the log's leases each event is delivered at least once, by any replica, with the same webhook-id
+// each time. Each app has its own bound on attempts under way, which shrinks to one while its receiver fails, so that a dead receiver
+// delays its own events alone.
 //
-// An address comes from the configuration, but where its name leads is the app's to say. So every connection is checked
-// when it is dialled, after the name was resolved (see Guard).
+// The configuration names an address, but the app decides where its name leads. So every connection is checked when it is dialled, after
+// the name was resolved (see Guard).
 package webhook
 
 import (
@@ -27,7 +26,7 @@ type Log interface {
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }
 
-// Receiver is where an app hears of its events.
+// Receiver is the address that gets an app's events.
 type Receiver struct {
 	URL     string
 	Secrets [][]byte // one or two keys, each of which signs every event
@@ -39,14 +38,14 @@ type Settings struct {
 	Guard     Guard
 }
 
-// The ways in which an attempt ends, as the observer hears of them.
+// The outcomes of an attempt that the observer counts.
 const (
 	Delivered = "delivered"
 	Retried   = "retried"
 	GivenUp   = "given_up"
 )
 
-// Observer hears of what happened, for metrics. It must not block.
+// Observer counts attempts, for metrics. It must not block.
 type Observer interface {
 	// Told: an attempt ended in outcome, age after the event happened. app is empty for events that were given up since
 	// no process was there to deliver them.
@@ -69,15 +68,15 @@ type Parts struct {
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// lease is longer than an attempt and writing down what came of it. After a crash an event waits for so long.
+	// lease is longer than an attempt and recording its result. After a crash an event waits for so long.
 	lease = 30 * time.Second
 	// tick is Parts.Tick unless that is set.
 	tick = time.Second
 	// life is how long after it happened an event is tried again.
 	life = 24 * time.Hour
-	// keep is how long events can be looked at after they have ended.
+	// keep is how long ended events are kept.
 	keep = 7 * 24 * time.Hour
-	// sweep is the time between two looks for what to forget, and sweepLimit what one look does.
+	// sweep is the time between two deletions of old events, and sweepLimit the most that one step deletes.
 	sweep      = 10 * time.Minute
 	sweepLimit = 1000
 	// stopWait is how long a stop waits for attempts under way.
