@@ -88,9 +88,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 				got[0].Country != "DE" {
 				r.Fatalf("%+v", got)
 			}
-			if s := r.Status(a); s != want {
-				r.Errorf("%s", s)
-			}
+			r.WantStatus(a, want)
 			r.Sleep(time.Hour)
 			if n := len(o.inquiries()); n != 3 {
 				r.Errorf("%d inquiries", n)
@@ -194,9 +192,7 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 			}
 			seen[q.Send] = true
 		}
-		if s := r.Status(r.Send(vtest.TextTo(vtest.Mobile))); s != "sent" {
-			r.Errorf("%s", s)
-		}
+		r.WantStatus(r.Send(vtest.TextTo(vtest.Mobile)), "sent")
 		close(o.busy)
 		r.Sleep(time.Minute)
 		stop()

@@ -31,9 +31,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		r.Svc.Observe(w)
 		r.Pump(0, 20)
 		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
-		if got := r.Status(before); got != "sent" {
-			r.Fatalf("%s", got)
-		}
+		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
 		said := r.Printed.String()
 		if strings.Count(said, "are paused: codes go there") != 1 || !strings.Contains(said, "prefix=+49151") ||
@@ -50,21 +48,15 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 			d.Quota.Rules[0].Used != 0 {
 			r.Errorf("the place was not given back: %+v, %v", d.Quota, err)
 		}
-		if got := r.Status(r.Send(vtest.TextTo("+4916012345678"))); got != "sent" {
-			r.Errorf("another prefix: %s", got)
-		}
-		if got := r.Status(r.SendTo(vtest.Ana)); got != "sent" {
-			r.Errorf("a mail: %s", got)
-		}
+		r.WantStatus(r.Send(vtest.TextTo("+4916012345678")), "sent")
+		r.WantStatus(r.SendTo(vtest.Ana), "sent")
 		other := vtest.TextTo(vtest.PumpedNumber(61))
 		other.App = "gym"
 		if got := r.Send(other); got.View.Send.Status == store.Failed {
 			r.Errorf("another app: %+v", got.View.Send)
 		}
 		r.Sleep(time.Hour)
-		if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(62)))); got != "sent" {
-			r.Errorf("after the pause: %s", got)
-		}
+		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(62))), "sent")
 	})
 }
 
@@ -79,9 +71,7 @@ func TestApprovedCodesKeepAPrefix(t *testing.T) {
 				}
 			}
 			r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
-			if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60)))); got != want {
-				r.Errorf("%d of 20 entered: %s", approved, got)
-			}
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), want)
 		})
 	}
 }
@@ -112,9 +102,7 @@ func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 		}
 		r.MendStore()
 		r.Sleep(10 * time.Second)
-		if got := r.Status(a); got != "sent" {
-			r.Errorf("%s", got)
-		}
+		r.WantStatus(a, "sent")
 	})
 }
 
@@ -126,9 +114,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 		vtest.InBubbleWith(t, func(s *vtest.Settings) { watched(s); change(s) }, func(r *vtest.Rig) {
 			r.Pump(0, 20)
 			r.Sleep(15 * time.Minute)
-			if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60)))); got != "sent" {
-				r.Errorf("%s: %s", name, got)
-			}
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
 			if got, _, _ := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9}); len(got) != 0 {
 				r.Errorf("%s: %+v", name, got)
 			}
@@ -140,9 +126,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 		r.Sleep(12 * time.Minute)
 		for n, watch := range []store.PrefixWatch{{Sends: 20, Exempt: []string{"+49151"}}, {}} {
 			r.Svc.Queue.Watch = watch
-			if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60 + n)))); got != "sent" {
-				r.Errorf("%d: %s", n, got)
-			}
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60+n))), "sent")
 		}
 	})
 }
@@ -170,13 +154,9 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || !done || p.LiftedWhy != "ours, ticket 7" {
 			r.Errorf("%+v, %v, %v", p, done, err)
 		}
-		if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(60)))); got != "sent" {
-			r.Errorf("%s", got)
-		}
+		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
 		r.Sleep(30 * time.Minute)
-		if got := r.Status(r.Send(vtest.TextTo(vtest.PumpedNumber(61)))); got != "sent" {
-			r.Errorf("armed again on the same sends: %s", got)
-		}
+		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(61))), "sent")
 	})
 }
 

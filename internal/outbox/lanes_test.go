@@ -58,9 +58,7 @@ func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
 		r.MailServer.Answer(later)
 		a := r.SendTo(vtest.Ana)
 		r.Sleep(10 * time.Second)
-		if r.Status(a) != "sent" {
-			t.Errorf("the mail that was tried again: %s", r.Status(a))
-		}
+		r.WantStatus(a, "sent")
 	})
 }
 
@@ -81,9 +79,7 @@ func TestHangingMailServerHoldsUpNoText(t *testing.T) {
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		r.Sleep(10 * time.Second)
-		if r.Status(a) != "sent" {
-			t.Errorf("the text message that was tried again: %s", r.Status(a))
-		}
+		r.WantStatus(a, "sent")
 	})
 }
 

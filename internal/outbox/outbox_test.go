@@ -173,9 +173,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 			r.Sleep(outbox.DefaultLease)
 			r.Start()
 			r.Sleep(2 * time.Second)
-			if r.Status(a) != "failed "+reason {
-				t.Errorf("%s: %s", reason, r.Status(a))
-			}
+			r.WantStatus(a, "failed "+reason)
 			r.WantMails(0)
 			release()
 		})

@@ -109,9 +109,7 @@ func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 		r.MendStore()
 		r.Sleep(time.Second)
 		r.WantMails(1)
-		if r.Status(a) != "sent" {
-			t.Error(r.Status(a))
-		}
+		r.WantStatus(a, "sent")
 	})
 }
 

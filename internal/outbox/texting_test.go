@@ -36,9 +36,7 @@ func TestTextMessages(t *testing.T) {
 		if v := r.Get(a.View.ID); v.Send.Status != store.Sent || v.Send.Provider != "fake" || v.Send.ProviderCode != "202" {
 			r.Errorf("%+v", v.Send)
 		}
-		if !r.Check(a.View.ID, m.Code).Valid {
-			r.Error("the code is not the right one")
-		}
+		r.WantApproved(a.View.ID, m.Code)
 		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.Refuse(vtest.TextTo(vtest.Mobile))
@@ -141,9 +139,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
-		if r.Status(a) != "failed carrier_limit" {
-			r.Error(r.Status(a))
-		}
+		r.WantStatus(a, "failed carrier_limit")
 		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Second - 1})
 		brief := r.Send(vtest.TextTo(vtest.NthNumber(1)))
 		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Second})
@@ -157,9 +153,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		}
 		r.Sleep(20 * time.Minute)
 		refused := r.Refuse(vtest.TextTo(vtest.Mobile))
-		if worst, _ := refused.Quota.Blocking(); worst.Name != verification.CarrierRule || worst.RetryAfter != 40*time.Minute {
-			r.Errorf("%+v", worst)
-		}
+		r.WantBlockedBy(refused.Quota, verification.CarrierRule, 40*time.Minute)
 		looked, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
 		if err != nil || looked.Quota.RetryAfter() != 40*time.Minute || looked.Quota.Allowed() {
 			r.Errorf("%+v, %v", looked.Quota, err)

@@ -46,9 +46,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 				r.NoError(c.end(r, a.View.ID))
 				close(release)
 				r.Sleep(time.Second)
-				if r.Status(a) != "failed "+c.reason {
-					t.Error(r.Status(a))
-				}
+				r.WantStatus(a, "failed "+c.reason)
 				r.WantMails(1)
 				rows, _, err := r.Store.HistoryAt(r.Context(), bucket, time.Hour, store.LogClock, time.Time{})
 				if used := r.QuotaOf("").Rules[1].Used; err != nil || used != c.used || len(rows) != c.used {

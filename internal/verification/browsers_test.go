@@ -28,9 +28,7 @@ func TestBrowsersAreLimitedByAddress(t *testing.T) {
 			r.Send(from(vtest.Browser, n, "192.0.2.1"))
 		}
 		a := r.Refuse(from(vtest.Browser, 100, "192.0.2.1"))
-		if worst, _ := a.Quota.Blocking(); worst.Name != "client" || a.Quota.RetryAfter() != time.Hour {
-			t.Errorf("%+v", a.Quota)
-		}
+		r.WantBlockedBy(a.Quota, "client", time.Hour)
 		r.Send(from(vtest.Browser, 101, "192.0.2.2"))
 		for n := range 100 {
 			r.Send(from(vtest.BackEnd, 200+n, "192.0.2.1"))
@@ -113,9 +111,7 @@ func TestBreaker(t *testing.T) {
 		fill()
 		for range 5 {
 			a := r.Refuse(ask("shop", "default", "b@example.com"))
-			if worst, _ := a.Quota.Blocking(); worst.Name != policy.BreakerName || a.Quota.RetryAfter() != time.Minute {
-				t.Errorf("%+v", a.Quota)
-			}
+			r.WantBlockedBy(a.Quota, policy.BreakerName, time.Minute)
 		}
 		if n := strings.Count(r.Printed.String(), "the breaker refuses"); n != 1 {
 			t.Errorf("called %d times", n)

@@ -79,9 +79,7 @@ func TestRulesOnNumbers(t *testing.T) {
 			first := r.Send(vtest.TextTo("+4915123450000"))
 			r.Send(vtest.TextTo("+4915123459999"))
 			refused := r.Refuse(vtest.TextTo("+4915123455555"))
-			if worst, _ := refused.Quota.Blocking(); worst.Name != "range" || worst.RetryAfter != time.Hour {
-				r.Errorf("%+v", worst)
-			}
+			r.WantBlockedBy(refused.Quota, "range", time.Hour)
 			r.Send(vtest.TextTo(apart))
 			for n := range 4 {
 				if a := r.SendTo(vtest.NthAddress(n)); len(a.Quota.Rules) != 3 {

@@ -34,16 +34,12 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 					t.Errorf("wait %v, rules %+v", got, a.Quota.Rules)
 				}
 				r.Sleep(4*time.Second - time.Microsecond)
-				if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != time.Microsecond {
-					t.Errorf("1 µs before the end: wait %v", got)
-				}
+				r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Microsecond)
 				r.Sleep(time.Microsecond)
 				r.SendTo(vtest.Ana)
 				offset.Store(0) // and back: conservative by itself
 				r.Sleep(time.Minute)
-				if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != 5*time.Second {
-					t.Errorf("after the step back: wait %v", got)
-				}
+				r.WantWait(r.RefuseTo(vtest.Ana).Quota, 5*time.Second)
 				r.Sleep(5 * time.Second)
 				r.SendTo(vtest.Ana)
 			})
@@ -65,9 +61,7 @@ func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 		}
 		r.Sleep(4 * time.Second)
 		r.SendTo(vtest.Ana)
-		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 24*time.Hour-4*time.Second {
-			t.Errorf("%+v", a.Quota)
-		}
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 24*time.Hour-4*time.Second)
 	})
 }
 
@@ -82,9 +76,7 @@ func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(10 * time.Second)
 		r.Limiter.Set(ahead())
-		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 50*time.Second {
-			t.Errorf("wait %v", a.Quota.RetryAfter())
-		}
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 50*time.Second)
 		if q, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, ""); err != nil || q.Quota.RetryAfter() != 50*time.Second {
 			t.Errorf("the limiter learnt a wait of %v, %v", q.Quota.RetryAfter(), err)
 		}
@@ -113,8 +105,6 @@ func TestTheLongerWaitIsTold(t *testing.T) {
 		if err := memory.Record(r.Context(), a.Subject().Buckets()[quota.Recipient], 24*time.Hour, between); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.RefuseTo(vtest.Ana).Quota.RetryAfter(); got != time.Minute {
-			t.Errorf("wait %v", got)
-		}
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Minute)
 	})
 }

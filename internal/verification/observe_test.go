@@ -51,9 +51,7 @@ func TestTheLogDoesNotDecideWhatObserves(t *testing.T) {
 		r.EmptyLimiter()
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
-		if a := r.RefuseTo(vtest.Ana); fmt.Sprint(a.Quota.Violated()) != "[minute]" || a.Quota.RetryAfter() != time.Minute {
-			t.Errorf("refused by the log: %+v", a.Quota)
-		}
+		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", time.Minute)
 	})
 }
 

@@ -37,9 +37,7 @@ func TestSendArrives(t *testing.T) {
 		if v.Send.Status != store.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
 			t.Errorf("after delivery: %+v", v.Send)
 		}
-		if c := r.Check(a.View.ID, vtest.CodeIn(mails[0])); !c.Valid || c.State != verification.Approved {
-			t.Errorf("check: %+v", c)
-		}
+		r.WantApproved(a.View.ID, vtest.CodeIn(mails[0]))
 	})
 }
 
@@ -87,9 +85,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 			c.change(&ask)
 			r.WantInvalid(r.SendError(ask), c.field, "")
 		}
-		if n := len(r.MailServer.All()); n != 1 {
-			t.Errorf("%d mails", n)
-		}
+		r.WantMails(1)
 	})
 }
 

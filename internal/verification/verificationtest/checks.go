@@ -35,6 +35,14 @@ func (r *Rig) Check(id, code string) verification.Checked {
 	return c
 }
 
+// WantApproved fails the test unless a back end's check of a code approves it.
+func (r *Rig) WantApproved(id, code string) {
+	r.Helper()
+	if c := r.Check(id, code); !c.Valid || c.State != verification.Approved {
+		r.Errorf("%+v, want it approved", c)
+	}
+}
+
 // Try checks a code, and returns also whether it was compared; otherwise how long to wait.
 func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.Checked, compared bool, wait time.Duration) {
 	r.Helper()

@@ -77,6 +77,14 @@ func (r *Rig) Status(a verification.Answer) string {
 	return strings.TrimSuffix(string(s.Status)+" "+s.Reason, " ")
 }
 
+// WantStatus fails the test unless the verification's newest send has this status, and reason if there is one.
+func (r *Rig) WantStatus(a verification.Answer, want string) {
+	r.Helper()
+	if got := r.Status(a); got != want {
+		r.Errorf("the send is %s, want %s", got, want)
+	}
+}
+
 // WantMails fails the test unless there were so many attempts.
 func (r *Rig) WantMails(want int) {
 	r.Helper()

@@ -248,6 +248,22 @@ func Remaining(d quota.Decision) string {
 	return fmt.Sprint(all)
 }
 
+// WantBlockedBy fails the test unless this rule, and no other, refuses for so long.
+func (r *Rig) WantBlockedBy(d quota.Decision, rule string, wait time.Duration) {
+	r.Helper()
+	if got := fmt.Sprint(d.Violated()); got != "["+rule+"]" || d.RetryAfter() != wait {
+		r.Errorf("blocked by %s for %v, want %s, %v", got, d.RetryAfter(), rule, wait)
+	}
+}
+
+// WantWait fails the test unless the wait until the next send is so long.
+func (r *Rig) WantWait(d quota.Decision, wait time.Duration) {
+	r.Helper()
+	if got := d.RetryAfter(); got != wait {
+		r.Errorf("wait %v, want %v: %+v", got, wait, d.Rules)
+	}
+}
+
 // WantQuota fails the test unless so much of each rule is left, and the wait is so long.
 func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Duration) {
 	r.Helper()
