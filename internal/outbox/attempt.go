@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -160,7 +161,7 @@ func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Er
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
-		out.Reason = or(fail.Reason, store.ReasonRejected)
+		out.Reason = cmp.Or(fail.Reason, store.ReasonRejected)
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.HardBounce, suppressFor)

@@ -6,6 +6,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -158,8 +159,8 @@ type Outbox struct {
 
 // New makes an outbox. Nothing runs in the background until Run.
 func New(c Config, p Parts) *Outbox {
-	c.Lease, c.Tick = or(c.Lease, DefaultLease), or(c.Tick, DefaultTick)
-	c.Workers, c.Capacity = or(c.Workers, DefaultWorkers), or(c.Capacity, MaxFlights)
+	c.Lease, c.Tick = cmp.Or(c.Lease, DefaultLease), cmp.Or(c.Tick, DefaultTick)
+	c.Workers, c.Capacity = cmp.Or(c.Workers, DefaultWorkers), cmp.Or(c.Capacity, MaxFlights)
 	if p.Notify == nil {
 		p.Notify = func() {}
 	}
@@ -182,14 +183,6 @@ func New(c Config, p Parts) *Outbox {
 	}
 	o.base, o.halt = context.WithCancel(context.Background())
 	return o
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 type unobserved struct{}

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -112,7 +113,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 		return ErrUnavailable
 	}
 	if a.To != "" {
-		given, err := s.parse(or(a.Channel, string(v.Channel)), a.To, a.Country)
+		given, err := s.parse(cmp.Or(a.Channel, string(v.Channel)), a.To, a.Country)
 		if err != nil {
 			return err
 		}
@@ -127,17 +128,10 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, StateOf(v, now)
-	a.Languages = or(a.Languages, v.Locale)
+	a.Languages = cmp.Or(a.Languages, v.Locale)
 	a.joinByBrowser = v.ByBrowser
-	a.Reference = or(a.Reference, v.Reference)
+	a.Reference = cmp.Or(a.Reference, v.Reference)
 	return nil
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func checkAttached(ask Ask) error {

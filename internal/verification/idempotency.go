@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -118,8 +119,8 @@ func (s *Service) keyOf(a asked) [32]byte {
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
 // address, which may change at a retry; see keyOf.
 func (s *Service) fingerprint(a asked) [32]byte {
-	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference,
-		a.Session, a.Resend)
+	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages),
+		a.Reference, a.Session, a.Resend)
 }
 
 // strongKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, at least 32, with letters and

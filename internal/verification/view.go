@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -209,7 +210,7 @@ type Offer struct {
 // Offers returns the current channels of a purpose: mail, and text messages if a carrier is configured.
 func (s *Service) Offers(purpose string) []Offer {
 	set := s.Policy.Get()
-	purpose = or(purpose, policy.DefaultPurpose)
+	purpose = cmp.Or(purpose, policy.DefaultPurpose)
 	_, paused := set.Paused(recipient.Email, purpose)
 	offers := []Offer{{Channel: recipient.Email, Paused: paused}}
 	if s.Texts != nil {

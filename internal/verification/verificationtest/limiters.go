@@ -48,31 +48,33 @@ func newSwapLimiter(l gates.Limiter) *SwapLimiter {
 	return s
 }
 
+func (s *SwapLimiter) get() gates.Limiter { return *s.Now.Load() }
+
 // Set exchanges the limiter.
 func (s *SwapLimiter) Set(l gates.Limiter) { s.Now.Store(&l) }
 
 func (s *SwapLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return (*s.Now.Load()).Take(ctx, r)
+	return s.get().Take(ctx, r)
 }
 
 func (s *SwapLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return (*s.Now.Load()).Peek(ctx, r)
+	return s.get().Peek(ctx, r)
 }
 
 func (s *SwapLimiter) Refund(ctx context.Context, id string, buckets ...string) error {
-	return (*s.Now.Load()).Refund(ctx, id, buckets...)
+	return s.get().Refund(ctx, id, buckets...)
 }
 
 func (s *SwapLimiter) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
-	return (*s.Now.Load()).Record(ctx, bucket, keep, events)
+	return s.get().Record(ctx, bucket, keep, events)
 }
 
 func (s *SwapLimiter) Restore(ctx context.Context, h quota.History) error {
-	return (*s.Now.Load()).Restore(ctx, h)
+	return s.get().Restore(ctx, h)
 }
 
 func (s *SwapLimiter) Reset(ctx context.Context, buckets ...string) error {
-	return (*s.Now.Load()).Reset(ctx, buckets...)
+	return s.get().Reset(ctx, buckets...)
 }
 
 func (DownLimiter) Reset(context.Context, ...string) error { return quota.ErrUnavailable }
@@ -81,9 +83,7 @@ func (DownLimiter) Reset(context.Context, ...string) error { return quota.ErrUna
 type MuteLimiter struct{ *quota.Memory }
 
 func (d MuteLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	if _, err := d.Memory.Take(ctx, r); err != nil {
-		return quota.Decision{}, err
-	}
+	_, _ = d.Memory.Take(ctx, r)
 	return quota.Decision{}, quota.ErrUnavailable
 }
 
