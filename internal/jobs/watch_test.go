@@ -1,20 +1,16 @@
 package jobs_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/jobs"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -131,6 +127,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	})
 }
 
+// A lifted pause ends at once, and the sends that caused it cause no other.
 func TestLiftPrefix(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
@@ -139,20 +136,9 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			r.Fatalf("%v, %v", list, err)
 		}
-		act := vtest.AuditEntry("prefix.lift")
-		for lifting, want := range map[store.PrefixLifting]string{
-			{ID: list[0].ID}: "required", {ID: list[0].ID, Why: "asked by ana@example.com"}: "names_recipient",
-			{ID: uuid.UUID{5}, Why: "x"}: "",
-		} {
-			var bad *verification.InvalidError
-			_, _, err := r.Svc.Desk.LiftPrefix(r.Context(), lifting, act)
-			if errors.As(err, &bad) && bad.Reason != want || want == "" && !errors.Is(err, verification.ErrNotFound) {
-				r.Errorf("%+v: %v", lifting, err)
-			}
-		}
-		p, done, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}, act)
-		if err != nil || !done || p.LiftedWhy != "ours, ticket 7" {
-			r.Errorf("%+v, %v, %v", p, done, err)
+		lifting := store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}
+		if _, done, err := r.Svc.Desk.LiftPrefix(r.Context(), lifting, vtest.AuditEntry("prefix.lift")); err != nil || !done {
+			r.Errorf("%v, %v", done, err)
 		}
 		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
 		r.Sleep(30 * time.Minute)

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,7 +88,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 	})
 }
 
-// However many ask for one recipient, answers come at a pace; all others are answered as ever.
+// However many requests come for one recipient, few are worked on at once; the requests for others are answered as ever.
 func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -99,34 +98,25 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 		for range attackers {
 			go func() {
 				a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
-				if err != nil {
-					t.Error(err)
+				if err != nil || a.Admitted {
+					t.Errorf("%+v, %v", a, err)
 				}
 				answered <- a
 			}()
 		}
 		synctest.Wait()
-		if n := len(answered); n != bulkhead.Abreast { // the place of the one that was let in was free at once
+		if n := len(answered); n != bulkhead.Abreast {
 			t.Errorf("%d answers at once", n)
 		}
 		for i := range 200 {
-			r.Send(vtest.AskFor(fmt.Sprintf("honest%d@example.com", i)))
+			r.SendTo(vtest.NthAddress(i))
 		}
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("others waited %v", waited)
 		}
-		for range attackers {
-			if a := <-answered; a.Admitted {
-				t.Error("let in")
-			}
-		}
-		// The slots are free one by one, the first of them after the pace.
-		if took, least := time.Since(began), bulkhead.Pace+(attackers-bulkhead.Abreast-1)*bulkhead.Pace/bulkhead.Abreast; took != least {
-			t.Errorf("took %v, want %v", took, least)
-		}
-		r.Sleep(time.Second)
-		if n := r.Svc.Lines(); n != 0 {
-			t.Errorf("%d lines are kept", n)
+		r.Sleep(time.Minute)
+		if n := r.Svc.Lines(); n != 0 || len(answered) != attackers {
+			t.Errorf("%d lines are kept, %d attackers were answered", n, len(answered))
 		}
 	})
 }
