@@ -34,14 +34,9 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the log alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
-				e := newAPI(t, io.Discard, func(s *verificationtest.Settings) {
-					p := s.Purposes["default"]
-					p.Policy.Rules = []quota.Rule{
-						{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},
-						{Name: "wide", Scope: quota.IP, Limit: 6, Window: 2 * time.Hour},
-					}
-					s.Purposes["default"] = p
-				})
+				e := newAPI(t, io.Discard, verificationtest.WithRules(
+					quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},
+					quota.Rule{Name: "wide", Scope: quota.IP, Limit: 6, Window: 2 * time.Hour}))
 				first := client{t, e, "198.51.100.7", public}
 				exhausted := client{t, e, "203.0.113.9", public}
 				for n := range 6 {

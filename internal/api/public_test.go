@@ -128,11 +128,7 @@ var own = []quota.Rule{
 }
 
 func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
-	return func(s *verificationtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = append(slices.Clone(own), more...)
-		s.Purposes["default"] = p
-	}
+	return verificationtest.WithRules(append(slices.Clone(own), more...)...)
 }
 
 // An exhausted client learns nothing of a recipient: the clock of a bubble stands still, so the answers are equal.

@@ -16,9 +16,7 @@ import (
 func TestTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		letters(s) // its code is what was configured, whatever the purpose's codes are made of
-		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-			vtest.ParseEmail(t, "reviewer@example.com").Hash(s.Vault.IndexKey): {Code: "424242", Expires: time.Now().Add(time.Hour)},
-		}
+		vtest.TestRecipient(t, "reviewer@example.com", "424242")(s)
 	}
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		a := r.SendTo("Reviewer@example.com")

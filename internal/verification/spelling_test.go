@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/policy"
 	"sendcode/internal/proof"
-	"sendcode/internal/recipient"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -151,9 +149,7 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 func TestATestRecipientIsOneSpelling(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		vtest.FoldGmail(s)
-		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-			s.Vault.AddressHash(vtest.ParseEmail(t, plainAna)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
-		}
+		vtest.TestRecipient(t, plainAna, "424242")(s)
 	}, func(r *vtest.Rig) {
 		a := r.SendTo(taggedAna)
 		if a.View.Test || r.Get(a.View.ID).Test {

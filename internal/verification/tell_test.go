@@ -8,7 +8,6 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
-	"sendcode/internal/recipient"
 	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -48,11 +47,8 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"blocked": {want: []string{"send.failed blocked"}, run: send, prepare: func(s *vtest.Settings) {
 			s.Blocks = policy.Blocks{Domains: map[string]bool{"example.com": true}}
 		}},
-		"a test recipient": {want: []string{"send.sent (test)", "verification.approved (test)"}, prepare: func(s *vtest.Settings) {
-			s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-				s.Vault.AddressHash(vtest.ParseEmail(t, vtest.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
-			}
-		}, run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") }},
+		"a test recipient": {want: []string{"send.sent (test)", "verification.approved (test)"}, prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
+			run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") }},
 		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
 			for _, code := range []string{vtest.WrongCode(r.Code(0)), r.Code(0), r.Code(0)} {

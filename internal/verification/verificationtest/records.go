@@ -19,7 +19,7 @@ import (
 )
 
 // ParseEmail parses a mail address.
-func ParseEmail(t *testing.T, address string) recipient.Recipient {
+func ParseEmail(t testing.TB, address string) recipient.Recipient {
 	t.Helper()
 	r, err := recipient.Parse(recipient.Email, address)
 	if err != nil {

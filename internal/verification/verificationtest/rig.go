@@ -188,6 +188,15 @@ func AlsoRules(rules ...quota.Rule) func(*Settings) {
 	return func(s *Settings) { WithRules(slices.Concat(s.Purposes["default"].Policy.Rules, rules)...)(s) }
 }
 
+// TestRecipient makes a mail address a test recipient for an hour.
+func TestRecipient(t testing.TB, address, code string) func(*Settings) {
+	return func(s *Settings) {
+		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
+			s.Vault.AddressHash(ParseEmail(t, address)): {Code: code, Expires: time.Now().Add(time.Hour)},
+		}
+	}
+}
+
 // FoldGmail makes tags and dots of gmail.com addresses one mailbox.
 func FoldGmail(s *Settings) {
 	s.Vault.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
