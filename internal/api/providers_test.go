@@ -21,45 +21,45 @@ import (
 	"sendcode/internal/verification"
 )
 
-// ear notes events, and answers as the test says.
-type ear struct {
+// ingester notes events, and answers as the test says.
+type ingester struct {
 	heard  []feedback.ProviderEvent
 	answer feedback.Result
 	err    error
 }
 
-func (e *ear) Ingest(_ context.Context, t feedback.ProviderEvent) (feedback.Result, error) {
+func (e *ingester) Ingest(_ context.Context, t feedback.ProviderEvent) (feedback.Result, error) {
 	e.heard = append(e.heard, t)
 	return e.answer, e.err
 }
 
-type told struct {
+type providerAPI struct {
 	*testing.T
-	ear    *ear
+	events *ingester
 	counts []string
 	h      http.Handler
 }
 
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
-func newTold(t *testing.T) *told {
+func newProviderAPI(t *testing.T) *providerAPI {
 	auth := events.Auth{Scheme: events.Header, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
-	return toldBy(t, auth, nil, time.Now)
+	return providerAPIWith(t, auth, nil, time.Now)
 }
 
-// toldBy is the API with a provider that proves itself by auth.
-func toldBy(t *testing.T, auth events.Auth, limiter Limiter, now func() time.Time) *told {
+// providerAPIWith is the API with a provider that proves itself by auth.
+func providerAPIWith(t *testing.T, auth events.Auth, limiter Limiter, now func() time.Time) *providerAPI {
 	t.Helper()
 	source := events.Source{Name: "post", Auth: auth, Shape: events.Shape{
 		Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, To: []events.Path{{"to"}}, Detail: []events.Path{{"why"}},
 		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained,
 			"stop": events.OptedOut, "read": events.Ignored},
 	}}
-	x := &told{T: t, ear: &ear{answer: feedback.Recorded}}
+	x := &providerAPI{T: t, events: &ingester{answer: feedback.Recorded}}
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := NewProviders([]events.Source{source}, x.ear, limiter, func(p, o string) {
+	p := NewProviders([]events.Source{source}, x.events, limiter, func(p, o string) {
 		mu.Lock()
 		defer mu.Unlock()
 		x.counts = append(x.counts, p+" "+o)
@@ -70,9 +70,9 @@ func toldBy(t *testing.T, auth events.Auth, limiter Limiter, now func() time.Tim
 	return x
 }
 
-func (x *told) post(path, token, body string, status int) *httptest.ResponseRecorder {
+func (x *providerAPI) post(path, token, body string, status int) *httptest.ResponseRecorder {
 	x.Helper()
-	x.ear.heard, x.counts = nil, nil
+	x.events.heard, x.counts = nil, nil
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("X-Token", token)
 	rec := httptest.NewRecorder()
@@ -86,7 +86,7 @@ func (x *told) post(path, token, body string, status int) *httptest.ResponseReco
 const right, here = "a secret of both of us", "/v1/events/post"
 
 func TestProviderEvents(t *testing.T) {
-	x := newTold(t)
+	x := newProviderAPI(t)
 	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"},{"kind":"back"},{"kind":"spam"},{"kind":"stop"},{"kind":"read"},{"kind":"new"}]`, 204)
 	id := uuid.MustParse(eventID)
 	want := []feedback.ProviderEvent{
@@ -94,30 +94,30 @@ func TestProviderEvents(t *testing.T) {
 		{Provider: "post", Kind: store.ProviderBounced, NoMailbox: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
 		{Provider: "post", Kind: store.ProviderBounced}, {Provider: "post", Kind: store.ProviderComplained}, {Provider: "post", Kind: store.ProviderOptedOut},
 	}
-	if !slices.Equal(x.ear.heard, want) {
-		t.Errorf("%+v", x.ear.heard)
+	if !slices.Equal(x.events.heard, want) {
+		t.Errorf("%+v", x.events.heard)
 	}
 	if got := strings.Join(x.counts, ", "); got != "post delivered, post bounced, post bounced, post complained, post opted_out, post ignored, post unmapped" {
 		t.Error(got)
 	}
 	for _, answer := range []feedback.Result{feedback.Repeated, feedback.UnknownMessage, feedback.OtherRecipient} {
-		x.ear.answer = answer
+		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(ProviderOutcomes, string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
 	}
-	x.ear.err = verification.ErrUnavailable
-	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" || len(x.ear.heard) != 1 || x.counts[0] != "post unavailable" {
+	x.events.err = verification.ErrUnavailable
+	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" || len(x.events.heard) != 1 || x.counts[0] != "post unavailable" {
 		t.Errorf("%v %v", rec.Header(), x.counts)
 	}
-	x.ear.err = errors.New("something else")
+	x.events.err = errors.New("something else")
 	x.post(here, right, `{"kind":"ok"}`, 500)
 }
 
 // A sender that is not the provider learns nothing, not even whether its body could be parsed.
 func TestForgedEvents(t *testing.T) {
-	x := newTold(t)
+	x := newProviderAPI(t)
 	var first string
 	for _, token := range []string{"", "x", right + "x", right[1:]} {
 		for _, body := range []string{`{"kind":"spam","tag":"` + eventID + `"}`, "{", ""} {
@@ -125,7 +125,7 @@ func TestForgedEvents(t *testing.T) {
 			if first == "" {
 				first = rec.Body.String()
 			}
-			if rec.Body.String() != first || len(x.ear.heard) != 0 || !slices.Equal(x.counts, []string{"post forged"}) {
+			if rec.Body.String() != first || len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post forged"}) {
 				t.Errorf("%q %s: %s %v", token, body, rec.Body, x.counts)
 			}
 		}
@@ -138,7 +138,7 @@ func TestForgedEvents(t *testing.T) {
 	}
 	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
 	x.post(here, right, strings.Repeat(" ", events.MaxBody)+`{"kind":"ok"}`, 413)
-	if len(x.ear.heard) != 0 || len(x.counts) != 0 {
+	if len(x.events.heard) != 0 || len(x.counts) != 0 {
 		t.Errorf("%v", x.counts)
 	}
 	rec := httptest.NewRecorder()

@@ -46,8 +46,8 @@ func newSigning(t *testing.T) *signing {
 }
 
 // replica is one of several processes behind the limiter.
-func (s *signing) replica() *told {
-	return toldBy(s.T, events.Auth{
+func (s *signing) replica() *providerAPI {
+	return providerAPIWith(s.T, events.Auth{
 		Scheme: events.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []events.Path{{"at"}, {"token"}}, Time: events.Path{"at"},
 		Signature: events.Path{"sum"},
 	}, s.limiter, func() time.Time { return s.now })
@@ -72,17 +72,17 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	early := s.now.Add(events.MaxAge) // signed by a clock that is ahead
 	first := s.event(early, "abc", "ok")
 	answer := one.post(here, "", first, http.StatusNoContent)
-	if len(one.ear.heard) != 1 {
+	if len(one.events.heard) != 1 {
 		t.Fatal("the first was not heard")
 	}
 	split := strings.Replace(strings.Replace(first, fmt.Sprintf("%q", fmt.Sprint(early.Unix())), fmt.Sprintf("%q", fmt.Sprint(early.Unix())[:9]), 1), `"abc"`, `"`+fmt.Sprint(early.Unix())[9:]+`abc"`, 1)
 	for _, wait := range []time.Duration{0, time.Minute, 2*events.MaxAge - time.Minute} {
 		s.now = s.now.Add(wait)
-		for _, x := range []*told{one, two} {
+		for _, x := range []*providerAPI{one, two} {
 			for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {
 				again := x.post(here, "", body, http.StatusNoContent)
-				if len(x.ear.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
-					t.Errorf("after %v: heard %v, %v", wait, x.ear.heard, x.counts)
+				if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
+					t.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
 				}
 				if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {
 					t.Errorf("the answer differs: %v and %v", again.Header(), answer.Header())
@@ -94,7 +94,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	s.now = s.now.Add(time.Second)
 	one.post(here, "", first, http.StatusUnauthorized) // too old by now
 	one.post(here, "", s.event(s.now, "abd", "spam"), http.StatusNoContent)
-	if len(one.ear.heard) != 1 {
+	if len(one.events.heard) != 1 {
 		t.Error("another token was not heard")
 	}
 	if !slices.Contains(ProviderOutcomes, "replayed") {
@@ -110,17 +110,17 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	x.post(here, "", strings.Replace(body, `"abc"`, `"abd"`, 1), http.StatusUnauthorized)
 	x.post(here, "", strings.Replace(body, `"spam"`, `{}`, 1), http.StatusNoContent) // an unknown kind: as good as read
 	body = s.event(s.now, "second", "spam")
-	x.ear.err = verification.ErrUnavailable
+	x.events.err = verification.ErrUnavailable
 	for range 3 {
 		x.post(here, "", body, http.StatusServiceUnavailable)
 	}
-	x.ear.err = nil
+	x.events.err = nil
 	x.post(here, "", body, http.StatusNoContent)
-	if len(x.ear.heard) != 1 {
+	if len(x.events.heard) != 1 {
 		t.Error("the retry was not heard")
 	}
 	x.post(here, "", body, http.StatusNoContent)
-	if len(x.ear.heard) != 0 {
+	if len(x.events.heard) != 0 {
 		t.Error("heard twice")
 	}
 }
@@ -132,15 +132,15 @@ func TestSignaturesWhileTheLimiterIsAway(t *testing.T) {
 	s.limiter.away = true
 	for i, heard := range []int{1, 0, 0} {
 		x.post(here, "", s.event(s.now, "abc", "ok"), http.StatusNoContent)
-		if len(x.ear.heard) != heard {
-			t.Errorf("request %d: %v", i, x.ear.heard)
+		if len(x.events.heard) != heard {
+			t.Errorf("request %d: %v", i, x.events.heard)
 		}
 	}
-	x.ear.err = verification.ErrUnavailable
+	x.events.err = verification.ErrUnavailable
 	x.post(here, "", s.event(s.now, "abd", "ok"), http.StatusServiceUnavailable)
-	x.ear.err = nil
+	x.events.err = nil
 	x.post(here, "", s.event(s.now, "abd", "ok"), http.StatusNoContent)
-	if len(x.ear.heard) != 1 {
+	if len(x.events.heard) != 1 {
 		t.Error("the retry was not heard")
 	}
 }
@@ -150,7 +150,7 @@ func TestCopiesAtOnce(t *testing.T) {
 	s := newSigning(t)
 	x := s.replica()
 	body := s.event(s.now, "abc", "ok")
-	x.ear.heard = nil
+	x.events.heard = nil
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
@@ -162,7 +162,7 @@ func TestCopiesAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(x.ear.heard) != 1 {
-		t.Errorf("heard %d times", len(x.ear.heard))
+	if len(x.events.heard) != 1 {
+		t.Errorf("heard %d times", len(x.events.heard))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -56,34 +55,66 @@ func (l *limiter) RecordFailures(_ context.Context, bucket string, events []quot
 	return l.call("failure %s %s", bucket, events[0].ID)
 }
 
-// confirmed is a log that hears which refunds are made, and in which every send counts but those that were reset.
-type confirmed struct {
+// fakeLog notes the calls that it gets.
+type fakeLog struct {
 	Store
-	refunds []store.Held
-	reset   map[string]bool
-	gone    bool
+	calls         []string
+	away          map[string]bool            // calls that fail
+	rows          map[uuid.UUID]store.Status // those that are there; nil: all are
+	reset         map[string]bool            // sends that do not count
+	held, refunds []store.Held               // renewed, and confirmed
 }
 
-func (c *confirmed) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, _ error) {
-	if c.gone {
-		return nil, store.ErrUnavailable
+func (l *fakeLog) call(call string) error {
+	l.calls = append(l.calls, call)
+	if l.away[call] {
+		return store.ErrUnavailable
 	}
+	return nil
+}
+
+func (l *fakeLog) Ping(context.Context) error { return l.call("Ping") }
+
+func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
 	for _, id := range ids {
-		rows = append(rows, store.Send{ID: id, Counts: !c.reset[strings.TrimSpace(string(id[:]))]})
+		if status, there := l.rows[id]; there || l.rows == nil {
+			rows = append(rows, store.Send{ID: id, Status: status, Counts: !l.reset[strings.TrimSpace(string(id[:]))]})
+		}
+	}
+	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
+		return nil, err
 	}
 	return rows, nil
 }
 
-func (c *confirmed) Refunded(_ context.Context, h store.Held) error {
-	c.refunds = append(c.refunds, h)
+func (l *fakeLog) Release(context.Context, [32]byte, uuid.UUID, bool) error { return l.call("Release") }
+
+func (l *fakeLog) RefundsDue(context.Context, time.Duration, int) ([]store.Refund, error) {
+	return nil, l.call("RefundsDue")
+}
+
+func (l *fakeLog) Refunded(_ context.Context, h store.Held) error {
+	l.refunds = append(l.refunds, h)
 	return nil
 }
 
-type refunding struct {
+func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOver")
+}
+
+func (l *fakeLog) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
+
+func (l *fakeLog) Renew(_ context.Context, _ time.Duration, held []store.Held) error {
+	l.held = append(l.held, held...)
+	return l.call("Renew")
+}
+
+// idle is an outbox that does not run, between a log and a limiter that note what they are asked for, on a clock that the test moves.
+type idle struct {
 	*Outbox
 	*limiter
 	*testing.T
-	log *confirmed
+	log *fakeLog
 	now time.Time
 }
 
@@ -92,16 +123,29 @@ func hourly(name string) policy.Set {
 	return policy.Set{Purposes: map[string]policy.Purpose{"login": {Name: "login", Policy: quota.Policy{Name: name, Rules: rules}}}}
 }
 
-func newRefunding(t *testing.T) *refunding {
-	r := &refunding{limiter: &limiter{}, T: t, log: &confirmed{reset: map[string]bool{}}, now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)}
+func newIdle(t *testing.T) *idle {
+	r := &idle{
+		limiter: &limiter{}, T: t, log: &fakeLog{away: map[string]bool{}, reset: map[string]bool{}},
+		now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC),
+	}
 	now := func() time.Time { return r.now }
 	r.Outbox = New(Config{}, Parts{Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		Logger: slog.New(slog.DiscardHandler)})
 	return r
 }
 
+// asked compares what the log was asked for, and what the limiter was told, since the last time.
+func (r *idle) asked(what string, calls []string, told ...string) {
+	r.Helper()
+	if !slices.Equal(r.log.calls, calls) {
+		r.Errorf("%s: the log was asked %q, want %q", what, r.log.calls, calls)
+	}
+	r.wants(what, told...)
+	r.log.calls = nil
+}
+
 // wants compares the calls since the last time.
-func (r *refunding) wants(what string, calls ...string) {
+func (r *idle) wants(what string, calls ...string) {
 	r.Helper()
 	if !slices.Equal(r.calls, calls) {
 		r.Errorf("%s: %q, want %q", what, r.calls, calls)
@@ -109,12 +153,12 @@ func (r *refunding) wants(what string, calls ...string) {
 	r.calls = nil
 }
 
-func (r *refunding) flushed() { r.flush(r.Context()) }
+func (r *idle) flushed() { r.flush(r.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
 // sent is a send of the recipient that the log let in alone.
-func (r *refunding) sent(h byte, id string) (bucket string) {
+func (r *idle) sent(h byte, id string) (bucket string) {
 	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: hourly("own").Purposes["login"]}
 	r.RecordLater(s, fmt.Sprintf("%-16s", id), r.now)
 	return s.Buckets()[quota.Recipient]
@@ -122,7 +166,7 @@ func (r *refunding) sent(h byte, id string) (bucket string) {
 
 // Places are given back in their order, each once, whatever the limiter does meanwhile.
 func TestPlacesAreGivenBackInOrder(t *testing.T) {
-	r := newRefunding(t)
+	r := newIdle(t)
 	for _, id := range []string{"a", "b"} {
 		r.RefundLater(id, place("ana"))
 	}
@@ -138,7 +182,7 @@ func TestPlacesAreGivenBackInOrder(t *testing.T) {
 }
 
 func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
-	r := newRefunding(t)
+	r := newIdle(t)
 	r.RefundNow(t.Context(), "a", place("ana"))
 	r.wants("at once", "refund a [ana]", "local a [ana]")
 	r.flushed()
@@ -153,7 +197,7 @@ func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 
 // A place waits for a day, a send as long as it counts.
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
-	r := newRefunding(t)
+	r := newIdle(t)
 	began := r.now
 	var bucket string
 	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
@@ -177,7 +221,7 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 
 // After a reset a send of those buckets is given back, in case it was written unheard; places are still given back.
 func TestWhatWasResetIsNotRecorded(t *testing.T) {
-	r := newRefunding(t)
+	r := newIdle(t)
 	reset := r.sent(1, "a")
 	other := r.sent(2, "b")
 	r.RefundLater("c", place(reset))
@@ -189,7 +233,7 @@ func TestWhatWasResetIsNotRecorded(t *testing.T) {
 
 // A reset may come while a send is on its way to the limiter, or while it waits after an answer that was lost. It is taken back then.
 func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
-	r := newRefunding(t)
+	r := newIdle(t)
 	bucket := r.sent(1, "a")
 	r.then = func() { r.log.reset["a"] = true }
 	r.flushed()
@@ -198,16 +242,16 @@ func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r.wants("later")
 
 	r.sent(1, "b")
-	r.then = func() { r.gone, r.log.gone = false, true }
+	r.then = func() { r.gone, r.log.away["SendsByID 1"] = false, true }
 	r.flushed()
-	r.log.gone, r.log.reset["b"] = false, true
+	r.log.away["SendsByID 1"], r.log.reset["b"] = false, true
 	r.wants("the log is away", "record "+bucket+" 1h0m0s b")
 	r.flushed()
 	r.wants("reset meanwhile", fmt.Sprintf("refund %-16s [%s]", "b", bucket))
 }
 
 func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
-	r := newRefunding(t)
+	r := newIdle(t)
 	for range maxSyncs + 1 {
 		r.enqueueSync(pendingSync{})
 	}
@@ -218,8 +262,7 @@ func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 
 // A row's place is given back under each policy that its purpose has had, here first, and then confirmed.
 func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
-	r, log := newRefunding(t), &confirmed{}
-	r.Outbox.Store = log
+	r := newIdle(t)
 	r.Policy.Change(hourly("new"))
 	id := uuid.UUID{1}
 	refund := store.Refund{Held: store.Held{ID: id, Attempt: 2}, App: "shop", Channel: recipient.Email, Purpose: "login",
@@ -227,19 +270,19 @@ func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
 	buckets := slices.Concat(policy.RecipientBuckets("shop", recipient.Email, "own", refund.Recipient),
 		policy.RecipientBuckets("shop", recipient.Email, "new", refund.Recipient))
 	r.gone = true
-	if err := r.refundRow(t.Context(), refund); err == nil || len(log.refunds) != 0 {
-		t.Errorf("away: %v, confirmed %v", err, log.refunds)
+	if err := r.refundRow(t.Context(), refund); err == nil || len(r.log.refunds) != 0 {
+		t.Errorf("away: %v, confirmed %v", err, r.log.refunds)
 	}
 	r.gone, r.calls = false, nil
-	if err := r.refundRow(t.Context(), refund); err != nil || !slices.Equal(log.refunds, []store.Held{refund.Held}) {
-		t.Errorf("%v, confirmed %v", err, log.refunds)
+	if err := r.refundRow(t.Context(), refund); err != nil || !slices.Equal(r.log.refunds, []store.Held{refund.Held}) {
+		t.Errorf("%v, confirmed %v", err, r.log.refunds)
 	}
 	r.wants("refunded", fmt.Sprintf("local %s %v", id[:], buckets), fmt.Sprintf("refund %s %v", id[:], buckets))
 }
 
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
-	o := newRefunding(t)
+	o := newIdle(t)
 	o.Receipts = struct{ Receipts }{} // a call would panic
 	o.awaitReceipt(store.Work{}, sms.Receipt{Carrier: "fake"})
 }
