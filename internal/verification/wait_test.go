@@ -20,7 +20,7 @@ func waitFor(d time.Duration) verification.Ask {
 
 func TestWaitingForTheOutcome(t *testing.T) {
 	slowly := func(d time.Duration, then func(context.Context) error) func(context.Context) error {
-		return func(ctx context.Context) error { time.Sleep(d); return then(ctx) }
+		return func(ctx context.Context) error { <-time.After(d); return then(ctx) }
 	}
 	accept := func(context.Context) error { return nil }
 	unknown, later := vtest.FailWith(delivery.Unknown, "dot", 0, ""), vtest.FailWith(delivery.Temporary, "rcpt", 451, "")
@@ -62,7 +62,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 type slowRefunds struct{ *quota.Memory }
 
 func (s slowRefunds) Refund(ctx context.Context, id string, buckets ...string) error {
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	return s.Memory.Refund(ctx, id, buckets...)
 }
 
