@@ -155,22 +155,22 @@ var extraInTests = map[string]string{
 	"internal/house": "internal/config",
 	"internal/page":  "internal/app internal/config internal/bundle internal/delivery internal/api internal/proof internal/redemption", // one test goes the whole way over the program itself, one has a postman, one redeems as a back end
 	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
-	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
+	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/delivery",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model
 	"internal/simulate":            "internal/gates",                                                                                                   // bugs that are put back
 	"internal/e2e/clients":         "internal/code internal/delivery/mailbox",                                                                          // the characters of a code; mails as they are read
 	"internal/e2e/faults":          "internal/app internal/app/doctor internal/recipient internal/store internal/store/postgres internal/outbox quota", // read the log after a run
 	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config internal/store",                                                  // commands are called as cmd/sendcode does
 	"internal/app":                 "internal/store/gate",                                                                                              // counts allocations without a database
-	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
+	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
-	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/sms",
-	"internal/feedback":            "internal/store/sqlite internal/verification",
+	"internal/jobs":                "internal/store/sqlite internal/delivery internal/sms",
+	"internal/feedback":            "internal/store/sqlite",
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
-	"internal/store/postgres":      "internal/store/sqlite",                                                                        // the model of random schedules
-	"internal/webhook":             "internal/store/sqlite",                                                                        // its faults
-	"internal/delivery/mailbox":    "internal/delivery/smtp",                                                                       // sends to it
-	"internal/api":                 "internal/keyring internal/message internal/delivery templates internal/vault internal/policy", // fuzzed over the real use cases
+	"internal/store/postgres":      "internal/store/sqlite",                      // the model of random schedules
+	"internal/webhook":             "internal/store/sqlite",                      // its faults
+	"internal/delivery/mailbox":    "internal/delivery/smtp",                     // sends to it
+	"internal/api":                 "internal/message templates internal/policy", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/config internal/recipient tools/rows",
 	"tools/up":                     "internal/config",
 	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
