@@ -62,6 +62,26 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 	})
 }
 
+// rival is a log in which another caller's right answer is always a moment earlier.
+type rival struct{ *sqlite.DB }
+
+func (l rival) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
+	if _, err := l.DB.Approve(ctx, id, store.NewEvent{}); err != nil {
+		return false, err
+	}
+	return l.DB.Approve(ctx, id, tell)
+}
+
+func TestSecondRightAnswerIsNotApproved(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Svc.Store = rival{r.Store}
+		if c := r.Check(a.View.ID, r.Code(0)); c.Valid || c.State != verification.Approved {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 func TestCodeDies(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
