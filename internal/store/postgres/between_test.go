@@ -60,8 +60,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 		storetest.Equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID, first.Verification.ID)
 		row := f.Row(t, in.Send.ID)
 		storetest.Equal(t, "number", row.Number, 2)
-		v, newest, _, err := f.Verification(t.Context(), first.Verification.ID)
-		storetest.OK(t, err)
+		v, newest, _ := storetest.Must3(f.Verification(t.Context(), first.Verification.ID))(t)
 		storetest.Equal(t, "sends", v.Sends, 2)
 		storetest.Equal(t, "newest", newest.ID, in.Send.ID)
 		storetest.Equal(t, "reset", row.Forgiven, what == 3)
@@ -160,10 +159,8 @@ func TestPostgresFreesLocksInTime(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	var idle, lock string
 	storetest.OK(t, log.writers.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')`).Scan(&idle, &lock))
-	patience, err := time.ParseDuration(idle)
-	storetest.OK(t, err)
-	wait, err := time.ParseDuration(lock)
-	storetest.OK(t, err)
+	patience := storetest.Must(time.ParseDuration(idle))(t)
+	wait := storetest.Must(time.ParseDuration(lock))(t)
 	if patience <= 0 || patience >= wait {
 		t.Errorf("between two trips %s, for a lock %s", idle, lock)
 	}
@@ -204,8 +201,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	address := log.pool.Config().ConnString()
 	storetest.OK(t, f.Close())
 	storetest.OK(t, f.Replica.Close())
-	conn, err := pgx.Connect(t.Context(), address)
-	storetest.OK(t, err)
+	conn := storetest.Must(pgx.Connect(t.Context(), address))(t)
 	defer conn.Close(context.Background())
 	scans(t, conn) // all others are gone and have reported
 	var updates, hot int64
@@ -221,22 +217,19 @@ var heldFor = flag.Duration("store.held", 3*time.Second, "how long a snapshot is
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, log, _ := betweenFixture(t)
-	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
-	storetest.OK(t, err)
+	holder := storetest.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
 	defer holder.Close(context.Background())
 	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
 	var looks []int // pages of each
 	ended := 0
 	for began, next := time.Now(), time.Now(); time.Since(began) < *heldFor; ended++ {
-		send := f.Admit(t, f.Intent(ended))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: send.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+		f.Ended(t, f.Intent(ended), store.Outcome{Status: store.Sent})
 		if time.Now().Before(next) {
 			continue
 		}
 		next = next.Add(*heldFor / 60)
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
-		now, err := log.Clock(t.Context())
-		storetest.OK(t, err)
+		now := storetest.Must(log.Clock(t.Context()))(t)
 		looks = append(looks, touched(t, log, now, log.overdue.searchFrom("email", now)))
 	}
 	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
@@ -262,11 +255,10 @@ SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel 
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	f, log, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
-	indexes, err := readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+	indexes := storetest.Must(readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`)
-	storetest.OK(t, err)
+WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`))(t)
 	var entries []string
 	for _, index := range indexes {
 		var n int

@@ -44,9 +44,7 @@ func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
 			batch[0].finish(store.Begun{Admitted: true}, nil)
 		})
 		for range 3 {
-			begun, err := c.submit(t.Context(), newCall(store.Intent{}, 1))
-			storetest.OK(t, err)
-			storetest.Equal(t, "admitted", begun.Admitted, true)
+			storetest.Equal(t, "admitted", storetest.Must(c.submit(t.Context(), newCall(store.Intent{}, 1)))(t).Admitted, true)
 		}
 		storetest.Equal(t, "time waited", time.Since(start), 0)
 		c.close()

@@ -61,11 +61,9 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 
 func TestEveryColumnIsErased(t *testing.T) {
 	path := storetest.TempFile(t)
-	log, err := sqlite.Open(t.Context(), path, time.Now)
-	storetest.OK(t, err)
+	log := storetest.Must(sqlite.Open(t.Context(), path, time.Now))(t)
 	storetest.OK(t, log.Close())
-	file, err := sql.Open("sqlite", path)
-	storetest.OK(t, err)
+	file := storetest.Must(sql.Open("sqlite", path))(t)
 	defer file.Close()
 	rows, err := file.Query(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`)
 	storetest.OK(t, err)
@@ -77,10 +75,9 @@ func TestEveryColumnIsErased(t *testing.T) {
 	}
 	storetest.OK(t, rows.Err())
 	pg := openTest(t, newDatabase(t), serverClock)
-	full, err := readRows(t.Context(), pg, func(c *[2]string) []any { return []any{&c[0], &c[1]} },
+	full := storetest.Must(readRows(t.Context(), pg, func(c *[2]string) []any { return []any{&c[0], &c[1]} },
 		`SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()
-AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`)
-	storetest.OK(t, err)
+AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`))(t)
 	for name, list := range map[string][][2]string{"sqlite": lite, "postgres": full} {
 		found := map[string]bool{}
 		for _, c := range list {

@@ -188,8 +188,7 @@ func TestPostgresRestart(t *testing.T) {
 		case 1:
 			f.Count(t)
 		case 2: // not repeated where it might count twice; the pool looks before it lends a connection
-			_, counted, _, err := f.Attempt(t.Context(), begun.Verification.ID)
-			storetest.OK(t, err)
+			_, counted, _ := storetest.Must3(f.Attempt(t.Context(), begun.Verification.ID))(t)
 			storetest.Equal(t, "counted", counted, true)
 		}
 	}
@@ -243,10 +242,8 @@ func TestPostgresReadOnly(t *testing.T) {
 	f := storetest.NewFixture(openTest(t, address, serverClock))
 	f.Beside(f.DB)
 	f.Admit(t, f.Intent(1))
-	u, err := url.Parse(address)
-	storetest.OK(t, err)
-	admin, err := pgx.Connect(t.Context(), server.AdminURL())
-	storetest.OK(t, err)
+	u := storetest.Must(url.Parse(address))(t)
+	admin := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
 	defer admin.Close(context.Background())
 	demote := func(value string) {
 		_, err := admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value))
@@ -259,7 +256,7 @@ func TestPostgresReadOnly(t *testing.T) {
 		storetest.OK(t, admin.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name).Scan(&others))
 		return others == 0
 	})
-	_, err = f.Begin(t.Context(), f.Intent(2))
+	_, err := f.Begin(t.Context(), f.Intent(2))
 	certain(t, err)
 	_, err = f.Approve(t.Context(), "x", store.NewEvent{})
 	certain(t, err)
@@ -275,14 +272,11 @@ func TestPostgresReadOnly(t *testing.T) {
 func TestPostgresIsDurable(t *testing.T) {
 	server := shared.Server(t)
 	address := newDatabase(t)
-	u, err := url.Parse(address)
-	storetest.OK(t, err)
-	admin, err := pgx.Connect(t.Context(), server.AdminURL())
-	storetest.OK(t, err)
+	u := storetest.Must(url.Parse(address))(t)
+	admin := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
 	defer admin.Close(context.Background())
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
-		_, err = admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting))
-		storetest.OK(t, err)
+		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
 		log := openTest(t, address, serverClock)
 		for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
 			var got string

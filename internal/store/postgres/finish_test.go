@@ -22,11 +22,9 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
 		batch = append(batch, newWaiting[store.Outcome, bool](o, sendKey(o.Held)))
 	}
-	tx, err := log.pool.Begin(t.Context())
-	storetest.OK(t, err)
+	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	_, err = tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, batch[2].in.ID)
-	storetest.OK(t, err)
+	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, batch[2].in.ID))(t)
 	log.finish(batch)
 	for n, x := range batch {
 		if n == 2 {
@@ -46,11 +44,9 @@ func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	log := f.DB.(*DB)
 	sizes := make(chan int, 100)
 	log.endings.Run = func(batch []*ending) { sizes <- len(batch); log.finish(batch) }
-	tx, err := log.pool.Begin(t.Context())
-	storetest.OK(t, err)
+	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
 	first := f.Admit(t, f.Intent(0)).Send.ID
-	_, err = tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, first)
-	storetest.OK(t, err)
+	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, first))(t)
 	var others []store.Held
 	for n := range 20 {
 		others = append(others, store.Held{ID: f.Admit(t, f.Intent(1+n)).Send.ID, Attempt: 1})
@@ -58,7 +54,7 @@ func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: first, Attempt: 1}, Status: store.Sent}, true)
+		f.End(t, first, store.Outcome{Status: store.Sent})
 	}()
 	storetest.Equal(t, "first batch", <-sizes, 1)
 	go func() {
@@ -92,36 +88,30 @@ func TestPostgresPlansMadeOnEmptyPartitions(t *testing.T) {
 	for name, prepare := range map[string]string{"never analyzed": `SELECT`, "analyzed": `ANALYZE`} {
 		t.Run(name, func(t *testing.T) {
 			address := newDatabase(t)
-			admin, err := pgx.Connect(t.Context(), address)
-			storetest.OK(t, err)
+			admin := storetest.Must(pgx.Connect(t.Context(), address))(t)
 			defer admin.Close(context.Background())
-			_, err = admin.Exec(t.Context(), `DO $$ DECLARE name regclass; BEGIN
+			_, err := admin.Exec(t.Context(), `DO $$ DECLARE name regclass; BEGIN
 FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'sends'::regclass LOOP EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name); END LOOP; END $$`)
 			storetest.OK(t, err)
-			_, err = admin.Exec(t.Context(), prepare)
-			storetest.OK(t, err)
-			log, err := Open(t.Context(), address, "")
-			storetest.OK(t, err)
+			storetest.Must(admin.Exec(t.Context(), prepare))(t)
+			log := storetest.Must(Open(t.Context(), address, ""))(t)
 			f := storetest.NewFixture(log)
 			finish := func(in store.Intent, status store.Status) {
 				t.Helper()
 				held := store.Held{ID: f.Admit(t, in).Send.ID, Attempt: 1}
-				_, err := f.Postpone(t.Context(), store.Postponement{Held: held})
-				storetest.OK(t, err)
+				storetest.Must(f.Postpone(t.Context(), store.Postponement{Held: held}))(t)
 				f.MustFinish(t, store.Outcome{Held: held, Status: status}, true)
 			}
 			none := store.Held{ID: uuid.Must(uuid.NewV7()), Attempt: 1} // plans without a row
 			f.MustFinish(t, store.Outcome{Held: none, Status: store.Sent}, false)
 			f.MustFinish(t, store.Outcome{Held: none, Status: store.Sent, Event: f.Telling("send.sent")}, false)
-			_, err = f.Postpone(t.Context(), store.Postponement{Held: none})
-			storetest.OK(t, err)
+			storetest.Must(f.Postpone(t.Context(), store.Postponement{Held: none}))(t)
 			in := f.Intent(1)
 			finish(in, store.Sent)
-			_, err = admin.Exec(t.Context(), `
+			storetest.Must(admin.Exec(t.Context(), `
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, status, reason, attempt, in_doubt, counts, taken_at, clock, logged_at)
 SELECT `+randomID+`, verification_id, 0, app, channel, purpose, recipient, masked, domain, country, prefix, locale, 'order 7', ip, 'refused', '', 0, false, false, logged_at, clock, logged_at
-FROM sends, generate_series(1, 15000)`)
-			storetest.OK(t, err)
+FROM sends, generate_series(1, 15000)`))(t)
 			before := indexBlocks(t, admin)
 			const calls = 20
 			for range calls {
@@ -143,8 +133,7 @@ FROM sends, generate_series(1, 15000)`)
 // indexBlocks are the blocks of each index of sends that were read.
 func indexBlocks(t *testing.T, admin *pgx.Conn) map[string]int64 {
 	t.Helper()
-	_, err := admin.Exec(t.Context(), `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`)
-	storetest.OK(t, err)
+	storetest.Must(admin.Exec(t.Context(), `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`))(t)
 	return countsByName(t, admin, `
 SELECT s.indexrelname, (s.idx_blks_hit + s.idx_blks_read)::bigint FROM pg_statio_user_indexes s JOIN pg_inherits h ON h.inhrelid = s.relid WHERE h.inhparent = 'sends'::regclass`)
 }

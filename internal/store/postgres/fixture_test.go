@@ -30,15 +30,12 @@ const appRole = "sendcode_app"
 func makeAppRole(t *testing.T) {
 	t.Helper()
 	server := shared.Server(t)
-	conn, err := pgx.Connect(t.Context(), server.AdminURL())
-	storetest.OK(t, err)
+	conn := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
 	defer conn.Close(context.Background())
-	owner, err := pgx.ParseConfig(server.URL())
+	owner := storetest.Must(pgx.ParseConfig(server.URL()))(t)
+	_, err := conn.Exec(t.Context(), `DO $$ BEGIN CREATE ROLE `+appRole+` LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
 	storetest.OK(t, err)
-	_, err = conn.Exec(t.Context(), `DO $$ BEGIN CREATE ROLE `+appRole+` LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
-	storetest.OK(t, err)
-	_, err = conn.Exec(t.Context(), `GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize())
-	storetest.OK(t, err)
+	storetest.Must(conn.Exec(t.Context(), `GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize()))(t)
 }
 
 // testClockSQL reads the clock that tests step.
@@ -58,11 +55,9 @@ func newTestSchema(t *testing.T, role ...string) string {
 
 func fillTestSchema(t *testing.T, url string, role ...string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	storetest.OK(t, err)
+	conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
 	defer func() { storetest.OK(t, conn.Close(context.Background())) }()
-	_, err = conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch)
-	storetest.OK(t, err)
+	storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
 	storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
 	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
 }
@@ -71,13 +66,11 @@ func fillTestSchema(t *testing.T, url string, role ...string) {
 // lock as long as a busy machine takes, not for the second that is the service's.
 func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixture {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	storetest.OK(t, err)
+	conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
 	url += "&lock_timeout=1min"
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	step := func(d time.Duration) {
-		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
-		storetest.OK(t, err)
+		storetest.Must(conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds()))(t)
 	}
 	return storetest.NewFixture(openTest(t, url, testClockSQL, role...)).Beside(openTest(t, url, testClockSQL,
 		role...)).Clocked(storetest.Epoch, step)
@@ -86,13 +79,10 @@ func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixtur
 // divide makes other partitions than those of the present, from the beginning of time to its end.
 func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 	t.Helper()
-	rows, err := conn.Query(t.Context(), `SELECT name FROM sendcode_partitions`)
-	storetest.OK(t, err)
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	storetest.OK(t, err)
+	rows := storetest.Must(conn.Query(t.Context(), `SELECT name FROM sendcode_partitions`))(t)
+	names := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	for _, name := range names {
-		_, err := conn.Exec(t.Context(), `DROP TABLE `+name)
-		storetest.OK(t, err)
+		storetest.Must(conn.Exec(t.Context(), `DROP TABLE `+name))(t)
 	}
 	from := "MINVALUE"
 	for i := range len(at) + 1 {
@@ -101,10 +91,8 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 			to = "'" + store.LowestID(at[i]).String() + "'"
 		}
 		name := fmt.Sprintf("sends_%d", i)
-		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`)
-		storetest.OK(t, err)
-		_, err = conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`)
-		storetest.OK(t, err)
+		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`))(t)
+		storetest.Must(conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`))(t)
 		from = to
 	}
 }
@@ -122,8 +110,7 @@ const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_rando
 // called is the call of an intent, as Begin makes it.
 func called(t *testing.T, in store.Intent) *call {
 	t.Helper()
-	in, err := store.Checked(in)
-	storetest.OK(t, err)
+	in = storetest.Must(store.Checked(in))(t)
 	return newCall(in, store.LockKey(in.Send))
 }
 
@@ -143,8 +130,7 @@ func newDatabaseOn(t testing.TB, server *parts.PostgresServer) string {
 
 func openTest(t testing.TB, url, now string, role ...string) *DB {
 	t.Helper()
-	log, err := openAt(t.Context(), url, now, strings.Join(role, ""))
-	storetest.OK(t, err)
+	log := storetest.Must(openAt(t.Context(), url, now, strings.Join(role, "")))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	return log
 }

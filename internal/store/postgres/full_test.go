@@ -17,10 +17,8 @@ import (
 func newDatabaseIn(t *testing.T, server *parts.PostgresServer, admin *pgx.Conn, space string) string {
 	t.Helper()
 	address := server.NewDatabase(t)
-	u, err := url.Parse(address)
-	storetest.OK(t, err)
-	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+u.Path[1:]+` SET default_tablespace = `+space)
-	storetest.OK(t, err)
+	u := storetest.Must(url.Parse(address))(t)
+	storetest.Must(admin.Exec(t.Context(), `ALTER DATABASE `+u.Path[1:]+` SET default_tablespace = `+space))(t)
 	storetest.OK(t, Migrate(t.Context(), address, ""))
 	return address
 }
@@ -31,13 +29,10 @@ func TestPostgresDiskIsFull(t *testing.T) {
 	disk := parts.SmallDisk(t, 24<<20)
 	space := filepath.Join(disk.Dir, "space")
 	storetest.OK(t, server.GiveTo(space))
-	admin, err := pgx.Connect(t.Context(), server.AdminURL())
-	storetest.OK(t, err)
+	admin := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
 	defer admin.Close(context.Background())
-	_, err = admin.Exec(t.Context(), `CREATE TABLESPACE small LOCATION '`+space+`'`)
-	storetest.OK(t, err)
-	_, err = admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`)
-	storetest.OK(t, err)
+	storetest.Must(admin.Exec(t.Context(), `CREATE TABLESPACE small LOCATION '`+space+`'`))(t)
+	storetest.Must(admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`))(t)
 	log := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
@@ -62,8 +57,7 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 	storetest.OK(t, err)
 	_, err = f.Begin(t.Context(), f.Intent(1))
 	storetest.IsFull(t, err)
-	_, err = log.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`)
-	storetest.OK(t, err)
+	storetest.Must(log.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`))(t)
 	storetest.WritableWithRows(t, f, 0)
 	f.Admit(t, f.Intent(1))
 }
@@ -72,16 +66,13 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 func TestPostgresPingBesideABackup(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
-	tx, err := log.pool.Begin(t.Context())
-	storetest.OK(t, err)
-	_, err = tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`) // as pg_dump does, for as long as it takes
+	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+	_, err := tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`) // as pg_dump does, for as long as it takes
 	storetest.OK(t, err)
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
-	tx, err = log.pool.Begin(t.Context())
-	storetest.OK(t, err)
-	_, err = tx.Exec(t.Context(), `TRUNCATE writable`)
-	storetest.OK(t, err)
+	tx = storetest.Must(log.pool.Begin(t.Context()))(t)
+	storetest.Must(tx.Exec(t.Context(), `TRUNCATE writable`))(t)
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
 	storetest.Together(20, func(int) {

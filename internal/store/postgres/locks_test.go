@@ -15,10 +15,8 @@ import (
 // hold takes a recipient's lock as another replica's transaction would.
 func hold(t *testing.T, log *DB, in store.Intent) (release func()) {
 	t.Helper()
-	tx, err := log.pool.Begin(t.Context())
-	storetest.OK(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(in.Send))
-	storetest.OK(t, err)
+	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+	storetest.Must(tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(in.Send)))(t)
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
@@ -69,14 +67,12 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 	log := f.Other.(*DB)
 	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
 		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
-		tx, err := log.pool.Begin(t.Context())
-		storetest.OK(t, err)
-		_, err = tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID)
-		storetest.OK(t, err)
+		tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID))(t)
 		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
 		var begun store.Begun
 		result := make(chan error)
-		go func() { begun, err = f.Begin(t.Context(), in); result <- err }()
+		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
 		eventually(t, func() bool {
 			var waiting bool
 			storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).Scan(&waiting))

@@ -30,8 +30,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 		}
 	})
 	storetest.OK(t, Migrate(t.Context(), url, "")) // again: nothing to do
-	log, err := Open(t.Context(), url, "")
-	storetest.OK(t, err)
+	log := storetest.Must(Open(t.Context(), url, ""))(t)
 	defer log.Close()
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
@@ -40,10 +39,8 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	storetest.Equal(t, "locks left", locks, 0)
 
 	// A newer schema, after an update of another replica: migrations only add, so this program works on.
-	_, err = log.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`)
-	storetest.OK(t, err)
-	newer, err := Open(t.Context(), url, "")
-	storetest.OK(t, err)
+	storetest.Must(log.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
+	newer := storetest.Must(Open(t.Context(), url, ""))(t)
 	storetest.OK(t, newer.Close())
 }
 
@@ -52,13 +49,11 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
-	config, err := pgx.ParseConfig(url)
-	storetest.OK(t, err)
+	config := storetest.Must(pgx.ParseConfig(url))(t)
 	config.RuntimeParams["statement_timeout"] = "20s"
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
-	unlock, err := lockSchema(t.Context(), db)
-	storetest.OK(t, err)
+	unlock := storetest.Must(lockSchema(t.Context(), db))(t)
 
 	const waiters = 3
 	asked := func() int {
@@ -71,8 +66,7 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 		go func() { done <- Migrate(t.Context(), url, "") }()
 	}
 	eventually(t, func() bool { return asked() == waiters })
-	_, err = db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`)
-	storetest.OK(t, err)
+	storetest.Must(db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`))(t)
 	select {
 	case err := <-done:
 		t.Fatalf("migrated beside another: %v", err)
@@ -86,12 +80,10 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 
 func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
-	config, err := pgx.ParseConfig(url)
-	storetest.OK(t, err)
+	config := storetest.Must(pgx.ParseConfig(url))(t)
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
-	unlock, err := lockSchema(t.Context(), db)
-	storetest.OK(t, err)
+	unlock := storetest.Must(lockSchema(t.Context(), db))(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	result := make(chan error)
 	go func() { result <- Migrate(ctx, url, "") }()
@@ -110,22 +102,18 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 // comes again.
 func TestMigrateComesAgain(t *testing.T) {
 	url := newDatabase(t)
-	config, err := pgx.ParseConfig(url)
-	storetest.OK(t, err)
+	config := storetest.Must(pgx.ParseConfig(url))(t)
 	config.RuntimeParams["lock_timeout"] = "10ms"
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
-	holder, err := pgx.Connect(t.Context(), url)
-	storetest.OK(t, err)
+	holder := storetest.Must(pgx.Connect(t.Context(), url))(t)
 	defer holder.Close(context.Background())
-	tx, err := holder.Begin(t.Context())
-	storetest.OK(t, err)
-	_, err = tx.Exec(t.Context(), `LOCK TABLE sends IN ACCESS SHARE MODE`)
-	storetest.OK(t, err)
+	tx := storetest.Must(holder.Begin(t.Context()))(t)
+	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE sends IN ACCESS SHARE MODE`))(t)
 
 	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
 	tries := 0
-	err = retryLocked(t.Context(), func() error {
+	err := retryLocked(t.Context(), func() error {
 		tries++
 		if tries == 3 {
 			storetest.OK(t, tx.Rollback(t.Context()))

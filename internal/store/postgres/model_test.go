@@ -26,8 +26,7 @@ func TestModel(t *testing.T) {
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
 	checkModel(t, f, func() { f.DB.(*DB).overdue.marks = nil }, func() {
-		_, err := f.DB.(*DB).pool.Exec(t.Context(), emptyModel)
-		storetest.OK(t, err)
+		storetest.Must(f.DB.(*DB).pool.Exec(t.Context(), emptyModel))(t)
 	})
 }
 
@@ -39,8 +38,7 @@ func checkModel(t *testing.T, f *storetest.Fixture, back, empty func()) {
 		empty()
 		back()
 		clock := &storetest.TestClock{At: start}
-		log, err := sqlite.OpenMemory(clock.Now)
-		storetest.OK(t, err)
+		log := storetest.Must(sqlite.OpenMemory(clock.Now))(t)
 		defer func() { storetest.OK(t, log.Close()) }()
 		twin := storetest.NewFixture(log).Clocked(start, clock.Step)
 		f.Pass(start.Sub(f.Now))

@@ -23,8 +23,7 @@ func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	makeAppRole(t)
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	owner, err := pgx.Connect(t.Context(), address)
-	storetest.OK(t, err)
+	owner := storetest.Must(pgx.Connect(t.Context(), address))(t)
 	t.Cleanup(func() { _ = owner.Close(context.Background()) })
 	log := openTest(t, as(t, address, appRole), serverClock, appRole)
 	return storetest.NewFixture(log).Beside(openTest(t, as(t, address, appRole), serverClock, appRole)), log, owner
@@ -33,15 +32,13 @@ func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
-		_, err := conn.Exec(t.Context(), s)
-		storetest.OK(t, err)
+		storetest.Must(conn.Exec(t.Context(), s))(t)
 	}
 }
 
 func names(t *testing.T, log *DB) (list []string) {
 	t.Helper()
-	all, err := log.partitions(t.Context())
-	storetest.OK(t, err)
+	all := storetest.Must(log.partitions(t.Context()))(t)
 	for i, p := range all {
 		if i > 0 && !p.Begins.Equal(all[i-1].Ends) {
 			t.Errorf("a gap before %s", p.Name)
@@ -54,8 +51,7 @@ func names(t *testing.T, log *DB) (list []string) {
 func TestPartitionsAreMadeAhead(t *testing.T) {
 	f, log, owner := owned(t)
 	before := names(t, log)
-	until, err := f.EnsurePartitions(t.Context())
-	storetest.OK(t, err)
+	until := storetest.Must(f.EnsurePartitions(t.Context()))(t)
 	if n := store.MonthsAhead(until, time.Now()); n < 2 || n > 4 {
 		t.Errorf("%d months ahead, until %v", n, until)
 	}
@@ -113,8 +109,7 @@ func TestPartitionIsMissing(t *testing.T) {
 	storetest.Is(t, err, store.ErrNoPartition)
 	storetest.Is(t, f.Refused(t.Context(), []store.Send{refusal}), store.ErrNoPartition)
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
-	_, err = f.EnsurePartitions(t.Context())
-	storetest.OK(t, err)
+	storetest.Must(f.EnsurePartitions(t.Context()))(t)
 	names(t, log)
 	f.Admit(t, in)
 	storetest.OK(t, f.Refused(t.Context(), []store.Send{refusal}))
@@ -124,8 +119,7 @@ func TestPartitionIsMissing(t *testing.T) {
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
-	_, err = f.EnsurePartitions(t.Context())
-	storetest.OK(t, err)
+	storetest.Must(f.EnsurePartitions(t.Context()))(t)
 	f.Admit(t, f.Intent(2, storetest.WithID(&storetest.Fixture{Now: time.Now()}, time.Minute-store.MaxDrift)))
 }
 
@@ -140,12 +134,10 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 	copy(new[:6], lowest[:6])
 	_, err := owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds())
 	storetest.OK(t, err)
-	_, err = owner.Exec(t.Context(), `UPDATE flights SET id = $2 WHERE id = $1`, old, new)
-	storetest.OK(t, err)
+	storetest.Must(owner.Exec(t.Context(), `UPDATE flights SET id = $2 WHERE id = $1`, old, new))(t)
 	_, err = owner.Exec(t.Context(), `UPDATE verifications SET created_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds())
 	storetest.OK(t, err)
-	_, err = owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new)
-	storetest.OK(t, err)
+	storetest.Must(owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
 	return new, begun.Verification.ID
 }
 
@@ -162,28 +154,23 @@ func TestPartitionsExpire(t *testing.T) {
 	young, _ := backdated(t, f, owner, 45*day)
 	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = logged_at WHERE logged_at < now() - interval '100 days' OR logged_at > now() - interval '60 days'`,
 		`DELETE FROM flights WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: refund, Attempt: 1}, Status: store.Failed, Refund: true}, true)
+	f.End(t, refund, store.Outcome{Status: store.Failed, Refund: true})
 
 	expire := func(want store.Expired) {
 		t.Helper()
-		got, err := f.Expire(t.Context(), keep, 10)
-		storetest.OK(t, err)
-		storetest.Equal(t, "expired", got, want)
+		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), keep, 10))(t), want)
 	}
 	left := func(want ...string) {
 		t.Helper()
 		rows, err := owner.Query(t.Context(), `SELECT id FROM verifications WHERE id = ANY ($1)`, []string{first, second, third, fourth})
 		storetest.OK(t, err)
-		got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		storetest.OK(t, err)
+		got := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 		slices.Sort(got)
 		slices.Sort(want)
 		storetest.Equal(t, "verifications", got, want)
 	}
-	reader, err := owner.Begin(t.Context())
-	storetest.OK(t, err)
-	_, err = reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`)
-	storetest.OK(t, err)
+	reader := storetest.Must(owner.Begin(t.Context()))(t)
+	storetest.Must(reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`))(t)
 	expire(store.Expired{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
@@ -193,7 +180,7 @@ func TestPartitionsExpire(t *testing.T) {
 	storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: refund, Attempt: 1}))
 	expire(store.Expired{Rows: 1})
 	left(second)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: flying, Attempt: 1}, Status: store.Sent}, true)
+	f.End(t, flying, store.Outcome{Status: store.Sent})
 	exec(t, owner, `INSERT INTO refunds VALUES ('`+flying.String()+`', now(), 1)`)
 	expire(store.Expired{})
 	left(second)
@@ -213,9 +200,7 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	divide(t, owner, time.Now().Add(-60*day))
 	id, _ := backdated(t, f, owner, 61*day)
 	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+id.String()+`'`, `DELETE FROM flights`)
-	gone, err := f.Expire(t.Context(), 45*day, 10)
-	storetest.OK(t, err)
-	storetest.Equal(t, "expired", gone, store.Expired{})
+	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.Expired{})
 	storetest.Equal(t, "partitions", len(names(t, log)), 2)
 }
 
@@ -231,16 +216,14 @@ func TestPartitionsAndTheRole(t *testing.T) {
 	} {
 		refusedBy(t, log, appRole, statement)
 	}
-	conn, err := log.pool.Acquire(t.Context())
-	storetest.OK(t, err)
+	conn := storetest.Must(log.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for _, statement := range []string{
 		`SET search_path = pg_temp, public`,
 		`CREATE TEMP TABLE sendcode_partitions AS SELECT id, name, '2020-01-01'::timestamptz AS begins, '2020-02-01'::timestamptz AS ends FROM public.sendcode_partitions`,
 		`CREATE FUNCTION pg_temp.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT '2099-01-01'::timestamptz $$`,
 	} {
-		_, err := conn.Exec(t.Context(), statement)
-		storetest.OK(t, err)
+		storetest.Must(conn.Exec(t.Context(), statement))(t)
 	}
 	for _, before := range []string{`now()`, `'infinity'`, `'2099-01-01'`} {
 		var dropped *string
@@ -290,10 +273,8 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		now)
 	add("crowds", "sends_2 sends_3", crowd, args)
 	for _, q := range queries {
-		rows, err := log.pool.Query(t.Context(), "EXPLAIN "+q.text, q.args...)
-		storetest.OK(t, err)
-		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		storetest.OK(t, err)
+		rows := storetest.Must(log.pool.Query(t.Context(), "EXPLAIN "+q.text, q.args...))(t)
+		plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 		for n := range 4 {
 			name := fmt.Sprintf("sends_%d", n)
 			if read := strings.Contains(strings.Join(plan, "\n"), " on "+name); read != strings.Contains(q.only, name) {

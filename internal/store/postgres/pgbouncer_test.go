@@ -30,8 +30,7 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 	direct := server.NewDatabase(t)
 	through := bouncer.Through(direct) + "&statement_timeout=7s"
 	storetest.OK(t, Migrate(t.Context(), through, appRole))
-	p, err := Open(t.Context(), through, appRole)
-	storetest.OK(t, err)
+	p := storetest.Must(Open(t.Context(), through, appRole))(t)
 	t.Cleanup(func() { storetest.OK(t, p.Close()) })
 	for setting, want := range map[string]string{
 		"lock_timeout": "1s", "statement_timeout": "7s", "TimeZone": "UTC", "enable_seqscan": "off", "jit": "off", "role": appRole,
@@ -70,8 +69,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 		})
 	}
 	for _, url := range []string{direct, parts.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
-		config, err := pgx.ParseConfig(url)
-		storetest.OK(t, err)
+		config := storetest.Must(pgx.ParseConfig(url))(t)
 		storetest.OK(t, checkSessions(t.Context(), config))
 	}
 }

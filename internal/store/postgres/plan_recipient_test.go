@@ -17,13 +17,11 @@ import (
 // grew, and on others. Each entry of an index that was read is counted by the server.
 func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	address := newDatabase(t)
-	admin, err := pgx.Connect(t.Context(), address)
-	storetest.OK(t, err)
+	admin := storetest.Must(pgx.Connect(t.Context(), address))(t)
 	defer admin.Close(context.Background())
 	for round, prepare := range []string{`SELECT`, `ANALYZE`, `SELECT`, `ANALYZE`} {
 		exec(t, admin, prepare)
-		log, err := Open(t.Context(), address, "")
-		storetest.OK(t, err)
+		log := storetest.Must(Open(t.Context(), address, ""))(t)
 		f := storetest.NewFixture(log).Numbered(uint64(round) << 16)
 		in := f.Intent(round+1, storetest.WithRules(storetest.Rule(1000, time.Hour)))
 		in.Verification.Holder = "s:1"
@@ -33,8 +31,7 @@ func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock)
 SELECT `+randomID+`, 'sent', logged_at, verification_id, number, app, channel, purpose, decode(md5(n::text), 'hex'), masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock
 FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 5000) n`)
-		later, err := Open(t.Context(), address, "")
-		storetest.OK(t, err)
+		later := storetest.Must(Open(t.Context(), address, ""))(t)
 		for name, log := range map[string]*DB{"before": log, "after": later} {
 			before := entriesRead(t, admin, log)
 			const rounds = 12
@@ -55,16 +52,12 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 	s := begun.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	for range rounds {
-		_, _, err := f.History(t.Context(), bucket, time.Hour)
+		storetest.Must2(f.History(t.Context(), bucket, time.Hour))(t)
+		_, err := f.Newest(t.Context(), store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"})
 		storetest.OK(t, err)
-		_, err = f.Newest(t.Context(), store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"})
-		storetest.OK(t, err)
-		_, _, _, err = f.Verification(t.Context(), begun.Verification.ID)
-		storetest.OK(t, err)
-		_, err = f.Story(t.Context(), s.ID)
-		storetest.OK(t, err)
-		_, err = f.Latest(t.Context(), []recipient.Hash{s.Recipient}, time.Hour)
-		storetest.OK(t, err)
+		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
+		storetest.Must(f.Story(t.Context(), s.ID))(t)
+		storetest.Must(f.Latest(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
 	}
 }
 
@@ -72,8 +65,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 func entriesRead(t *testing.T, admin *pgx.Conn, log *DB) (n int64) {
 	t.Helper()
 	for _, c := range log.pool.AcquireAllIdle(t.Context()) {
-		_, err := c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`)
-		storetest.OK(t, err)
+		storetest.Must(c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
 		c.Release()
 	}
 	exec(t, admin, `SELECT pg_stat_clear_snapshot()`)

@@ -22,10 +22,9 @@ import (
 // The server counts for itself.
 func TestPostgresReadsNoWholeTable(t *testing.T) {
 	address := newDatabase(t)
-	admin, err := pgx.Connect(t.Context(), address)
-	storetest.OK(t, err)
+	admin := storetest.Must(pgx.Connect(t.Context(), address))(t)
 	defer admin.Close(context.Background())
-	_, err = admin.Exec(t.Context(), `SET enable_seqscan = off`) // what makes the tables grow is not counted
+	_, err := admin.Exec(t.Context(), `SET enable_seqscan = off`) // what makes the tables grow is not counted
 	storetest.OK(t, err)
 	before := scans(t, admin)
 	for round, prepare := range []string{
@@ -34,10 +33,8 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		copySends("logged_at") + `, generate_series(1, 20) WHERE logged_at > '-infinity' AND NOT EXISTS (SELECT FROM flights f WHERE f.id = s.id)`, // grown
 		`ANALYZE`,
 	} {
-		_, err := admin.Exec(t.Context(), prepare)
-		storetest.OK(t, err)
-		log, err := Open(t.Context(), address, "")
-		storetest.OK(t, err)
+		storetest.Must(admin.Exec(t.Context(), prepare))(t)
+		log := storetest.Must(Open(t.Context(), address, ""))(t)
 		useAll(t, storetest.NewFixture(log).Beside(log).Numbered(uint64(round)<<16))
 		storetest.OK(t, log.Close()) // its server processes end and report what they did
 	}
@@ -57,8 +54,7 @@ func scans(t *testing.T, admin *pgx.Conn) map[string]int64 {
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others))
 		return others == 0
 	})
-	_, err := admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`)
-	storetest.OK(t, err)
+	storetest.Must(admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`))(t)
 	return countsByName(t, admin, `
 SELECT coalesce(h.inhparent, s.relid)::regclass::text, sum(s.seq_scan)::bigint FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP BY 1`)
 }
@@ -66,16 +62,14 @@ SELECT coalesce(h.inhparent, s.relid)::regclass::text, sum(s.seq_scan)::bigint F
 // countsByName runs a query for names, each with a number.
 func countsByName(t *testing.T, admin *pgx.Conn, query string) map[string]int64 {
 	t.Helper()
-	rows, err := admin.Query(t.Context(), query)
-	storetest.OK(t, err)
+	rows := storetest.Must(admin.Query(t.Context(), query))(t)
 	var name string
 	var n int64
 	counts := map[string]int64{}
-	_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+	storetest.Must(pgx.ForEachRow(rows, []any{&name, &n}, func() error {
 		counts[name] = n
 		return nil
-	})
-	storetest.OK(t, err)
+	}))(t)
 	return counts
 }
 
@@ -91,26 +85,18 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 		f.Admit(t, in)
 		held := store.Held{ID: begun.Send.ID, Attempt: 1}
 		storetest.OK(t, f.Renew(t.Context(), time.Second, []store.Held{held}))
-		_, err := f.Postpone(t.Context(), store.Postponement{Held: held})
-		storetest.OK(t, err)
+		storetest.Must(f.Postpone(t.Context(), store.Postponement{Held: held}))(t)
 		f.MustTakeOver(t, 1000)
 		f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Failed, Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Hour}}, true)
-		_, err = f.RefundsDue(t.Context(), time.Microsecond, 10)
-		storetest.OK(t, err)
+		storetest.Must(f.RefundsDue(t.Context(), time.Microsecond, 10))(t)
 		storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: held.ID, Attempt: 2}))
-		_, _, _, err = f.Attempt(t.Context(), begun.Verification.ID)
-		storetest.OK(t, err)
+		storetest.Must3(f.Attempt(t.Context(), begun.Verification.ID))(t)
 		storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
-		_, err = f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})
-		storetest.OK(t, err)
-		_, _, err = f.CodesOf(t.Context(), []string{begun.Verification.ID})
-		storetest.OK(t, err)
-		_, err = f.Latest(t.Context(), []recipient.Hash{begun.Send.Recipient}, time.Hour)
-		storetest.OK(t, err)
-		_, err = f.Story(t.Context(), begun.Send.ID)
-		storetest.OK(t, err)
-		_, _, _, err = f.Verification(t.Context(), begun.Verification.ID)
-		storetest.OK(t, err)
+		storetest.Must(f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)
+		storetest.Must2(f.CodesOf(t.Context(), []string{begun.Verification.ID}))(t)
+		storetest.Must(f.Latest(t.Context(), []recipient.Hash{begun.Send.Recipient}, time.Hour))(t)
+		storetest.Must(f.Story(t.Context(), begun.Send.ID))(t)
+		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		mark := &store.Mark{At: time.Now(), ID: begun.Send.ID}
 		for _, filter := range []store.Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
 			{After: mark}, {App: "shop"}, {App: "unknown", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
@@ -119,41 +105,33 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}, {Outcome: store.CodeWaiting, From: time.Now().Add(-time.Hour)}, {Outcome: store.CodeLocked, From: time.Now().Add(-time.Hour), Before: mark},
 			{Network: "203.0.113.0/24", From: time.Now().Add(-time.Hour)}} {
 			filter.Limit = 10
-			_, err = f.Sends(t.Context(), filter)
-			storetest.OK(t, err)
+			storetest.Must(f.Sends(t.Context(), filter))(t)
 		}
 		storetest.OK(t, f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { return nil }))
-		_, _, err = f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
+		_, _, err := f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		storetest.OK(t, err)
 		_, _, err = f.Rejected(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		storetest.OK(t, err)
 		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return nil }))
 		_, err = f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ProviderBounced}, store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour})
 		storetest.OK(t, err)
-		_, _, err = f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark})
-		storetest.OK(t, err)
-		_, err = f.Lift(t.Context(), store.LiftRequest{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil)
-		storetest.OK(t, err)
-		_, err = f.LockedOut(t.Context(), begun.Verification)
-		storetest.OK(t, err)
+		storetest.Must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark}))(t)
+		storetest.Must(f.Lift(t.Context(), store.LiftRequest{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil))(t)
+		storetest.Must(f.LockedOut(t.Context(), begun.Verification))(t)
 		_, err = f.Newest(t.Context(), store.HolderQuery{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"})
 		storetest.OK(t, err)
-		_, err = f.Approve(t.Context(), begun.Verification.ID, f.Telling("verification.approved"))
-		storetest.OK(t, err)
-		told := f.Admit(t, f.Intent(1))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: told.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
+		storetest.Must(f.Approve(t.Context(), begun.Verification.ID, f.Telling("verification.approved")))(t)
+		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")})
 		events, _, err := f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 10}, {App: "other", Limit: 10}})
 		storetest.OK(t, err)
 		for _, e := range events {
 			_, err = f.AppEventEnded(t.Context(), store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, State: store.EventDelivered})
 			storetest.OK(t, err)
 		}
-		_, _, err = f.ForgetAppEvents(t.Context(), time.Hour, 10)
-		storetest.OK(t, err)
+		storetest.Must2(f.ForgetAppEvents(t.Context(), time.Hour, 10))(t)
 		for _, filter := range []store.AppEventFilter{{}, {App: "shop"}, {State: store.EventGivenUp}, {State: store.EventPending}, {Before: begun.Send.ID}} {
 			filter.Limit = 10
-			_, err = f.AppEvents(t.Context(), filter)
-			storetest.OK(t, err)
+			storetest.Must(f.AppEvents(t.Context(), filter))(t)
 		}
 	}
 }
@@ -163,8 +141,7 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 func TestPostgresHotPlans(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
-	direct, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
-	storetest.OK(t, err)
+	direct := storetest.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
 	defer direct.Close(context.Background())
 	now := time.Now()
 	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
@@ -227,13 +204,10 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 // planOf is the plan that all batches share.
 func planOf(t *testing.T, log *DB, statement, parameters string) string {
 	t.Helper()
-	conn, err := log.writers.Acquire(t.Context())
-	storetest.OK(t, err)
+	conn := storetest.Must(log.writers.Acquire(t.Context()))(t)
 	defer conn.Release()
-	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", statement, parameters))
-	storetest.OK(t, err)
-	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	storetest.OK(t, err)
+	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", statement, parameters)))(t)
+	plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	return strings.Join(plan, "\n")
 }
 
@@ -253,8 +227,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 		}
 	})
 	who := intents[0].Send.Recipient
-	rows, err := f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPage})
-	storetest.OK(t, err)
+	rows := storetest.Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPage}))(t)
 	storetest.Equal(t, "rows", len(rows), 7)
 
 	// It tells the true wait: who comes when it is over is let in, who comes earlier is not.

@@ -40,10 +40,8 @@ type proxy struct {
 // newProxy returns a proxy and the URL of the database through it.
 func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 	t.Helper()
-	u, err := url.Parse(databaseURL)
-	storetest.OK(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	storetest.OK(t, err)
+	u := storetest.Must(url.Parse(databaseURL))(t)
+	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{listener: listener, target: u.Host}
 	var serving sync.WaitGroup
 	serving.Go(p.serve)

@@ -46,8 +46,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	storetest.OK(t, Migrate(t.Context(), address, appRole))                 // again: rights are given anew
 	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), appRole)) // the role itself leaves the schema alone
 	for name, open := range map[string]string{"its own login": as(t, address, appRole), "the owner's login": address} {
-		log, err := Open(t.Context(), open, appRole)
-		storetest.OK(t, err)
+		log := storetest.Must(Open(t.Context(), open, appRole))(t)
 		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 		f.Serial = uint64(len(name)) * 100
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
@@ -60,9 +59,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // and it can still add
-		why, err := log.AuditUnprotected(t.Context())
-		storetest.OK(t, err)
-		storetest.Equal(t, "guarded, with "+name, why == "", name == "its own login")
+		storetest.Equal(t, "guarded, with "+name, storetest.Must(log.AuditUnprotected(t.Context()))(t) == "", name == "its own login")
 		storetest.OK(t, log.Close())
 	}
 }
@@ -77,8 +74,7 @@ func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
 		refusedBy(t, log, "one login", statement)
 	}
 	storetest.Equal(t, "acts afterwards", storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
-	why, err := log.AuditUnprotected(t.Context())
-	storetest.OK(t, err)
+	why := storetest.Must(log.AuditUnprotected(t.Context()))(t)
 	if !strings.Contains(why, "DELETE") {
 		t.Errorf("the owner is told: %q", why)
 	}
@@ -94,8 +90,7 @@ func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
-		_, err := log.pool.Exec(t.Context(), statement)
-		storetest.OK(t, err)
+		storetest.Must(log.pool.Exec(t.Context(), statement))(t)
 	}
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 	refusedBy(t, log, "the role", `UPDATE act_people SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`)
@@ -103,13 +98,11 @@ func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
 
 func refusedBy(t *testing.T, log *DB, who, statement string) {
 	t.Helper()
-	conn, err := log.pool.Acquire(t.Context())
-	storetest.OK(t, err)
+	conn := storetest.Must(log.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
-	tx, err := conn.Begin(t.Context())
-	storetest.OK(t, err)
+	tx := storetest.Must(conn.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err = tx.Exec(t.Context(), statement); err == nil {
+	if _, err := tx.Exec(t.Context(), statement); err == nil {
 		t.Errorf("%s: allowed: %s", who, statement)
 	} else if c := code(err); c != "42501" {
 		t.Errorf("%s: %s: refused for another reason: %v", who, statement, err)
@@ -119,8 +112,7 @@ func refusedBy(t *testing.T, log *DB, who, statement string) {
 // as is the URL with another login.
 func as(t *testing.T, address, user string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	storetest.OK(t, err)
+	u := storetest.Must(url.Parse(address))(t)
 	u.User = url.User(user)
 	return u.String()
 }
@@ -142,16 +134,12 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 // An owner that may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
 func TestMigrateMakesTheRole(t *testing.T) {
 	server := shared.Server(t)
-	conn, err := pgx.Connect(t.Context(), server.AdminURL())
-	storetest.OK(t, err)
+	conn := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
 	defer conn.Close(context.Background())
 	maker := "maker_" + strings.ReplaceAll(uuid.NewString()[:8], "-", "")
-	_, err = conn.Exec(t.Context(), `CREATE ROLE `+maker+` LOGIN CREATEROLE CREATEDB`)
-	storetest.OK(t, err)
-	_, err = conn.Exec(t.Context(), `CREATE DATABASE `+maker+` OWNER `+maker+` TEMPLATE template0`)
-	storetest.OK(t, err)
-	u, err := url.Parse(as(t, server.URL(), maker))
-	storetest.OK(t, err)
+	storetest.Must(conn.Exec(t.Context(), `CREATE ROLE `+maker+` LOGIN CREATEROLE CREATEDB`))(t)
+	storetest.Must(conn.Exec(t.Context(), `CREATE DATABASE `+maker+` OWNER `+maker+` TEMPLATE template0`))(t)
+	u := storetest.Must(url.Parse(as(t, server.URL(), maker)))(t)
 	u.Path = "/" + maker
 	role := maker + "_app"
 	storetest.OK(t, Migrate(t.Context(), u.String(), role))

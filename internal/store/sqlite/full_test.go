@@ -19,8 +19,7 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	storetest.OK(t, err)
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 1000)
-	_, err = log.writer.Exec(`PRAGMA max_page_count = 1000000`)
-	storetest.OK(t, err)
+	storetest.Must(log.writer.Exec(`PRAGMA max_page_count = 1000000`))(t)
 	storetest.WritableWithRows(t, f, 1+taken)
 	f.Admit(t, f.Intent(5000))
 }

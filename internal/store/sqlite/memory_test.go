@@ -15,8 +15,7 @@ func TestSQLiteMemory(t *testing.T) { storetest.Run(t, newSQLiteMemory) }
 
 func newSQLiteMemory(t *testing.T) *storetest.Fixture {
 	clock := &storetest.TestClock{At: storetest.Epoch}
-	log, err := OpenMemory(clock.Now)
-	storetest.OK(t, err)
+	log := storetest.Must(OpenMemory(clock.Now))(t)
 	t.Cleanup(func() { storetest.OK(t, log.Close()) })
 	return storetest.NewFixture(log).Beside(log).Clocked(storetest.Epoch, clock.Step)
 }
@@ -76,18 +75,12 @@ func TestSQLiteMemoryStays(t *testing.T) {
 // In a bubble time is the bubble's, and with Close everything ends that the log started: the bubble would wait for it.
 func TestSQLiteMemoryInABubble(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		log, err := OpenMemory(time.Now)
-		storetest.OK(t, err)
+		log := storetest.Must(OpenMemory(time.Now))(t)
 		began := time.Now()
-		_, err = log.AcquireLease(t.Context(), "turn", time.Hour)
-		storetest.OK(t, err)
+		storetest.Must(log.AcquireLease(t.Context(), "turn", time.Hour))(t)
 		time.Sleep(time.Hour)
-		took, err := log.AcquireLease(t.Context(), "turn", time.Hour)
-		storetest.OK(t, err)
-		storetest.Equal(t, "an hour later", took, true)
-		e, err := log.StorageStatus(t.Context(), 0)
-		storetest.OK(t, err)
-		storetest.Equal(t, "the log's clock", e.Now.Sub(began), time.Hour)
+		storetest.Equal(t, "an hour later", storetest.Must(log.AcquireLease(t.Context(), "turn", time.Hour))(t), true)
+		storetest.Equal(t, "the log's clock", storetest.Must(log.StorageStatus(t.Context(), 0))(t).Now.Sub(began), time.Hour)
 		storetest.OK(t, log.Close())
 		storetest.Is(t, log.Ping(t.Context()), store.ErrUnavailable)
 	})

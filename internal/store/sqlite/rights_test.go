@@ -26,7 +26,6 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 		t.Logf("%s: %v", statement, err)
 		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 	}
-	_, err := log.writer.Exec(`UPDATE act_people SET masked = '•••', recipient = NULL`)
-	storetest.OK(t, err)
+	storetest.Must(log.writer.Exec(`UPDATE act_people SET masked = '•••', recipient = NULL`))(t)
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 }

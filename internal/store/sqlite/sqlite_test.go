@@ -19,8 +19,7 @@ import (
 func TestSQLite(t *testing.T) {
 	path := storetest.TempFile(t)
 	storetest.OK(t, openSQLite(t, path, &storetest.TestClock{At: storetest.Epoch}).Close())
-	empty, err := os.ReadFile(path)
-	storetest.OK(t, err)
+	empty := storetest.Must(os.ReadFile(path))(t)
 	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		path := storetest.TempFile(t)
 		storetest.OK(t, os.WriteFile(path, empty, 0o600))
@@ -58,8 +57,7 @@ func TestSQLiteTwice(t *testing.T) {
 
 func openSQLite(t *testing.T, path string, clock *storetest.TestClock) *DB {
 	t.Helper()
-	log, err := Open(t.Context(), path, clock.Now)
-	storetest.OK(t, err)
+	log := storetest.Must(Open(t.Context(), path, clock.Now))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	return log
 }
@@ -70,13 +68,10 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 	clock := &storetest.TestClock{At: storetest.Epoch}
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
 	f.Admit(t, f.Intent(1))
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-	storetest.OK(t, err)
+	files := storetest.Must(filepath.Glob(filepath.Join(filepath.Dir(path), "*")))(t)
 	storetest.Equal(t, "files: the database, its -wal and -shm", len(files), 3)
 	for _, file := range files {
-		info, err := os.Stat(file)
-		storetest.OK(t, err)
-		storetest.Equal(t, file, info.Mode().Perm(), os.FileMode(0o600))
+		storetest.Equal(t, file, storetest.Must(os.Stat(file))(t).Mode().Perm(), os.FileMode(0o600))
 	}
 }
 
@@ -217,8 +212,7 @@ func sqlitePlan(t *testing.T, log *DB, query string) string {
 	for i := range args {
 		args[i] = 0
 	}
-	rows, err := log.writer.Query("EXPLAIN QUERY PLAN "+query, args...)
-	storetest.OK(t, err)
+	rows := storetest.Must(log.writer.Query("EXPLAIN QUERY PLAN "+query, args...))(t)
 	defer rows.Close()
 	var plan []string
 	for rows.Next() {

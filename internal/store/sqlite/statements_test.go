@@ -11,12 +11,10 @@ import (
 // onePool is a database in memory over one connection, and that connection.
 func onePool(t *testing.T) (*sql.DB, func(func(*keepingConn))) {
 	t.Helper()
-	db, err := memoryDB()
-	storetest.OK(t, err)
+	db := storetest.Must(memoryDB())(t)
 	t.Cleanup(func() { storetest.OK(t, db.Close()) })
 	return db, func(look func(*keepingConn)) {
-		conn, err := db.Conn(t.Context())
-		storetest.OK(t, err)
+		conn := storetest.Must(db.Conn(t.Context()))(t)
 		defer conn.Close()
 		storetest.OK(t, conn.Raw(func(c any) error { look(c.(*keepingConn)); return nil }))
 	}
@@ -25,13 +23,11 @@ func onePool(t *testing.T) (*sql.DB, func(func(*keepingConn))) {
 // A statement is compiled once, whatever runs in between; one that failed, and a script, are not kept.
 func TestStatementsAreKept(t *testing.T) {
 	db, conn := onePool(t)
-	_, err := db.Exec(`CREATE TABLE t (n INTEGER PRIMARY KEY); CREATE TABLE u (n INTEGER)`)
-	storetest.OK(t, err)
+	storetest.Must(db.Exec(`CREATE TABLE t (n INTEGER PRIMARY KEY); CREATE TABLE u (n INTEGER)`))(t)
 	for n := range 3 {
-		_, err = db.Exec(`INSERT INTO t (n) VALUES ($1)`, n)
-		storetest.OK(t, err)
+		storetest.Must(db.Exec(`INSERT INTO t (n) VALUES ($1)`, n))(t)
 	}
-	if _, err = db.Exec(`INSERT INTO t (n) VALUES ($1)`, 1); err == nil {
+	if _, err := db.Exec(`INSERT INTO t (n) VALUES ($1)`, 1); err == nil {
 		t.Fatal("a key was added twice")
 	}
 	for range 2 {
@@ -44,8 +40,7 @@ func TestStatementsAreKept(t *testing.T) {
 		storetest.Equal(t, "kept", len(c.idle), 1) // the INSERT that failed went
 		before = c.idle[`SELECT count(*) FROM t`]
 	})
-	_, err = db.Exec(`INSERT INTO t (n) VALUES ($1)`, 3)
-	storetest.OK(t, err)
+	storetest.Must(db.Exec(`INSERT INTO t (n) VALUES ($1)`, 3))(t)
 	var n int
 	storetest.OK(t, db.QueryRow(`SELECT count(*) FROM t`).Scan(&n))
 	storetest.Equal(t, "rows", n, 4)
@@ -59,19 +54,16 @@ func TestStatementsAreKept(t *testing.T) {
 // One statement may run inside itself: each of its runs has a statement of its own, and one of them is kept.
 func TestStatementWithinItself(t *testing.T) {
 	db, conn := onePool(t)
-	tx, err := db.Begin()
-	storetest.OK(t, err)
+	tx := storetest.Must(db.Begin())(t)
 	if _, err := tx.Exec(`CREATE TABLE three (value INTEGER); INSERT INTO three VALUES (1), (2), (3)`); err != nil {
 		t.Fatal(err)
 	}
 	var pairs []string
-	outer, err := tx.Query(`SELECT value FROM three`)
-	storetest.OK(t, err)
+	outer := storetest.Must(tx.Query(`SELECT value FROM three`))(t)
 	for outer.Next() {
 		var a int
 		storetest.OK(t, outer.Scan(&a))
-		inner, err := tx.Query(`SELECT value FROM three`)
-		storetest.OK(t, err)
+		inner := storetest.Must(tx.Query(`SELECT value FROM three`))(t)
 		for inner.Next() {
 			var b int
 			storetest.OK(t, inner.Scan(&b))
@@ -99,12 +91,10 @@ func TestStatementsAreBounded(t *testing.T) {
 // A limit is what it says, also where it is a parameter.
 func TestLimitsHold(t *testing.T) {
 	db, _ := onePool(t)
-	_, err := db.Exec(`CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2), (3)`)
-	storetest.OK(t, err)
+	storetest.Must(db.Exec(`CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2), (3)`))(t)
 	for _, statement := range []string{`SELECT n FROM t ORDER BY n LIMIT $1`, `SELECT n FROM t ORDER BY n LIMIT ?`} {
 		for _, limit := range []int{2, 1, 3, 0, 9} {
-			rows, err := db.Query(statement, limit)
-			storetest.OK(t, err)
+			rows := storetest.Must(db.Query(statement, limit))(t)
 			got := 0
 			for rows.Next() {
 				got++

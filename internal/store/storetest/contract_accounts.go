@@ -25,12 +25,8 @@ func accounts(t *testing.T, f *Fixture) {
 	changed.Role, changed.Password, changed.DisabledAt = "owner", "other", f.Now
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &changed.Role, Password: &changed.Password,
 		DisabledAt: &changed.DisabledAt}, f.Act()))
-	got, err := f.Replica.Account(t.Context(), "mei")
-	OK(t, err)
-	Equal(t, "changed", got, changed)
-	got, err = f.Replica.AccountOf(t.Context(), "li@example.com")
-	OK(t, err)
-	Equal(t, "of the identity", got, li)
+	Equal(t, "changed", Must(f.Replica.Account(t.Context(), "mei"))(t), changed)
+	Equal(t, "of the identity", Must(f.Replica.AccountOf(t.Context(), "li@example.com"))(t), li)
 	for _, unknown := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
 		_, err = f.AccountOf(t.Context(), unknown)
 		Is(t, err, store.ErrNotFound)
@@ -42,9 +38,7 @@ func accounts(t *testing.T, f *Fixture) {
 	for _, unknown := range []string{"bo", "", "Mei", "\x00"} {
 		Is(t, f.ChangeAccount(t.Context(), unknown, store.AccountChange{Role: &mei.Role}, f.Act()), store.ErrNotFound)
 	}
-	list, err := f.Accounts(t.Context())
-	OK(t, err)
-	Equal(t, "list", list, []store.Account{li, changed})
+	Equal(t, "list", Must(f.Accounts(t.Context()))(t), []store.Account{li, changed})
 	acts := f.ListActs(t, store.AuditFilter{})
 	Equal(t, "acts", len(acts), 3)
 	Equal(t, "role in the act of a change", acts[0].Detail, "owner")
@@ -60,13 +54,10 @@ func accounts(t *testing.T, f *Fixture) {
 	for _, wrong := range []store.AccountChange{{Role: new("root")}, {Role: new("")}, {Password: new("\x00")}, {Identity: new("\xff")}} {
 		Is(t, f.ChangeAccount(t.Context(), "mei", wrong, f.Act()), store.ErrBadRequest)
 	}
-	got, err = f.Account(t.Context(), "mei")
-	OK(t, err)
-	Equal(t, "without its act", got, changed)
+	Equal(t, "without its act", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("mei@example.com"), DisabledAt: &time.Time{}}, f.Act()))
 	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
-	got, err = f.Account(t.Context(), "mei")
-	OK(t, err)
+	got := Must(f.Account(t.Context(), "mei"))(t)
 	Equal(t, "open again", got, changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
 	_, err = f.AccountOf(t.Context(), "mei@example.com")
@@ -89,9 +80,7 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	for _, err := range errs {
 		OK(t, err)
 	}
-	got, err := f.Account(t.Context(), "mei")
-	OK(t, err)
-	Equal(t, "after all", got, want)
+	Equal(t, "after all", Must(f.Account(t.Context(), "mei"))(t), want)
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1+len(changes))
 }
 
@@ -119,17 +108,14 @@ func accountsAddedAtOnce(t *testing.T, f *Fixture) {
 		}
 	}
 	Equal(t, "answers", count, map[error]int{nil: 2, store.ErrNameTaken: 3, store.ErrIdentityTaken: 3})
-	list, err := f.Accounts(t.Context())
-	OK(t, err)
-	Equal(t, "accounts and acts", []int{len(list), len(f.ListActs(t, store.AuditFilter{}))}, []int{2, 2})
+	Equal(t, "accounts and acts", []int{len(Must(f.Accounts(t.Context()))(t)), len(f.ListActs(t, store.AuditFilter{}))}, []int{2, 2})
 }
 
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
 		t.Helper()
-		s, err := f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
-			Passed: n == 1}, 12*time.Hour, f.Act())
-		OK(t, err)
+		s := Must(f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
+			Passed: n == 1}, 12*time.Hour, f.Act()))(t)
 		return s
 	}
 	find := func(f store.Store, n byte) (store.Session, time.Time, error) {
@@ -140,24 +126,20 @@ func sessions(t *testing.T, f *Fixture) {
 		StartedAt: f.Now, SeenAt: f.Now})
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1)
 	f.Pass(time.Minute)
-	got, now, err := find(f.Replica, 1)
-	OK(t, err)
+	got, now := Must2(find(f.Replica, 1))(t)
 	Equal(t, "found", []any{got, now}, []any{first, f.Now})
 	OK(t, f.SeeSession(t.Context(), first.ID))
-	got, _, err = find(f.Store, 1)
-	OK(t, err)
+	got, _ = Must2(find(f.Store, 1))(t)
 	Equal(t, "seen", []time.Time{got.StartedAt, got.SeenAt}, []time.Time{first.StartedAt, f.Now})
 	factor := f.Now
-	_, err = f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, nil, f.Act())
-	OK(t, err)
+	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, nil, f.Act()))(t)
 	Equal(t, "of a session that begins", begin(2).FactorAt, time.Time{})
-	got, _, err = find(f.Replica, 2)
-	OK(t, err)
+	got, _ = Must2(find(f.Replica, 2))(t)
 	Equal(t, "of one that is found", []any{got.FactorAt, got.Passed}, []any{factor, false})
 	OK(t, f.Replica.EndSession(t.Context(), [32]byte{2}))
 	OK(t, f.EndSession(t.Context(), [32]byte{2}))
 	OK(t, f.SeeSession(t.Context(), [32]byte{2}))
-	_, _, err = find(f.Store, 2)
+	_, _, err := find(f.Store, 2)
 	Is(t, err, store.ErrNotFound)
 	f.Pass(12*time.Hour - time.Minute)
 	begin(3)

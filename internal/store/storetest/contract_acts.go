@@ -31,8 +31,7 @@ func (f *Fixture) ListActs(t *testing.T, filter store.AuditFilter) []store.Audit
 	if filter.Limit == 0 {
 		filter.Limit = store.MaxPage
 	}
-	list, err := f.AuditEntries(t.Context(), filter)
-	OK(t, err)
+	list := Must(f.AuditEntries(t.Context(), filter))(t)
 	return list
 }
 
@@ -41,8 +40,7 @@ func acts(t *testing.T, f *Fixture) {
 	OK(t, f.AddAuditEntry(t.Context(), begun))
 	begun.At = f.Now
 	f.Pass(time.Second)
-	ended, err := store.CompleteAuditEntry(begun, store.AuditFailed, "limiter")
-	OK(t, err)
+	ended := Must(store.CompleteAuditEntry(begun, store.AuditFailed, "limiter"))(t)
 	OK(t, f.Replica.AddAuditEntry(t.Context(), ended))
 	ended.At = f.Now
 	Equal(t, "what it ends", ended.Ends, begun.ID)
@@ -115,13 +113,9 @@ func cancelsBy(t *testing.T, f *Fixture) {
 		act  store.AuditEntry
 		want bool
 	}{{v.ID, act, true}, {v.ID, late, false}, {"no such id", none, false}} {
-		done, err := f.CancelBy(t.Context(), c.id, c.act)
-		OK(t, err)
-		Equal(t, "canceled", done, c.want)
+		Equal(t, "canceled", Must(f.CancelBy(t.Context(), c.id, c.act))(t), c.want)
 	}
-	got, _, _, err := f.Verification(t.Context(), v.ID)
-	OK(t, err)
-	Equal(t, "canceled at", got.CanceledAt, f.Now)
+	Equal(t, "canceled at", f.Code(t, v.ID).CanceledAt, f.Now)
 	for _, a := range []*store.AuditEntry{&act, &late, &none} {
 		a.At = f.Now
 	}

@@ -17,8 +17,7 @@ func pendingReceipt(n int) store.PendingReceipt {
 
 func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	t.Helper()
-	list, err := f.DuePolls(t.Context(), limit)
-	OK(t, err)
+	list := Must(f.DuePolls(t.Context(), limit))(t)
 	for _, a := range list {
 		ids = append(ids, a.ID)
 	}
@@ -36,9 +35,7 @@ func pollsUntilAnswered(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Second - time.Microsecond)
 	Equal(t, "too early", f.duePolls(t, 9), nil)
 	f.Pass(time.Microsecond)
-	list, err := f.DuePolls(t.Context(), 9)
-	OK(t, err)
-	Equal(t, "in time", list, []store.PendingReceipt{a})
+	Equal(t, "in time", Must(f.DuePolls(t.Context(), 9))(t), []store.PendingReceipt{a})
 	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
 		32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
 		f.Pass(pause - time.Microsecond)
@@ -47,9 +44,7 @@ func pollsUntilAnswered(t *testing.T, f *Fixture) {
 		Equal(t, fmt.Sprint("inquiry ", n), f.duePolls(t, 9), []string{"m1"})
 	}
 	for n, want := range []uuid.UUID{a.Send, pendingReceipt(2).Send} {
-		got, err := f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1))
-		OK(t, err)
-		Equal(t, "send", got, want)
+		Equal(t, "send", Must(f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1)))(t), want)
 	}
 	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
 		_, err := f.SendAwaiting(t.Context(), other[0], other[1])
@@ -57,7 +52,7 @@ func pollsUntilAnswered(t *testing.T, f *Fixture) {
 	}
 	OK(t, f.PollAnswered(t.Context(), a.Send))
 	OK(t, f.PollAnswered(t.Context(), a.Send))
-	_, err = f.SendAwaiting(t.Context(), "c", "m1")
+	_, err := f.SendAwaiting(t.Context(), "c", "m1")
 	Is(t, err, store.ErrNotFound)
 	f.Pass(72 * time.Hour)
 	Equal(t, "given up", f.duePolls(t, 9), nil)

@@ -37,8 +37,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, Clock: store.LogClock})
 	Equal(t, "row", f.Row(t, s.ID), s)
-	read, newest, now, err := f.Verification(t.Context(), v.ID)
-	OK(t, err)
+	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)
 	Equal(t, "newest send", newest, s)
 	Equal(t, "clock", now, f.Now)
@@ -56,9 +55,7 @@ func refusalLeavesNothing(t *testing.T, f *Fixture) {
 
 	resend := f.Intent(1, WithRules(Rule(1, time.Minute)), func(in *store.Intent) { in.Join = first.Verification.ID })
 	f.Refuse(t, resend)
-	v, _, _, err := f.Verification(t.Context(), first.Verification.ID)
-	OK(t, err)
-	Equal(t, "sends of the joined verification", v.Sends, 1)
+	Equal(t, "sends of the joined verification", f.Code(t, first.Verification.ID).Sends, 1)
 }
 
 // limiterOnceFarAhead: a limiter's clock was a year ahead for one send, then right again.
@@ -135,15 +132,14 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Equal(t, "repeated", again, first)
 	Equal(t, "rows", len(f.All(t)), 1)
 
-	done, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "rejected",
-		Provider: "mx", ProviderCode: "550", Refund: true})
-	OK(t, err)
+	done := Must(f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "rejected",
+		Provider: "mx", ProviderCode: "550", Refund: true}))(t)
 	Equal(t, "finished", done, true)
 	again = f.MustBegin(t, in)
 	Equal(t, "repeated after its end", again.Send, first.Send)
 
 	in.Send.Recipient[0] ^= 1
-	_, err = f.Begin(t.Context(), in)
+	_, err := f.Begin(t.Context(), in)
 	Is(t, err, store.ErrBadRequest)
 }
 

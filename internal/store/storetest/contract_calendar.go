@@ -40,8 +40,7 @@ func calendarOnTheLogsClock(t *testing.T, f *Fixture) {
 // A replica that has not seen the log's clock for days finds the day all the same.
 func calendarAfterAWhile(t *testing.T, f *Fixture) {
 	begun := func(log store.Store) bool {
-		begun, err := log.Begin(t.Context(), f.Intent(1, WithRules(today)))
-		OK(t, err)
+		begun := Must(log.Begin(t.Context(), f.Intent(1, WithRules(today))))(t)
 		return begun.Admitted
 	}
 	Equal(t, "here", begun(f.Store), true)

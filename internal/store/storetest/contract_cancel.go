@@ -13,8 +13,7 @@ import (
 func cancels(t *testing.T, f *Fixture) {
 	done := func(what, id string, want bool) {
 		t.Helper()
-		got, err := f.Cancel(t.Context(), id)
-		OK(t, err)
+		got := Must(f.Cancel(t.Context(), id))(t)
 		Equal(t, what, got, want)
 	}
 	done("no such id", "no such id", false)
@@ -24,16 +23,12 @@ func cancels(t *testing.T, f *Fixture) {
 	at := f.Now
 	f.Pass(time.Second)
 	done("canceled before", v.ID, false)
-	got, _, _, err := f.Verification(t.Context(), v.ID)
-	OK(t, err)
-	Equal(t, "canceled at", got.CanceledAt, at)
+	Equal(t, "canceled at", f.Code(t, v.ID).CanceledAt, at)
 
 	approved, tried, late := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification, f.Admit(t, f.Intent(1)).Verification
-	_, err = f.Approve(t.Context(), approved.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), approved.ID, store.NewEvent{}))(t)
 	done("approved", approved.ID, false)
-	got, _, _, err = f.Verification(t.Context(), approved.ID)
-	OK(t, err)
+	got := f.Code(t, approved.ID)
 	Equal(t, "canceled at, of an approved one", got.CanceledAt, time.Time{})
 	useTries(t, f, tried.ID, 5)
 	done("no try left", tried.ID, true)
@@ -62,8 +57,7 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 		}
 	})
 	Equal(t, "ends", won.Load(), 1)
-	got, _, _, err := f.Verification(t.Context(), v.ID)
-	OK(t, err)
+	got := f.Code(t, v.ID)
 	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
 }
 
@@ -71,15 +65,13 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 func redeemedOnce(t *testing.T, f *Fixture) {
 	redeem := func(what, id string, want bool) {
 		t.Helper()
-		got, err := f.Redeem(t.Context(), id, nil)
-		OK(t, err)
+		got := Must(f.Redeem(t.Context(), id, nil))(t)
 		Equal(t, what, got, want)
 	}
 	redeem("no such id", "no such id", false)
 	v := f.Admit(t, f.Intent(1)).Verification
 	redeem("pending", v.ID, false)
-	_, err := f.Approve(t.Context(), v.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), v.ID, store.NewEvent{}))(t)
 	f.Pass(time.Second)
 	var won atomic.Int32
 	var by [50][]byte
@@ -93,21 +85,16 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 			won.Store(won.Load()*100 + int32(i+1))
 		}
 	})
-	got, _, _, err := f.Verification(t.Context(), v.ID)
-	OK(t, err)
+	got := f.Code(t, v.ID)
 	Equal(t, "redeemed at", got.RedeemedAt, f.Now)
 	Equal(t, "redeemed by the one that won", got.RedeemedBy, []byte{byte(won.Load())})
 	redeem("again", v.ID, false)
-	got, _, _, err = f.Verification(t.Context(), v.ID)
-	OK(t, err)
-	Equal(t, "redeemed by still", got.RedeemedBy, []byte{byte(won.Load())})
+	Equal(t, "redeemed by still", f.Code(t, v.ID).RedeemedBy, []byte{byte(won.Load())})
 
 	other := f.Admit(t, f.Intent(2)).Verification
-	_, err = f.Approve(t.Context(), other.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), other.ID, store.NewEvent{}))(t)
 	redeem("without a key", other.ID, true)
-	got, _, _, err = f.Verification(t.Context(), other.ID)
-	OK(t, err)
+	got = f.Code(t, other.ID)
 	Equal(t, "by", len(got.RedeemedBy), 0)
 }
 
@@ -160,7 +147,6 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	finds("expired", whose, store.Verification{})
 	f.Pass(-time.Minute)
-	_, err = f.Approve(t.Context(), last.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), last.ID, store.NewEvent{}))(t)
 	finds("approved", whose, store.Verification{})
 }

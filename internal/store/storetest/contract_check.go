@@ -13,8 +13,7 @@ func attempts(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrNotFound)
 	v := f.Admit(t, f.Intent(1)).Verification
 	for n := 1; n <= 7; n++ {
-		got, counted, now, err := f.Attempt(t.Context(), v.ID)
-		OK(t, err)
+		got, counted, now := Must3(f.Attempt(t.Context(), v.ID))(t)
 		v.Attempts = min(n, 5)
 		Equal(t, "counted", counted, n <= 5)
 		Equal(t, "verification", got, v)
@@ -23,23 +22,20 @@ func attempts(t *testing.T, f *Fixture) {
 
 	notCounted := func(name, id string) {
 		t.Helper()
-		got, counted, _, err := f.Attempt(t.Context(), id)
-		OK(t, err)
+		got, counted, _ := Must3(f.Attempt(t.Context(), id))(t)
 		if counted || got.Attempts != 0 {
 			t.Errorf("%s: a try was counted", name)
 		}
 	}
 	expired, approved, canceled := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	_, err = f.Approve(t.Context(), approved.Verification.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), approved.Verification.ID, store.NewEvent{}))(t)
 	notCounted("approved", approved.Verification.ID)
 	cancel(t, f, canceled.Verification.ID)
 	notCounted("canceled", canceled.Verification.ID)
 	f.Pass(10 * time.Minute)
 	notCounted("expired", expired.Verification.ID)
 	f.Pass(-time.Microsecond)
-	_, counted, _, err := f.Attempt(t.Context(), expired.Verification.ID)
-	OK(t, err)
+	_, counted, _ := Must3(f.Attempt(t.Context(), expired.Verification.ID))(t)
 	Equal(t, "counted in the last instant", counted, true)
 }
 
@@ -63,8 +59,7 @@ func guessesAtOnce(t *testing.T, f *Fixture) {
 func approve(t *testing.T, f *Fixture) {
 	won := func(id string, want bool) {
 		t.Helper()
-		got, err := f.Approve(t.Context(), id, store.NewEvent{})
-		OK(t, err)
+		got := Must(f.Approve(t.Context(), id, store.NewEvent{}))(t)
 		Equal(t, "approved", got, want)
 	}
 	won("no such id", false)
@@ -74,9 +69,7 @@ func approve(t *testing.T, f *Fixture) {
 	useTries(t, f, v.ID, 5) // the fifth try may be the right one
 	won(v.ID, true)
 	won(v.ID, false)
-	got, _, _, err := f.Verification(t.Context(), v.ID)
-	OK(t, err)
-	Equal(t, "approved at", got.ApprovedAt, f.Now)
+	Equal(t, "approved at", f.Code(t, v.ID).ApprovedAt, f.Now)
 
 	late, canceled := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
 	cancel(t, f, canceled.Verification.ID)

@@ -17,8 +17,7 @@ func claim(n byte, in store.Intent) store.Claim {
 
 func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) store.Claimed {
 	t.Helper()
-	got, err := f.Claim(t.Context(), c)
-	OK(t, err)
+	got := Must(f.Claim(t.Context(), c))(t)
 	if got.State != want {
 		t.Fatalf("state %d, wanted %d", got.State, want)
 	}
@@ -41,9 +40,7 @@ func claims(t *testing.T, f *Fixture) {
 	Equal(t, "now", done.Now, f.Now)
 	f.claim(t, other, store.ClaimOther)
 
-	won, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
-	OK(t, err)
-	Equal(t, "approved", won, true)
+	Equal(t, "approved", Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t), true)
 	Equal(t, "as it is now", f.claim(t, claim(1, later), store.ClaimDone).Verification.ApprovedAt, f.Now)
 }
 

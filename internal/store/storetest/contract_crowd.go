@@ -14,8 +14,7 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		f.Admit(t, f.Intent(n))
 		f.Pass(time.Minute)
 	}
-	gone := f.Admit(t, f.Intent(2))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: gone.Send.ID, Attempt: 1}, Status: store.Failed, Refund: true}, true)
+	f.Ended(t, f.Intent(2), store.Outcome{Status: store.Failed, Refund: true})
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(2, nil)}))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.App = "desk" }))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
@@ -23,8 +22,7 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 
 	ask := func(q store.HeavyQuery, all int, want ...store.HeavyRecipient) {
 		t.Helper()
-		got, n, err := f.HeavyRecipients(t.Context(), q)
-		OK(t, err)
+		got, n := Must2(f.HeavyRecipients(t.Context(), q))(t)
 		Equal(t, "in all", n, all)
 		Equal(t, "crowds", got, want)
 	}

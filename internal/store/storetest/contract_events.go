@@ -26,8 +26,7 @@ func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 	for _, app := range apps {
 		shares = append(shares, store.Share{App: app, Limit: 10})
 	}
-	events, now, err := f.AppEventsDue(t.Context(), 30*time.Second, shares)
-	OK(t, err)
+	events, now := Must2(f.AppEventsDue(t.Context(), 30*time.Second, shares))(t)
 	if len(events) > 0 {
 		Equal(t, "the log's clock", now, f.Now)
 	}
@@ -36,16 +35,13 @@ func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 
 func (f *Fixture) endEvent(t *testing.T, e store.AppEventEnd, want bool) {
 	t.Helper()
-	got, err := f.AppEventEnded(t.Context(), e)
-	OK(t, err)
-	Equal(t, "ended", got, want)
+	Equal(t, "ended", Must(f.AppEventEnded(t.Context(), e))(t), want)
 }
 
 func (f *Fixture) events(t *testing.T, filter store.AppEventFilter) []store.AppEvent {
 	t.Helper()
 	filter.Limit = store.MaxPage
-	events, err := f.AppEvents(t.Context(), filter)
-	OK(t, err)
+	events := Must(f.AppEvents(t.Context(), filter))(t)
 	return events
 }
 
@@ -81,14 +77,11 @@ func eventOfAnApproval(t *testing.T, f *Fixture) {
 	tell := f.Telling("verification.approved")
 	tell.Test = true
 	for _, want := range []bool{true, false} {
-		won, err := f.Approve(t.Context(), begun.Verification.ID, tell)
-		OK(t, err)
+		won := Must(f.Approve(t.Context(), begun.Verification.ID, tell))(t)
 		Equal(t, "approved", won, want)
 		tell = f.Telling("verification.approved")
 	}
-	won, err := f.Approve(t.Context(), "no such id", f.Telling("verification.approved"))
-	OK(t, err)
-	Equal(t, "approved", won, false)
+	Equal(t, "approved", Must(f.Approve(t.Context(), "no such id", f.Telling("verification.approved")))(t), false)
 	events := f.takeDueEvents(t, "shop")
 	Equal(t, "events", len(events), 1)
 	Equal(t, "event", events[0], store.AppEvent{
@@ -99,11 +92,8 @@ func eventOfAnApproval(t *testing.T, f *Fixture) {
 }
 
 func noEventUnlessAsked(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
-	won, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
-	OK(t, err)
-	Equal(t, "approved", won, true)
+	begun := f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
+	Equal(t, "approved", Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t), true)
 	canceled := f.Admit(t, f.Intent(2))
 	cancel(t, f, canceled.Verification.ID)
 	Equal(t, "events", len(f.events(t, store.AppEventFilter{})), 0)
@@ -136,8 +126,7 @@ func eventsAmongOthers(t *testing.T, f *Fixture) {
 }
 
 func eventLeases(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")})
 	first := f.takeDueEvents(t, "shop")[0]
 	f.Pass(30*time.Second - time.Microsecond)
 	Equal(t, "due before the lease ends", len(f.takeDueEvents(t, "shop")), 0)
@@ -175,7 +164,7 @@ func eventShares(t *testing.T, f *Fixture) {
 	tell := func(n int, app string) uuid.UUID {
 		in := f.Intent(n, func(in *store.Intent) { in.Send.App = app })
 		begun, tell := f.Admit(t, in), f.Telling("send.sent")
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: tell}, true)
+		f.End(t, begun.Send.ID, store.Outcome{Status: store.Sent, Event: tell})
 		f.Pass(time.Millisecond)
 		return tell.ID
 	}
@@ -186,8 +175,7 @@ func eventShares(t *testing.T, f *Fixture) {
 	quiet := tell(9, "quiet")
 	tell(10, "no one asks")
 	take := func(shares ...store.Share) (ids []uuid.UUID) {
-		events, _, err := f.AppEventsDue(t.Context(), time.Hour, shares)
-		OK(t, err)
+		events, _ := Must2(f.AppEventsDue(t.Context(), time.Hour, shares))(t)
 		for _, e := range events {
 			ids = append(ids, e.ID)
 		}
@@ -201,8 +189,7 @@ func eventShares(t *testing.T, f *Fixture) {
 
 func eventsOnce(t *testing.T, f *Fixture) {
 	for n := range 60 {
-		begun := f.Admit(t, f.Intent(n))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
+		f.Ended(t, f.Intent(n), store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")})
 	}
 	var mu sync.Mutex
 	taken := map[uuid.UUID]int{}
@@ -232,7 +219,7 @@ func eventsForgotten(t *testing.T, f *Fixture) {
 	var ids []uuid.UUID
 	for n := range 4 {
 		begun, tell := f.Admit(t, f.Intent(n)), f.Telling("send.sent")
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: tell}, true)
+		f.End(t, begun.Send.ID, store.Outcome{Status: store.Sent, Event: tell})
 		ids = append([]uuid.UUID{tell.ID}, ids...)
 	}
 	f.takeDueEvents(t, "shop")
@@ -241,8 +228,7 @@ func eventsForgotten(t *testing.T, f *Fixture) {
 	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: ids[2], Attempt: 1}, State: store.EventGivenUp}, true)
 	forget := func(limit, wantGone, wantGivenUp int, want ...uuid.UUID) {
 		t.Helper()
-		gone, n, err := f.ForgetAppEvents(t.Context(), keep, limit)
-		OK(t, err)
+		gone, n := Must2(f.ForgetAppEvents(t.Context(), keep, limit))(t)
 		Equal(t, "forgotten, given up", []int{gone, n}, []int{wantGone, wantGivenUp})
 		var left []uuid.UUID
 		for _, e := range f.events(t, store.AppEventFilter{}) {
@@ -268,8 +254,7 @@ func eventsForgotten(t *testing.T, f *Fixture) {
 func eventPages(t *testing.T, f *Fixture) {
 	for n := range 6 {
 		in := f.Intent(n, func(in *store.Intent) { in.Send.App = []string{"shop", "other"}[n%2] })
-		begun := f.Admit(t, in)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
+		f.Ended(t, in, store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")})
 	}
 	for _, e := range f.takeDueEvents(t, "shop") {
 		state := store.EventDelivered
@@ -282,8 +267,7 @@ func eventPages(t *testing.T, f *Fixture) {
 	Equal(t, "all", len(all), 6)
 	var paged []store.AppEvent
 	for before := (uuid.UUID{}); ; before = paged[len(paged)-1].ID {
-		page, err := f.AppEvents(t.Context(), store.AppEventFilter{Before: before, Limit: 4})
-		OK(t, err)
+		page := Must(f.AppEvents(t.Context(), store.AppEventFilter{Before: before, Limit: 4}))(t)
 		paged = append(paged, page...)
 		if len(page) < 4 {
 			break

@@ -40,9 +40,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	no(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("another"), Step: 7}, codes(9), f.Act()))
 	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1}, codes(1), f.Act()))
-	got, err := f.Replica.SecondFactor(t.Context(), "mei")
-	OK(t, err)
-	Equal(t, "found", got, mei)
+	Equal(t, "found", Must(f.Replica.SecondFactor(t.Context(), "mei"))(t), mei)
 
 	// A step is taken once, none before it is, and none of another secret.
 	no(f.TakeStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
@@ -56,8 +54,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	no(f.Replica.TakeRecoveryCode(t.Context(), "mei", [32]byte{2}, f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{9}, f.Act()))
 	mei.Codes = 2
-	got, err = f.SecondFactor(t.Context(), "mei")
-	OK(t, err)
+	got := Must(f.SecondFactor(t.Context(), "mei"))(t)
 	Equal(t, "after a step and a code", got, mei)
 	yes(f.PutRecoveryCodes(t.Context(), "mei", codes(4, 5, 6, 6), f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
@@ -89,8 +86,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 
 // One code for two who come at once, through two replicas.
 func secondFactorsAtOnce(t *testing.T, f *Fixture) {
-	_, err := f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}}, f.Act())
-	OK(t, err)
+	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}}, f.Act()))(t)
 	var act [8]store.AuditEntry
 	for i := range act {
 		act[i] = f.Act()

@@ -13,8 +13,7 @@ import (
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
-	v, counted, now, err := f.Attempt(t.Context(), id)
-	OK(t, err)
+	v, counted, now := Must3(f.Attempt(t.Context(), id))(t)
 	if !counted && !gate.Pending(v, now) {
 		t.Fatalf("not counted, and not because of the bound: %s", Show(v))
 	}
@@ -23,8 +22,7 @@ func tryOnce(t *testing.T, f *Fixture, id string) bool {
 
 func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.Duration) {
 	t.Helper()
-	got, err := f.LockedOut(t.Context(), v)
-	OK(t, err)
+	got := Must(f.LockedOut(t.Context(), v))(t)
 	Equal(t, "locked out for", got.Wait, want)
 	Equal(t, "kind of caller", got.ByBrowser, v.ByBrowser)
 }
@@ -63,9 +61,7 @@ func failures(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1))
 	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
 	Equal(t, "another code gives a new try", tryOnce(t, f, fresh.ID), false)
-	got, _, _, err := f.Verification(t.Context(), fresh.ID)
-	OK(t, err)
-	Equal(t, "tries of the other code", got.Attempts, 0)
+	Equal(t, "tries of the other code", f.Code(t, fresh.ID).Attempts, 0)
 	end := spent[0].ExpiresAt.Add(gate.FailureWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
@@ -125,9 +121,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 	f.spendAllTries(t, 1, 3)
 	useTries(t, f, right.ID, 5)
 	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
-	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
-	OK(t, err)
-	Equal(t, "approved", won, true)
+	Equal(t, "approved", Must(f.Approve(t.Context(), right.ID, store.NewEvent{}))(t), true)
 	Equal(t, "a right answer gives back its own try", tryOnce(t, f, v.ID), true)
 	Equal(t, "and no more", tryOnce(t, f, v.ID), false)
 	cancel(t, f, v.ID)
@@ -180,9 +174,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	}
 	right := f.Admit(t, f.Intent(3)).Verification
 	useTries(t, f, right.ID, 1)
-	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
-	OK(t, err)
-	Equal(t, "approved", won, true)
+	Equal(t, "approved", Must(f.Approve(t.Context(), right.ID, store.NewEvent{}))(t), true)
 	f.Pass(11 * time.Minute)
 	for range 4 {
 		day(3)
@@ -195,8 +187,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	}
 	right = f.Admit(t, f.Intent(4)).Verification
 	useTries(t, f, right.ID, 1)
-	won, err = f.Approve(t.Context(), right.ID, store.NewEvent{})
-	OK(t, err)
+	won := Must(f.Approve(t.Context(), right.ID, store.NewEvent{}))(t)
 	Equal(t, "approved", won, true)
 	f.Pass(11 * time.Minute)
 	day(4, byBrowser)

@@ -14,16 +14,28 @@ import (
 // MustFinish finishes a send; want says whether it must change something.
 func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 	t.Helper()
-	got, err := f.Finish(t.Context(), o)
-	OK(t, err)
-	Equal(t, "finished", got, want)
+	Equal(t, "finished", Must(f.Finish(t.Context(), o))(t), want)
+}
+
+// End finishes the first attempt of a send, which must change something.
+func (f *Fixture) End(t *testing.T, id uuid.UUID, o store.Outcome) {
+	t.Helper()
+	o.Held = store.Held{ID: id, Attempt: 1}
+	f.MustFinish(t, o, true)
+}
+
+// Ended begins a send, which must be let in, and ends it.
+func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Begun {
+	t.Helper()
+	begun := f.Admit(t, in)
+	f.End(t, begun.Send.ID, o)
+	return begun
 }
 
 // MustTakeOver takes over what is due.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
 	t.Helper()
-	work, err := f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit)
-	OK(t, err)
+	work := Must(f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit))(t)
 	return work
 }
 
@@ -41,8 +53,7 @@ func finish(t *testing.T, f *Fixture) {
 		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
 		want.Took, want.DueAt, want.FinishedAt = 1500*time.Microsecond, time.Time{}, f.Now
 		Equal(t, "row", f.Row(t, begun.Send.ID), want)
-		found, err := f.Sends(t.Context(), store.Filter{Status: status, Limit: 10})
-		OK(t, err)
+		found := Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)
 		Equal(t, "found by its status", IDs(found), []uuid.UUID{begun.Send.ID})
 		f.MustFinish(t, o, false) // it ended before
 		Equal(t, "row", f.Row(t, begun.Send.ID), want)
@@ -56,9 +67,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	held := store.Held{ID: begun.Send.ID, Attempt: 1}
 	p := store.Postponement{Held: held, After: 5*time.Second + 7, Reason: "greylisted", Provider: "mx", ProviderCode: "451"}
-	done, err := f.Postpone(t.Context(), p)
-	OK(t, err)
-	Equal(t, "postponed", done, true)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), p))(t), true)
 	want := begun.Send
 	want.Status, want.Reason, want.Provider, want.ProviderCode, want.DueAt = store.Queued, "greylisted", "mx", "451", f.Now.Add(5*time.Second)
 	Equal(t, "row", f.Row(t, held.ID), want)
@@ -76,10 +85,9 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Sent}, true)
 
-	done, err = f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: held.ID, Attempt: 2}})
-	OK(t, err)
+	done := Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: held.ID, Attempt: 2}}))(t)
 	Equal(t, "postponed after its end", done, false)
-	_, err = f.Postpone(t.Context(), store.Postponement{Held: held, After: -1})
+	_, err := f.Postpone(t.Context(), store.Postponement{Held: held, After: -1})
 	Is(t, err, store.ErrBadRequest)
 }
 
@@ -102,12 +110,11 @@ func leaseRenewedThenTakenOver(t *testing.T, f *Fixture) {
 	Equal(t, "work again", len(f.MustTakeOver(t, 10)), 0)
 
 	// Once in doubt, always: the next attempt was asked for, not lost.
-	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: held.ID, Attempt: 2}})
-	OK(t, err)
+	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: held.ID, Attempt: 2}}))(t)
 	again := f.MustTakeOver(t, 10)
 	Equal(t, "in doubt", again[0].Send.InDoubt, true)
 	Is(t, f.Renew(t.Context(), 0, []store.Held{held}), store.ErrBadRequest)
-	_, err = f.TakeOver(t.Context(), recipient.Email, time.Second, 0)
+	_, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 0)
 	Is(t, err, store.ErrBadRequest)
 }
 
@@ -136,13 +143,11 @@ func channelsTakenOverApart(t *testing.T, f *Fixture) {
 	mail := f.Admit(t, f.Intent(2))
 	f.Pass(time.Minute)
 	for _, want := range []store.Send{mail.Send, text.Send} {
-		work, err := f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1)
-		OK(t, err)
+		work := Must(f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1))(t)
 		if len(work) != 1 || work[0].Send.ID != want.ID || work[0].Verification.ID != want.VerificationID {
 			t.Errorf("%s: %s", want.Channel, Show(work))
 		}
-		work, err = f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1)
-		OK(t, err)
+		work = Must(f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1))(t)
 		Equal(t, "again", len(work), 0)
 	}
 }
@@ -191,9 +196,7 @@ func staleAttempt(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	f.MustFinish(t, store.Outcome{Held: stale, Status: store.Failed, Reason: "late", Refund: true}, false)
 	unchanged("Finish")
-	done, err := f.Postpone(t.Context(), store.Postponement{Held: stale, After: time.Hour, Reason: "late"})
-	OK(t, err)
-	Equal(t, "postponed", done, false)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: stale, After: time.Hour, Reason: "late"}))(t), false)
 	unchanged("Postpone")
 	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{stale}))
 	unchanged("Renew")
@@ -201,12 +204,10 @@ func staleAttempt(t *testing.T, f *Fixture) {
 	unchanged("Refunded")
 
 	// A row that is not in doubt gets its refund; one confirmation of an older attempt is not this attempt's.
-	_, err = f.Postpone(t.Context(), store.Postponement{Held: fresh})
-	OK(t, err)
+	Must(f.Postpone(t.Context(), store.Postponement{Held: fresh}))(t)
 	f.MustTakeOver(t, 1)
 	other := f.Admit(t, f.Intent(2))
-	_, err = f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: other.Send.ID, Attempt: 1}})
-	OK(t, err)
+	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: other.Send.ID, Attempt: 1}}))(t)
 	Equal(t, "attempt", f.MustTakeOver(t, 1)[0].Send.Attempt, 2)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: other.Send.ID, Attempt: 2}, Status: store.Failed, Refund: true}, true)
 	OK(t, f.Refunded(t.Context(), store.Held{ID: other.Send.ID, Attempt: 1}))
@@ -225,8 +226,7 @@ func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
 
 	due := func(want int) []store.Refund {
 		t.Helper()
-		got, err := f.RefundsDue(t.Context(), 5*time.Second, 10)
-		OK(t, err)
+		got := Must(f.RefundsDue(t.Context(), 5*time.Second, 10))(t)
 		Equal(t, "refunds due", len(got), want)
 		return got
 	}
@@ -248,8 +248,7 @@ func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
 	_, err := f.RefundsDue(t.Context(), 0, 1)
 	Is(t, err, store.ErrBadRequest)
 
-	plain := f.Admit(t, f.Intent(2, one))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: plain.Send.ID, Attempt: 1}, Status: store.Failed}, true)
+	f.Ended(t, f.Intent(2, one), store.Outcome{Status: store.Failed})
 	f.Refuse(t, f.Intent(2, one)) // failed without a refund: the place stays spent
 	f.Pass(time.Hour)
 	due(0)

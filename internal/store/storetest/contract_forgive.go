@@ -28,7 +28,7 @@ func forgivesInFlight(t *testing.T, f *Fixture) {
 		bucket.Recipient = recipient.Hash{15: byte(n)}
 		sent := f.Admit(t, f.Intent(n, one))
 		f.forgive(t, bucket)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: sent.Send.ID, Attempt: 1}, Status: status}, true)
+		f.End(t, sent.Send.ID, store.Outcome{Status: status})
 		Equal(t, "counts", f.Row(t, sent.Send.ID).Counts, false)
 		f.Admit(t, f.Intent(n, one))
 	}
@@ -36,8 +36,7 @@ func forgivesInFlight(t *testing.T, f *Fixture) {
 
 func forgives(t *testing.T, f *Fixture) {
 	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
-	sent := f.Admit(t, f.Intent(1, one))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: sent.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	sent := f.Ended(t, f.Intent(1, one), store.Outcome{Status: store.Sent})
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, rejections))
@@ -51,11 +50,9 @@ func forgives(t *testing.T, f *Fixture) {
 	act.At = f.Now
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
-	events, _, err := f.History(t.Context(), ana, 24*time.Hour)
-	OK(t, err)
+	events, _ := Must2(f.History(t.Context(), ana, 24*time.Hour))(t)
 	Equal(t, "history", len(events), 0)
-	failed, _, err := f.Rejected(t.Context(), ana, 24*time.Hour)
-	OK(t, err)
+	failed, _ := Must2(f.Rejected(t.Context(), ana, 24*time.Hour))(t)
 	Equal(t, "rejected", len(failed), 0)
 	for name, all := range map[string]func(func(store.CountedSend) error) error{
 		"counting": func(y func(store.CountedSend) error) error {
@@ -69,9 +66,7 @@ func forgives(t *testing.T, f *Fixture) {
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
 	f.checkLockedOut(t, fresh, 0)
 	Equal(t, "a try", tryOnce(t, f, fresh.ID), true)
-	got, _, _, err := f.Verification(t.Context(), spent[3].ID)
-	OK(t, err)
-	Equal(t, "tries of a code that was spent", got.Attempts, 5)
+	Equal(t, "tries of a code that was spent", f.Code(t, spent[3].ID).Attempts, 5)
 
 	// The row of a hundred, too.
 	for range 5 {
@@ -144,15 +139,13 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	again := f.MustBegin(t, in)
 	Equal(t, "repeated", again.Send, begun.Send)
 	f.Admit(t, f.Intent(1, one))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
-		Refund: true}, true)
+	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 	f.Admit(t, f.Intent(1, withRejections(1, time.Hour))) // forgiven with its send
 	row := f.Row(t, begun.Send.ID)
 	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
 
 	useTries(t, f, begun.Verification.ID, 1)
-	_, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t)
 	f.spendAllTries(t, 1, 3)
 	last := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
@@ -171,12 +164,9 @@ func erases(t *testing.T, f *Fixture) {
 	named := func(in *store.Intent) {
 		in.Send.Reference, in.Verification.Holder, in.Send.Locale = "order 7 of Ana", "s:1", "pt-BR"
 	}
-	mine := f.Admit(t, f.Intent(1, named))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mine.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250",
-		Took: time.Second}, true)
+	mine := f.Ended(t, f.Intent(1, named), store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250", Took: time.Second})
 	approved := f.Admit(t, f.Intent(1)).Verification
-	_, err := f.Approve(t.Context(), approved.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), approved.ID, store.NewEvent{}))(t)
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	desk := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.App = "desk" })) // whatever app
@@ -199,18 +189,13 @@ func erases(t *testing.T, f *Fixture) {
 	Equal(t, "how it ended", []any{sent.Status, sent.Provider, sent.ProviderCode, sent.Took, sent.Counts},
 		[]any{store.Sent, "mx", "250", time.Second, true})
 	for _, id := range []string{mine.Verification.ID, approved.ID} {
-		v, _, _, err := f.Verification(t.Context(), id)
-		OK(t, err)
+		v := f.Code(t, id)
 		Equal(t, "verification", []any{v.To, len(v.Sealed), v.Holder, len(v.Nonce), v.Locale, v.Reference}, []any{store.Erased, 0, "", 0, "", ""})
 		Equal(t, "approved stays, open is canceled", v.ApprovedAt.IsZero(), !v.CanceledAt.IsZero())
 	}
 	Equal(t, "another's row", f.Row(t, other.Send.ID).Reference, "order 7 of Ana")
-	v, _, _, err := f.Verification(t.Context(), other.Verification.ID)
-	OK(t, err)
-	Equal(t, "another's verification", v, other.Verification)
-	list, err := f.Sends(t.Context(), store.Filter{Recipient: &mine.Send.Recipient, Limit: 10})
-	OK(t, err)
-	Equal(t, "found by the hash", len(list), 4)
+	Equal(t, "another's verification", f.Code(t, other.Verification.ID), other.Verification)
+	Equal(t, "found by the hash", len(Must(f.Sends(t.Context(), store.Filter{Recipient: &mine.Send.Recipient, Limit: 10}))(t)), 4)
 }
 
 func eraseFreesNothing(t *testing.T, f *Fixture) {
@@ -225,16 +210,13 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	Equal(t, "a send", f.MustBegin(t, f.Intent(1)).Admitted, false)
 	f.Pass(time.Hour)
-	n, err := f.Forget(t.Context())
-	OK(t, err)
-	Equal(t, "forgotten too early", n, 0)
+	Equal(t, "forgotten too early", Must(f.Forget(t.Context()))(t), 0)
 }
 
 func erasesUnderWay(t *testing.T, f *Fixture) {
 	held, waits := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	put, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waits.Send.ID, Attempt: 1}, After: time.Second,
-		Reason: "temporary_rcpt"})
-	OK(t, err)
+	put := Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waits.Send.ID, Attempt: 1}, After: time.Second,
+		Reason: "temporary_rcpt"}))(t)
 	Equal(t, "postponed", put, true)
 	f.Pass(time.Millisecond)
 	f.erase(t, 1, time.Hour)
@@ -243,13 +225,12 @@ func erasesUnderWay(t *testing.T, f *Fixture) {
 		[]any{store.Failed, store.ReasonErased, true, false, f.Now, time.Time{}})
 	Equal(t, "what an attempt holds", f.Row(t, held.Send.ID).Status, store.Sending)
 	f.Pass(time.Minute)
-	work, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 10)
-	OK(t, err)
+	work := Must(f.TakeOver(t.Context(), recipient.Email, time.Second, 10))(t)
 	Equal(t, "taken over", len(work), 1)
 	Equal(t, "its address", len(work[0].Verification.Sealed), 0)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonErased}, true)
 	Equal(t, "its place", f.Row(t, held.Send.ID).Counts, true)
-	_, err = f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login",
+	_, err := f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login",
 		Holder: "s:1"})
 	Is(t, err, store.ErrNotFound)
 }
@@ -265,9 +246,7 @@ func forgets(t *testing.T, f *Fixture) {
 	f.Pass(30*time.Minute - time.Microsecond)
 	forget := func(want int) {
 		t.Helper()
-		n, err := f.Forget(t.Context())
-		OK(t, err)
-		Equal(t, "forgotten", n, want)
+		Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), want)
 	}
 	forget(0)
 	f.Pass(time.Microsecond)
@@ -275,12 +254,9 @@ func forgets(t *testing.T, f *Fixture) {
 	forget(0)
 	Equal(t, "the old row", f.Row(t, old.Send.ID).Recipient, recipient.Hash{})
 	Equal(t, "the new row", f.Row(t, back.Send.ID), back.Send)
-	v, _, _, err := f.Verification(t.Context(), old.Verification.ID)
-	OK(t, err)
-	Equal(t, "the old verification", v.Recipient, recipient.Hash{})
+	Equal(t, "the old verification", f.Code(t, old.Verification.ID).Recipient, recipient.Hash{})
 	Equal(t, "acts on them", f.ListActs(t, store.AuditFilter{Recipient: &back.Send.Recipient}), nil)
-	events, _, err := f.History(t.Context(), ana, 24*time.Hour)
-	OK(t, err)
+	events, _ := Must2(f.History(t.Context(), ana, 24*time.Hour))(t)
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
 
 	f.erase(t, 1, time.Hour) // again, of what came since
@@ -300,12 +276,8 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, time.Hour)
 	f.Pass(time.Hour)
-	n, err := f.Forget(t.Context())
-	OK(t, err)
-	Equal(t, "forgotten", n, 2)
-	story, err := f.Story(t.Context(), hers.Send.ID)
-	OK(t, err)
-	Equal(t, "related", IDs(story.Related), []uuid.UUID{hers.Send.ID})
+	Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), 2)
+	Equal(t, "related", IDs(Must(f.Story(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
 }
 
 func badErasures(t *testing.T, f *Fixture) {
@@ -319,29 +291,25 @@ func badErasures(t *testing.T, f *Fixture) {
 // Who was erased and wants no mail still gets none, for as long as that was to be.
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
-	s, _, err := f.Suppress(t.Context(), store.Suppression{
+	s, _ := Must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com", Cause: store.Complaint,
 		Detail: "550 5.7.1",
-	}, 3*time.Hour, nil)
-	OK(t, err)
+	}, 3*time.Hour, nil))(t)
 	f.erase(t, 1, time.Hour)
 	list := func() []store.Suppression {
 		t.Helper()
-		all, _, err := f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10})
-		OK(t, err)
+		all, _ := Must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10}))(t)
 		return all
 	}
 	s.To = store.Erased
 	Equal(t, "erased", list(), []store.Suppression{s})
 	for _, after := range []time.Duration{time.Hour, 2*time.Hour - time.Microsecond} {
 		f.Pass(after)
-		_, err = f.Forget(t.Context())
-		OK(t, err)
+		Must(f.Forget(t.Context()))(t)
 		Equal(t, "still held", list(), []store.Suppression{s})
 	}
 	f.Pass(time.Microsecond)
-	_, err = f.Forget(t.Context())
-	OK(t, err)
+	Must(f.Forget(t.Context()))(t)
 	s.Address, s.Recipient = recipient.Hash{}, recipient.Hash{}
 	Equal(t, "run out", list(), []store.Suppression{s})
 }

@@ -16,8 +16,7 @@ func bucketHistory(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = in.Purposes[len(in.Purposes)-1] }))
 	f.Admit(t, f.Intent(2))
-	gone := f.Admit(t, f.Intent(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: gone.Send.ID, Attempt: 1}, Status: store.Failed, Refund: true}, true)
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 	f.Pass(time.Second)
 
@@ -25,8 +24,7 @@ func bucketHistory(t *testing.T, f *Fixture) {
 	b := store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}
 	read := func(within time.Duration) []quota.Event {
 		t.Helper()
-		events, now, err := f.History(t.Context(), b, within)
-		OK(t, err)
+		events, now := Must2(f.History(t.Context(), b, within))(t)
 		Equal(t, "now", now, second.Send.LoggedAt.Add(time.Second))
 		return events
 	}
@@ -43,14 +41,12 @@ func bucketHistory(t *testing.T, f *Fixture) {
 		Equal(t, "another "+what, len(read(time.Hour)), 0)
 	}
 	at := f.Now.Add(5 * time.Second) // of a limiter whose clock is ahead
-	events, _, err := f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at)
-	OK(t, err)
+	events, _ := Must2(f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at))(t)
 	Equal(t, "on the limiter's clock", events, []quota.Event{
 		{ID: string(first.Send.ID[:]), At: at.Add(-2*time.Second - gate.MaxClockSkew)}, {ID: string(second.Send.ID[:]), At: at.Add(-time.Second)},
 	})
 	at = first.Send.TakenAt.Add(time.Second)
-	events, _, err = f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at)
-	OK(t, err)
+	events, _ = Must2(f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at))(t)
 	Equal(t, "on a limiter's clock that went back", events[0], quota.Event{ID: string(first.Send.ID[:]), At: first.Send.TakenAt})
 	for _, bad := range []store.Bucket{{}, {App: "a", Channel: "b"}, {Purposes: []string{"\x00"}}} {
 		_, _, err := f.History(t.Context(), bad, time.Hour)

@@ -21,9 +21,7 @@ var joinRows = []struct {
 	{name: "another recipient", change: func(in *store.Intent) { in.Send.Recipient[0] = 9 }},
 	{name: "another purpose", change: func(in *store.Intent) { in.Send.Purpose = "signup" }},
 	{name: "approved", before: func(t *testing.T, f *Fixture, v store.Verification) {
-		won, err := f.Approve(t.Context(), v.ID, store.NewEvent{})
-		OK(t, err)
-		Equal(t, "approved", won, true)
+		Equal(t, "approved", Must(f.Approve(t.Context(), v.ID, store.NewEvent{}))(t), true)
 	}},
 	{name: "canceled", before: func(t *testing.T, f *Fixture, v store.Verification) { cancel(t, f, v.ID) }},
 	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
@@ -35,25 +33,20 @@ var joinRows = []struct {
 	{name: "last instant, no life asked for", joins: true, change: func(in *store.Intent) { in.MinLife = 0 },
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10*time.Minute - time.Microsecond) }},
 	{name: "refunded sends do not matter", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) {
-		_, s, _, err := f.Verification(t.Context(), v.ID)
-		OK(t, err)
-		_, err = f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: s.ID, Attempt: 1}, Status: store.Failed, Refund: true})
-		OK(t, err)
+		_, s, _ := Must3(f.Verification(t.Context(), v.ID))(t)
+		Must(f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: s.ID, Attempt: 1}, Status: store.Failed, Refund: true}))(t)
 	}},
 }
 
 func cancel(t *testing.T, f *Fixture, id string) {
 	t.Helper()
-	done, err := f.Cancel(t.Context(), id)
-	OK(t, err)
-	Equal(t, "canceled", done, true)
+	Equal(t, "canceled", Must(f.Cancel(t.Context(), id))(t), true)
 }
 
 func useTries(t *testing.T, f *Fixture, id string, n int) {
 	t.Helper()
 	for range n {
-		_, counted, _, err := f.Attempt(t.Context(), id)
-		OK(t, err)
+		_, counted, _ := Must3(f.Attempt(t.Context(), id))(t)
 		Equal(t, "counted", counted, true)
 	}
 }

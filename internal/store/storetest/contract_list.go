@@ -26,7 +26,7 @@ func filters(t *testing.T, f *Fixture) {
 		rows = append(rows, f.Admit(t, f.Intent(n, change)).Send)
 		f.Pass(time.Second)
 	}
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: rows[3].ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net"}, true)
+	f.End(t, rows[3].ID, store.Outcome{Status: store.Sent, Provider: "mx.example.net"})
 	rows[3] = f.Row(t, rows[3].ID)
 	r := f.Refusal(0, func(s *store.Send) { s.Country, s.Prefix = "FR", "+336" })
 	OK(t, f.Refused(t.Context(), []store.Send{r}))
@@ -83,9 +83,7 @@ func filters(t *testing.T, f *Fixture) {
 		for _, i := range c.want {
 			want = append(want, rows[i])
 		}
-		got, err := f.Sends(t.Context(), c.filter)
-		OK(t, err)
-		Equal(t, name, got, want)
+		Equal(t, name, Must(f.Sends(t.Context(), c.filter))(t), want)
 	}
 	_, err := f.Sends(t.Context(), store.Filter{Limit: 1, Before: &store.Mark{}, After: &store.Mark{}})
 	Is(t, err, store.ErrBadRequest)
@@ -105,17 +103,14 @@ func filterByCodeState(t *testing.T, f *Fixture) {
 		return codes[state]
 	}
 	try := func(b store.Begun) {
-		_, _, _, err := f.Attempt(t.Context(), b.Verification.ID)
-		OK(t, err)
+		Must3(f.Attempt(t.Context(), b.Verification.ID))(t)
 	}
 	for _, state := range []store.CodeState{store.CodeEntered, store.CodeCanceled} { // also where there was a try, and the time is over
 		b := begin(state, len(codes), 10*time.Minute)
 		try(b)
 	}
-	_, err := f.Approve(t.Context(), codes[store.CodeEntered].Verification.ID, store.NewEvent{})
-	OK(t, err)
-	_, err = f.Cancel(t.Context(), codes[store.CodeCanceled].Verification.ID)
-	OK(t, err)
+	Must(f.Approve(t.Context(), codes[store.CodeEntered].Verification.ID, store.NewEvent{}))(t)
+	Must(f.Cancel(t.Context(), codes[store.CodeCanceled].Verification.ID))(t)
 	try(begin(store.CodeLocked, 2, 10*time.Minute))
 	begin(store.CodeExpired, 3, 10*time.Minute)
 	f.Pass(10 * time.Minute) // exactly
@@ -125,18 +120,16 @@ func filterByCodeState(t *testing.T, f *Fixture) {
 	for state, b := range codes {
 		for _, filter := range []store.Filter{{Outcome: state}, {Network: b.Send.IP}} {
 			filter.Limit = 10
-			rows, err := f.Sends(t.Context(), filter)
-			OK(t, err)
+			rows := Must(f.Sends(t.Context(), filter))(t)
 			if len(rows) != 1 || rows[0].ID != b.Send.ID {
 				t.Errorf("%+v: %v", filter, rows)
 			}
 		}
 		ids = append(ids, b.Verification.ID)
 	}
-	_, err = f.Sends(t.Context(), store.Filter{Outcome: "lost", Limit: 1})
+	_, err := f.Sends(t.Context(), store.Filter{Outcome: "lost", Limit: 1})
 	Is(t, err, store.ErrBadRequest)
-	got, now, err := f.CodesOf(t.Context(), append(ids, "unknown"))
-	OK(t, err)
+	got, now := Must2(f.CodesOf(t.Context(), append(ids, "unknown")))(t)
 	Equal(t, "codes", len(got), len(codes))
 	for _, v := range got {
 		if want, _, at, err := f.Verification(t.Context(), v.ID); err != nil || !reflect.DeepEqual(v, want) || !now.Equal(at) {
@@ -166,8 +159,7 @@ func pages(t *testing.T, f *Fixture) {
 	var got []uuid.UUID
 	filter := store.Filter{Limit: 3}
 	for {
-		page, err := f.Sends(t.Context(), filter)
-		OK(t, err)
+		page := Must(f.Sends(t.Context(), filter))(t)
 		got = append(got, IDs(page)...)
 		if len(page) < 3 {
 			break
@@ -183,8 +175,7 @@ func pages(t *testing.T, f *Fixture) {
 	back := got[len(got)-1:]
 	filter = store.Filter{Limit: 3, After: &store.Mark{At: f.Row(t, back[0]).LoggedAt, ID: back[0]}}
 	for {
-		page, err := f.Sends(t.Context(), filter)
-		OK(t, err)
+		page := Must(f.Sends(t.Context(), filter))(t)
 		if len(page) == 0 {
 			break
 		}

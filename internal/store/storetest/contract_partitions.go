@@ -60,15 +60,13 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	Equal(t, "history", len(refused.History), 4)
 	f.Pass(month - f.Now.Sub(first) - time.Microsecond)
 	f.Refuse(t, f.Intent(1, rules))
-	events, _, err := f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
-		Purposes: []string{"login"}}, month)
-	OK(t, err)
+	events, _ := Must2(f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
+		Purposes: []string{"login"}}, month))(t)
 	Equal(t, "events", len(events), 4)
 	f.Pass(time.Microsecond)
 	f.Admit(t, f.Intent(1, rules))
-	events, _, err = f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
-		Purposes: []string{"login"}}, month)
-	OK(t, err)
+	events, _ = Must2(f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
+		Purposes: []string{"login"}}, month))(t)
 	Equal(t, "events", len(events), 4)
 	seen := 0
 	OK(t, f.CountedSends(t.Context(), store.LogClock, month, func(store.CountedSend) error { seen++; return nil }))
@@ -91,8 +89,7 @@ func rejectedOverMonths(t *testing.T, f *Fixture) {
 	for range 2 {
 		begun := f.Admit(t, f.Intent(1, rejections))
 		f.Pass(5 * time.Minute)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
-			Refund: true}, true)
+		f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 		f.Pass(2 * day)
 	}
 	f.Refuse(t, f.Intent(1, rejections))
@@ -114,8 +111,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		filter.Limit = 4
 		var down, up []uuid.UUID
 		for {
-			page, err := f.Sends(t.Context(), filter)
-			OK(t, err)
+			page := Must(f.Sends(t.Context(), filter))(t)
 			if len(page) == 0 {
 				break
 			}
@@ -127,8 +123,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		filter.Before = nil
 		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
 		for {
-			page, err := f.Sends(t.Context(), filter)
-			OK(t, err)
+			page := Must(f.Sends(t.Context(), filter))(t)
 			if len(page) == 0 {
 				break
 			}
@@ -137,9 +132,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		}
 		Equal(t, "up", up, want)
 	}
-	stats, err := f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour})
-	OK(t, err)
-	Equal(t, "opened", stats.Opened, 30)
+	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
 }
 
 // Every refusal is accounted for, also one of a process whose clock is wrong.
@@ -171,14 +164,12 @@ func driftedRefusals(t *testing.T, f *Fixture) {
 // StorageStatus reports the oldest row, and the rows that are due for deletion.
 func storageStatus(t *testing.T, f *Fixture) {
 	look := func() store.StorageStatus {
-		e, err := f.StorageStatus(t.Context(), time.Hour)
-		OK(t, err)
+		e := Must(f.StorageStatus(t.Context(), time.Hour))(t)
 		e.Partitions = nil
 		return e
 	}
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
-	old := f.Admit(t, f.Intent(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: old.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	old := f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
 	flying := f.Admit(t, f.Intent(2))
 	f.Pass(time.Hour + store.MaxLife)
 	f.Admit(t, f.Intent(3))
@@ -189,11 +180,8 @@ func storageStatus(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
-	e, err := f.StorageStatus(t.Context(), 0)
-	OK(t, err)
-	Equal(t, "kept for ever", e.Due, 0)
-	until, err := f.EnsurePartitions(t.Context())
-	OK(t, err)
+	Equal(t, "kept for ever", Must(f.StorageStatus(t.Context(), 0))(t).Due, 0)
+	until := Must(f.EnsurePartitions(t.Context()))(t)
 	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {
 		t.Errorf("room until %v", until)
 	}
@@ -204,15 +192,12 @@ func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))
 	f.Pass(45 * 24 * time.Hour)
-	begun, err := f.Replica.Begin(t.Context(), f.Intent(1, rules))
-	OK(t, err)
+	begun := Must(f.Replica.Begin(t.Context(), f.Intent(1, rules)))(t)
 	Equal(t, "admitted", begun.Admitted, true)
 	f.Refuse(t, f.Intent(1, rules))
 	f.Pass(-29 * 24 * time.Hour)
 	for i := range 2 {
-		begun, err := f.Both(i).Begin(t.Context(), f.Intent(1, rules))
-		OK(t, err)
-		Equal(t, "admitted before what was sent", begun.Admitted, false)
+		Equal(t, "admitted before what was sent", Must(f.Both(i).Begin(t.Context(), f.Intent(1, rules)))(t).Admitted, false)
 	}
 	f.Pass(29*24*time.Hour + time.Hour)
 	f.Admit(t, f.Intent(1, rules))

@@ -12,16 +12,14 @@ import (
 
 func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppress ...store.SuppressAs) {
 	t.Helper()
-	got, err := f.IngestProviderEvent(t.Context(), e, append(suppress, store.SuppressAs{})[0])
-	OK(t, err)
-	Equal(t, "recorded", got, want)
+	Equal(t, "recorded", Must(f.IngestProviderEvent(t.Context(), e, append(suppress, store.SuppressAs{})[0]))(t), want)
 }
 
 // Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves, and nothing is given back.
 func providerEvents(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	id := begun.Send.ID
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250"}, true)
+	f.End(t, id, store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"})
 	before := f.Row(t, id)
 	f.Pass(time.Hour - time.Second)
 	bounced := store.ProviderEvent{Send: id, Kind: store.ProviderBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark",
@@ -39,8 +37,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	silent := store.ProviderEvent{Send: id, Kind: store.ProviderOptedOut, Provider: "other"} // tells no time
 	f.ingest(t, true, silent)
 
-	story, err := f.Story(t.Context(), id)
-	OK(t, err)
+	story := Must(f.Story(t.Context(), id))(t)
 	at := f.Now.Add(-time.Millisecond)
 	bounced.At, bounced.HeardAt, bounced.Detail = Epoch.Add(time.Minute), at, "550 5.1.1\uFFFD"
 	delivered.HeardAt, ahead.At, ahead.HeardAt, silent.At, silent.HeardAt = at, f.Now, f.Now, f.Now, f.Now
@@ -49,9 +46,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
 	f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // its place stays spent
-	again, err := f.Begin(t.Context(), f.Intent(1, func(in *store.Intent) { in.Send.ID = id }))
-	OK(t, err)
-	Equal(t, "as it was written", again.Send, begun.Send)
+	Equal(t, "as it was written", Must(f.Begin(t.Context(), f.Intent(1, func(in *store.Intent) { in.Send.ID = id })))(t).Send, begun.Send)
 
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
@@ -85,7 +80,7 @@ func eventsSuppress(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	f.ingest(t, false, e, suppress)
 	f.admitSuppressed(t, uuid.Nil, to(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
+	f.End(t, id, store.Outcome{Status: store.Sent})
 	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
 }
 
@@ -111,7 +106,7 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 // eventsExpire tests that provider events expire with their send, and suppressions once they have been over for the same time.
 func eventsExpire(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
+	f.End(t, id, store.Outcome{Status: store.Sent})
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
 		store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
 	f.suppress(t, 2, 24*time.Hour)
@@ -124,7 +119,7 @@ func eventsExpire(t *testing.T, f *Fixture) {
 	again := f.Intent(1)
 	again.Send.ID = id // as if it were another send: nothing of the old one is left
 	f.Admit(t, again)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
+	f.End(t, id, store.Outcome{Status: store.Sent})
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"})
 	f.Pass(48 * time.Hour)
 	f.expireAndCheck(t, time.Hour, 10, 1)

@@ -104,8 +104,7 @@ func readVerification(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.VerificationID = id })}))
 	f.Admit(t, f.Intent(1))
-	v, newest, now, err := f.Verification(t.Context(), id)
-	OK(t, err)
+	v, newest, now := Must3(f.Verification(t.Context(), id))(t)
 	Equal(t, "verification", v, second.Verification)
 	Equal(t, "newest send", newest, second.Send)
 	Equal(t, "clock", now, f.Now)
@@ -135,8 +134,7 @@ func story(t *testing.T, f *Fixture) {
 	f.Pass(v.ExpiresAt.Sub(f.Now))
 	late := say(1, func(s *store.Send) { s.VerificationID = v.ID }) // after its life
 
-	got, err := f.Story(t.Context(), first.Send.ID)
-	OK(t, err)
+	got := Must(f.Story(t.Context(), first.Send.ID))(t)
 	want := []store.Send{first.Send, atOnce, during, second.Send, last}
 	slices.SortFunc(want, store.ByLogged)
 	Equal(t, "related", got.Related, want)
@@ -144,11 +142,8 @@ func story(t *testing.T, f *Fixture) {
 	Equal(t, "verification", *got.Verification, second.Verification)
 	Equal(t, "clock", got.Now, f.Now)
 
-	got, err = f.Story(t.Context(), late.ID)
-	OK(t, err)
-	Equal(t, "verification named by a refusal", got.Verification.ID, v.ID)
-	got, err = f.Story(t.Context(), during.ID)
-	OK(t, err)
+	Equal(t, "verification named by a refusal", Must(f.Story(t.Context(), late.ID))(t).Verification.ID, v.ID)
+	got = Must(f.Story(t.Context(), during.ID))(t)
 	Equal(t, "related to a refusal that belongs to none", len(got.Related), 0)
 	if got.Verification != nil {
 		t.Error("a refusal that belongs to none has a verification")
@@ -160,10 +155,8 @@ func countingSends(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	other := f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose = "signup" }))
 	f.Pass(time.Second)
-	gone := f.Admit(t, f.Intent(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: gone.Send.ID, Attempt: 1}, Status: store.Failed, Refund: true}, true)
-	failed := f.Admit(t, f.Intent(3, TakenAt("else", Epoch)))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: failed.Send.ID, Attempt: 1}, Status: store.Unknown}, true)
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
+	failed := f.Ended(t, f.Intent(3, TakenAt("else", Epoch)), store.Outcome{Status: store.Unknown})
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 
 	list := func(clock string, within time.Duration) []store.CountedSend {
@@ -204,9 +197,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		Is(t, err, store.ErrNotFound)
 		_, _, _, err = f.Attempt(t.Context(), id)
 		Is(t, err, store.ErrNotFound)
-		won, err := f.Approve(t.Context(), id, store.NewEvent{})
-		OK(t, err)
-		Equal(t, "approved", won, false)
+		Equal(t, "approved", Must(f.Approve(t.Context(), id, store.NewEvent{}))(t), false)
 	}
 	// The longest texts fit into every index, also where nothing can be compressed.
 	long := func(in *store.Intent) {
@@ -222,8 +213,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) {
 		s.Reference, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
 	})}))
-	got, err := f.Sends(t.Context(), store.Filter{Limit: 1, Reference: strings.Repeat("ü", store.MaxText/2)})
-	OK(t, err)
+	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Reference: strings.Repeat("ü", store.MaxText/2)}))(t)
 	Equal(t, "mended refusals found", len(got), 1)
 
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
@@ -235,9 +225,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, in)
 	Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
 	Equal(t, "text", begun.Send.Reference, text)
-	v, _, _, err := f.Verification(t.Context(), in.Verification.ID)
-	OK(t, err)
-	Equal(t, "verification", v, begun.Verification)
+	Equal(t, "verification", f.Code(t, in.Verification.ID), begun.Verification)
 	again := in
 	again.Send.ID[15]++
 	again.Verification.ID += text
@@ -319,13 +307,12 @@ func sendsByID(t *testing.T, f *Fixture) {
 	var want []store.Send
 	for n := range 3 {
 		s := f.Admit(t, f.Intent(n)).Send
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: s.ID, Attempt: 1}, Status: store.Sent}, true)
+		f.End(t, s.ID, store.Outcome{Status: store.Sent})
 		if n > 0 {
 			ids, want = append(ids, s.ID), append(want, f.Row(t, s.ID))
 		}
 	}
-	got, err := f.SendsByID(t.Context(), append(ids, uuid.UUID{1}))
-	OK(t, err)
+	got := Must(f.SendsByID(t.Context(), append(ids, uuid.UUID{1})))(t)
 	slices.SortFunc(got, store.ByLogged)
 	Equal(t, "rows", got, want)
 	for n, fine := range map[int]bool{0: true, 1000: true, 1001: false} {
@@ -351,12 +338,9 @@ func latestOfMany(t *testing.T, f *Fixture) {
 		}
 	}
 	hashes := []recipient.Hash{{15: 200}, want[0].Recipient, want[1].Recipient, old.Recipient}
-	got, err := f.Latest(t.Context(), hashes, time.Hour)
-	OK(t, err)
-	Equal(t, "the newest of each", got, want)
+	Equal(t, "the newest of each", Must(f.Latest(t.Context(), hashes, time.Hour))(t), want)
 	f.Pass(time.Hour)
-	got, err = f.Latest(t.Context(), hashes, time.Hour)
-	OK(t, err)
+	got := Must(f.Latest(t.Context(), hashes, time.Hour))(t)
 	Equal(t, "those of long ago", len(got), 0)
 	for n, fine := range map[int]bool{0: true, store.MaxLatest: true, store.MaxLatest + 1: false} {
 		_, err := f.Latest(t.Context(), make([]recipient.Hash, n), time.Hour)
@@ -366,6 +350,6 @@ func latestOfMany(t *testing.T, f *Fixture) {
 			Is(t, err, store.ErrBadRequest)
 		}
 	}
-	_, err = f.Latest(t.Context(), hashes, 0)
+	_, err := f.Latest(t.Context(), hashes, 0)
 	Is(t, err, store.ErrBadRequest)
 }

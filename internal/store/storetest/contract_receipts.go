@@ -13,16 +13,13 @@ func bySMS(in *store.Intent) { in.Send.Channel, in.Verification.Channel = recipi
 
 func (f *Fixture) receiveReceipt(t *testing.T, id uuid.UUID, status store.Status, changes bool) {
 	t.Helper()
-	changed, err := f.Replica.Receive(t.Context(), id, status)
-	OK(t, err)
-	Equal(t, "changed", changed, changes)
+	Equal(t, "changed", Must(f.Replica.Receive(t.Context(), id, status))(t), changes)
 }
 
 // finishedText begins a text message and ends it.
 func (f *Fixture) finishedText(t *testing.T, n int, status store.Status) uuid.UUID {
 	t.Helper()
-	begun := f.Admit(t, f.Intent(n, bySMS))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Refund: status == store.Failed}, true)
+	begun := f.Ended(t, f.Intent(n, bySMS), store.Outcome{Status: status, Refund: status == store.Failed})
 	return begun.Send.ID
 }
 
@@ -53,9 +50,7 @@ func receipts(t *testing.T, f *Fixture) {
 		Equal(t, "refund", row.RefundDue, false)
 	}
 	for status, want := range map[store.Status]int{store.Delivered: 3, store.Undelivered: 2, store.Sent: 0, store.Unknown: 0} {
-		rows, err := f.Sends(t.Context(), store.Filter{Status: status, Limit: 10})
-		OK(t, err)
-		Equal(t, string(status), len(rows), want)
+		Equal(t, string(status), len(Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)), want)
 	}
 }
 
@@ -64,7 +59,7 @@ func receiptFirst(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1, bySMS))
 	f.receiveReceipt(t, begun.Send.ID, store.Delivered, true)
 	Equal(t, "before", f.Row(t, begun.Send.ID).Status, store.Sending)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Unknown, Reason: "no_answer"}, true)
+	f.End(t, begun.Send.ID, store.Outcome{Status: store.Unknown, Reason: "no_answer"})
 	Equal(t, "after", f.Row(t, begun.Send.ID).Status, store.Delivered)
 	f.receiveReceipt(t, begun.Send.ID, store.Undelivered, false)
 	Equal(t, "at last", f.Row(t, begun.Send.ID).Status, store.Delivered)
@@ -76,7 +71,7 @@ func receiptsForNothing(t *testing.T, f *Fixture) {
 	Equal(t, "failed", f.Row(t, failed).Status, store.Failed)
 	mail := f.Admit(t, f.Intent(2))
 	f.receiveReceipt(t, mail.Send.ID, store.Delivered, false)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mail.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	f.End(t, mail.Send.ID, store.Outcome{Status: store.Sent})
 	f.receiveReceipt(t, mail.Send.ID, store.Delivered, false)
 	Equal(t, "a mail", f.Row(t, mail.Send.ID).Status, store.Sent)
 	f.receiveReceipt(t, uuid.UUID{1}, store.Delivered, false)

@@ -23,8 +23,7 @@ func (f *Fixture) reject(t *testing.T, in store.Intent) {
 	t.Helper()
 	begun := f.Admit(t, in)
 	f.Pass(time.Second) // it counts from its end
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
-		Refund: true}, true)
+	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 }
 
 func rejectionsOfARecipient(t *testing.T, f *Fixture) {
@@ -73,8 +72,7 @@ func otherOutcomesAreNoRejections(t *testing.T, f *Fixture) {
 		f.MustFinish(t, o, true)
 	}
 	waiting := f.Admit(t, f.Intent(1, one))
-	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waiting.Send.ID, Attempt: 1}, Reason: store.ReasonRejected})
-	OK(t, err)
+	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waiting.Send.ID, Attempt: 1}, Reason: store.ReasonRejected}))(t)
 	f.Admit(t, f.Intent(1, one))
 	// A rejection in doubt keeps its place, and counts here all the same.
 	f.MustTakeOver(t, 1)
@@ -112,8 +110,7 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 		{ID: string(two.Send.ID[:]), At: f.Now.Add(-time.Minute)}}
 	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 2, 2*time.Minute + time.Second: 1,
 		59 * time.Second: 0} {
-		got, now, err := f.Rejected(t.Context(), b, within)
-		OK(t, err)
+		got, now := Must2(f.Rejected(t.Context(), b, within))(t)
 		Equal(t, "rejected", got, want[2-n:])
 		Equal(t, "clock", now, f.Now)
 		var all []store.CountedSend

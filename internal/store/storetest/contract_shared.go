@@ -32,22 +32,17 @@ func refusalsShareARow(t *testing.T, f *Fixture) {
 	Equal(t, "masked", row.To, "")
 
 	own := recipient.Hash{15: 2}
-	rows, err := f.Sends(t.Context(), store.Filter{Recipient: &own, Limit: 10})
-	OK(t, err)
+	rows := Must(f.Sends(t.Context(), store.Filter{Recipient: &own, Limit: 10}))(t)
 	Equal(t, "rows of a recipient of its own", len(rows), 1)
 	Equal(t, "recipients of a row of one", rows[0].Recipients, 0)
-	latest, err := f.Latest(t.Context(), []recipient.Hash{own, {15: 1}}, time.Hour)
-	OK(t, err)
-	Equal(t, "latest", len(latest), 1)
-	stats, err := f.Stats(t.Context(), store.StatsQuery{From: f.Now.Add(-time.Hour), To: f.Now.Add(time.Hour), Each: time.Hour})
-	OK(t, err)
+	Equal(t, "latest", len(Must(f.Latest(t.Context(), []recipient.Hash{own, {15: 1}}, time.Hour))(t)), 1)
+	stats := Must(f.Stats(t.Context(), store.StatsQuery{From: f.Now.Add(-time.Hour), To: f.Now.Add(time.Hour), Each: time.Hour}))(t)
 	requests := 0
 	for _, tally := range stats.Tallies {
 		requests += tally.Requests
 	}
 	Equal(t, "requests counted", requests, 18)
-	story, err := f.Story(t.Context(), several.ID)
-	OK(t, err)
+	story := Must(f.Story(t.Context(), several.ID))(t)
 	Equal(t, "story", story.Send.Recipients, 7)
 	Equal(t, "related", len(story.Related), 0)
 

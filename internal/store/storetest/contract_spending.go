@@ -18,8 +18,7 @@ func charge(account string, amount, limit int64) store.Charge {
 // spend makes charges and says by whom they were refused.
 func (f *Fixture) spend(t *testing.T, charges ...store.Charge) ([]store.Spent, string) {
 	t.Helper()
-	spent, refusedBy, err := f.Spend(t.Context(), charges)
-	OK(t, err)
+	spent, refusedBy := Must2(f.Spend(t.Context(), charges))(t)
 	if (len(spent) == len(charges)) != (refusedBy == "") || refusedBy != "" && len(spent) != 0 {
 		t.Fatalf("%d of %d charges, refused by %q", len(spent), len(charges), refusedBy)
 	}
@@ -107,9 +106,7 @@ func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
 		t.Helper()
-		got, err := f.Replica.HeldBack(t.Context(), ch, h)
-		OK(t, err)
-		Equal(t, "embargo", got, want)
+		Equal(t, "embargo", Must(f.Replica.HeldBack(t.Context(), ch, h))(t), want)
 	}
 	look(recipient.SMS, h, store.CarrierHold{})
 	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Hour))

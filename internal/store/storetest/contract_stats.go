@@ -29,8 +29,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	end(2, 3*time.Second, store.Outcome{Status: store.Sent}, func(in *store.Intent) { in.Send.App = "desk" })
 	end(3, 2*time.Second, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
-	_, err := f.Approve(t.Context(), first.Verification.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), first.Verification.ID, store.NewEvent{}))(t)
 	for range 2 {
 		r := f.Refusal(1, func(s *store.Send) { s.Count = 3 })
 		OK(t, f.Refused(t.Context(), []store.Send{r}))
@@ -45,9 +44,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	ask := func(q store.StatsQuery, want store.Stats) {
 		t.Helper()
 		q.From, q.To, q.Each = begin, begin.Add(2*time.Hour), time.Hour
-		got, err := f.Stats(t.Context(), q)
-		OK(t, err)
-		Equal(t, "statistics", got, want)
+		Equal(t, "statistics", Must(f.Stats(t.Context(), q))(t), want)
 	}
 	next := begin.Add(time.Hour)
 	ask(store.StatsQuery{}, store.Stats{
@@ -72,14 +69,12 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	east := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: 24 * time.Hour}
 	offset := time.Duration(23-next.Hour()) * time.Hour // so that midnight is an hour after the second stretch begins
 	east.Zone = time.FixedZone("", int(offset/time.Second))
-	day, err := f.Stats(t.Context(), east)
-	OK(t, err)
+	day := Must(f.Stats(t.Context(), east))(t)
 	Equal(t, "the beginning of the day that both stretches are in", day.Tallies[len(day.Tallies)-1].At, next.Add(-23*time.Hour))
 	Equal(t, "days of measures", day.Intervals, []store.Interval{{At: next.Add(-23 * time.Hour),
 		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}}})
 	east.Zone = time.FixedZone("", int((offset+time.Hour)/time.Second)) // midnight is where it begins
-	day, err = f.Stats(t.Context(), east)
-	OK(t, err)
+	day = Must(f.Stats(t.Context(), east))(t)
 	Equal(t, "the days of the tallies", []time.Time{day.Tallies[0].At, day.Tallies[len(day.Tallies)-1].At}, []time.Time{next.Add(-24 * time.Hour), next})
 	for by, want := range map[store.Dimension][]store.ApprovalTally{
 		store.ByApp:     {{Value: "shop", Opened: 4, Approved: 1}, {Value: "desk", Opened: 1}},
@@ -87,15 +82,11 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		store.ByCountry: nil, store.ByCarrier: nil,
 	} {
 		q := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: time.Hour}
-		got, err := f.ApprovalsBy(t.Context(), q, by)
-		OK(t, err)
-		Equal(t, "codes by "+string(by), got, want)
+		Equal(t, "codes by "+string(by), Must(f.ApprovalsBy(t.Context(), q, by))(t), want)
 		q.App = "desk"
-		got, err = f.ApprovalsBy(t.Context(), q, by)
-		OK(t, err)
-		Equal(t, "of one app by "+string(by), len(got), min(1, len(want)))
+		Equal(t, "of one app by "+string(by), len(Must(f.ApprovalsBy(t.Context(), q, by))(t)), min(1, len(want)))
 	}
-	_, err = f.ApprovalsBy(t.Context(), store.StatsQuery{From: begin, To: next, Each: time.Hour}, "status")
+	_, err := f.ApprovalsBy(t.Context(), store.StatsQuery{From: begin, To: next, Each: time.Hour}, "status")
 	Is(t, err, store.ErrBadRequest)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(7,
 		func(in *store.Intent) { in.Send.To = "b•••@example.org" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
@@ -111,9 +102,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {
 		c.q.From, c.q.Each = begin, time.Hour
-		got, err := f.Domains(t.Context(), c.q)
-		OK(t, err)
-		Equal(t, "domains", got, c.want)
+		Equal(t, "domains", Must(f.Domains(t.Context(), c.q))(t), c.want)
 	}
 	for _, q := range []store.StatsQuery{
 		{}, {From: begin, To: begin, Each: time.Hour}, {From: begin, To: next}, {From: begin, To: next, Each: time.Millisecond},
@@ -130,8 +119,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 
 // Days begin at the midnights of their zone, also on the day that its clocks change.
 func daysOfZone(t *testing.T, f *Fixture) {
-	zone, err := time.LoadLocation("America/New_York")
-	OK(t, err)
+	zone := Must(time.LoadLocation("America/New_York"))(t)
 	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
 	var want []time.Time
 	for n, at := range []time.Time{midnight(9).Add(-time.Second), midnight(9), midnight(10).Add(-time.Second), midnight(10), midnight(11).Add(-time.Second),
@@ -144,8 +132,7 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	ask := func(when string) {
 		t.Helper()
 		q := store.StatsQuery{From: midnight(8), To: f.Now, Each: 24 * time.Hour, Zone: zone}
-		got, err := f.Stats(t.Context(), q)
-		OK(t, err)
+		got := Must(f.Stats(t.Context(), q))(t)
 		var days []time.Time
 		for _, x := range got.Tallies {
 			for range x.Rows {
@@ -156,8 +143,7 @@ func daysOfZone(t *testing.T, f *Fixture) {
 		Equal(t, when+", days of measures", got.Intervals[2].At, midnight(10))
 	}
 	ask("from rows")
-	_, err = f.CountHours(t.Context(), 1000*time.Hour, 1000)
-	OK(t, err)
+	Must(f.CountHours(t.Context(), 1000*time.Hour, 1000))(t)
 	ask("counted")
 }
 
@@ -170,9 +156,7 @@ func lostTextsCounted(t *testing.T, f *Fixture) {
 		o.Held = store.Held{ID: begun.Send.ID, Attempt: 1}
 		f.MustFinish(t, o, true)
 		if said != "" {
-			changed, err := f.Receive(t.Context(), begun.Send.ID, said)
-			OK(t, err)
-			Equal(t, "received", changed, true)
+			Equal(t, "received", Must(f.Receive(t.Context(), begun.Send.ID, said))(t), true)
 		}
 	}
 	desk := func(in *store.Intent) { in.Send.App = "desk" }
@@ -182,10 +166,9 @@ func lostTextsCounted(t *testing.T, f *Fixture) {
 	text(store.Outcome{Status: store.Sent}, "")
 	text(store.Outcome{Status: store.Unknown, Reason: "no_answer"}, store.Undelivered)
 	late := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
-	_, err := f.Receive(t.Context(), late.Send.ID, store.Undelivered)
-	OK(t, err)
+	Must(f.Receive(t.Context(), late.Send.ID, store.Undelivered))(t)
 	// which the carrier says of the attempt itself
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: late.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected}, true)
+	f.End(t, late.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
 	f.Pass(from.Add(time.Hour).Sub(f.Now))
 	text(store.Outcome{Status: store.Sent}, store.Undelivered) // an hour later
 	for _, c := range []struct {
@@ -196,9 +179,7 @@ func lostTextsCounted(t *testing.T, f *Fixture) {
 		{store.StatsQuery{To: from.Add(time.Hour), App: "desk"}, 1}, {store.StatsQuery{To: from.Add(time.Hour), Channel: recipient.Email}, 0},
 	} {
 		c.q.From, c.q.Each = from, time.Hour
-		got, err := f.Stats(t.Context(), c.q)
-		OK(t, err)
-		Equal(t, "lost", got.Undelivered, c.want)
+		Equal(t, "lost", Must(f.Stats(t.Context(), c.q))(t).Undelivered, c.want)
 	}
 }
 
@@ -233,8 +214,7 @@ func Traffic(t *testing.T, f *Fixture, hours int) {
 				f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true)
 			}
 			if random.IntN(3) > 0 {
-				_, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
-				OK(t, err)
+				Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t)
 			}
 		}
 		if random.IntN(3) == 0 {
@@ -277,16 +257,12 @@ func mergeTallies(tallies []store.Tally) (sum []store.Tally) {
 func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
 	for _, q := range asked {
-		got, err := f.Stats(t.Context(), q)
-		OK(t, err)
-		by, err := f.Domains(t.Context(), q)
-		OK(t, err)
+		got := Must(f.Stats(t.Context(), q))(t)
+		by := Must(f.Domains(t.Context(), q))(t)
 		each := q.Each
 		q.Each = time.Minute
-		rows, err := f.Stats(t.Context(), q)
-		OK(t, err)
-		domains, err := f.Domains(t.Context(), q)
-		OK(t, err)
+		rows := Must(f.Stats(t.Context(), q))(t)
+		domains := Must(f.Domains(t.Context(), q))(t)
 		for i := range rows.Tallies {
 			rows.Tallies[i].At = rows.Tallies[i].At.Truncate(each)
 		}
@@ -298,20 +274,16 @@ func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQu
 			if end := x.At.Add(each); end.Before(q.To) {
 				part.To = end
 			}
-			alone, err := f.Stats(t.Context(), part)
-			OK(t, err)
+			alone := Must(f.Stats(t.Context(), part))(t)
 			want.Intervals = append(want.Intervals, store.Interval{At: x.At, Measures: alone.Measures})
 		}
 		ReplaceIfNear(t, &got, want)
 		Equal(t, fmt.Sprintf("%s, statistics of %+v", when, q), got, want)
 		Equal(t, fmt.Sprintf("%s, domains of %+v", when, q), by, domains)
 		for _, dimension := range []store.Dimension{store.ByApp, store.ByPurpose, store.ByCountry, store.ByCarrier, store.ByDomain} {
-			rows, err := f.ApprovalsBy(t.Context(), q, dimension)
-			OK(t, err)
+			rows := Must(f.ApprovalsBy(t.Context(), q, dimension))(t)
 			q.Each = each
-			codes, err := f.ApprovalsBy(t.Context(), q, dimension)
-			OK(t, err)
-			Equal(t, fmt.Sprintf("%s, codes by %s of %+v", when, dimension, q), codes, rows)
+			Equal(t, fmt.Sprintf("%s, codes by %s of %+v", when, dimension, q), Must(f.ApprovalsBy(t.Context(), q, dimension))(t), rows)
 			q.Each = time.Minute
 		}
 	}
@@ -321,8 +293,7 @@ func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQu
 func countedAhead(t *testing.T, f *Fixture) {
 	count := func(log store.Store, limit int) (n int) {
 		for {
-			k, err := log.CountHours(t.Context(), 1000*time.Hour, limit)
-			OK(t, err)
+			k := Must(log.CountHours(t.Context(), 1000*time.Hour, limit))(t)
 			if n += k; k < limit {
 				return n
 			}
@@ -333,20 +304,17 @@ func countedAhead(t *testing.T, f *Fixture) {
 	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour })) // its hour can't be counted yet
 	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
 	turn := f.Admit(t, f.Intent(5001)) // with an hour's first instant
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: turn.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	f.End(t, turn.Send.ID, store.Outcome{Status: store.Sent})
 	f.Pass(59 * time.Minute)
-	late := f.Admit(t, f.Intent(5002))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: late.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	late := f.Ended(t, f.Intent(5002), store.Outcome{Status: store.Sent})
 	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
 	count(f.Store, 1000)
-	_, err := f.Approve(t.Context(), late.Verification.ID, store.NewEvent{})
-	OK(t, err)
+	Must(f.Approve(t.Context(), late.Verification.ID, store.NewEvent{}))(t)
 	f.Pass(time.Hour)
 	Traffic(t, f, 2)
 	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
 	for range 3 { // the newest hours first
-		_, err := f.CountHours(t.Context(), 1000*time.Hour, 1)
-		OK(t, err)
+		Must(f.CountHours(t.Context(), 1000*time.Hour, 1))(t)
 		statsEqualRows(t, f, "partly counted", asked)
 	}
 	done := make(chan int)
@@ -354,7 +322,7 @@ func countedAhead(t *testing.T, f *Fixture) {
 	count(f.Store, 3)
 	<-done
 	statsEqualRows(t, f, "counted", asked)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: waiting.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
+	f.End(t, waiting.Send.ID, store.Outcome{Status: store.Failed, Reason: "expired"})
 	statsEqualRows(t, f, "once what was under way has ended", asked)
 	count(f.Store, 100)
 	statsEqualRows(t, f, "with that counted", asked)

@@ -33,8 +33,7 @@ func findBySupportReference(t *testing.T, f *Fixture) {
 	OK(t, f.Refused(t.Context(), []store.Send{refused}))
 
 	text := store.SupportReference(one.Send.ID)
-	rows, err := f.Referenced(t.Context(), text)
-	OK(t, err)
+	rows := Must(f.Referenced(t.Context(), text))(t)
 	var got []uuid.UUID
 	for _, s := range rows {
 		got = append(got, s.ID)
@@ -54,13 +53,9 @@ func findBySupportReference(t *testing.T, f *Fixture) {
 		{store.Filter{Support: "order 7"}, nil},
 	} {
 		c.filter.Limit = 10
-		list, err := f.Sends(t.Context(), c.filter)
-		OK(t, err)
-		Equal(t, fmt.Sprintf("%+v", c.filter), IDs(list), c.want)
+		Equal(t, fmt.Sprintf("%+v", c.filter), IDs(Must(f.Sends(t.Context(), c.filter))(t)), c.want)
 	}
 	for _, none := range []string{"", "order 7", "S-0000-0000"} {
-		rows, err := f.Referenced(t.Context(), none)
-		OK(t, err)
-		Equal(t, none, len(rows), 0)
+		Equal(t, none, len(Must(f.Referenced(t.Context(), none))(t)), 0)
 	}
 }

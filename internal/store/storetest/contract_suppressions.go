@@ -26,8 +26,7 @@ func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration, changes ..
 	for _, change := range changes {
 		change(&s)
 	}
-	got, added, err := f.Suppress(t.Context(), s, lasts, nil)
-	OK(t, err)
+	got, added := Must2(f.Suppress(t.Context(), s, lasts, nil))(t)
 	Equal(t, "added", added, true)
 	s.Since, s.Until = f.Now, f.Now.Add(lasts)
 	Equal(t, "suppression", got, s)
@@ -39,8 +38,7 @@ func (f *Fixture) suppressions(t *testing.T, filter store.SuppressionFilter) []s
 	if filter.Limit == 0 {
 		filter.Limit = store.MaxPage
 	}
-	list, now, err := f.Suppressions(t.Context(), filter)
-	OK(t, err)
+	list, now := Must2(f.Suppressions(t.Context(), filter))(t)
 	Equal(t, "clock", now, f.Now)
 	return list
 }
@@ -64,9 +62,7 @@ func suppressed(t *testing.T, f *Fixture) {
 	f.admitSuppressed(t, s.ID, to(1), func(in *store.Intent) { in.Send.App = "desk" })
 	f.admitSuppressed(t, s.ID, to(1), func(in *store.Intent) { in.Send.Purpose = "signup" })
 
-	again, err := f.Story(t.Context(), row.ID)
-	OK(t, err)
-	Equal(t, "story", again.Suppressions, []store.Suppression{s})
+	Equal(t, "story", Must(f.Story(t.Context(), row.ID))(t).Suppressions, []store.Suppression{s})
 
 	f.Pass(time.Hour - time.Microsecond)
 	f.admitSuppressed(t, s.ID, to(1))
@@ -89,8 +85,7 @@ func suppressedForAnApp(t *testing.T, f *Fixture) {
 
 func (f *Fixture) liftAll(t *testing.T, l store.LiftRequest) int {
 	t.Helper()
-	list, err := f.Lift(t.Context(), l, nil)
-	OK(t, err)
+	list := Must(f.Lift(t.Context(), l, nil))(t)
 	for _, s := range list {
 		Equal(t, "lifted at", s.LiftedAt, f.Now)
 	}
@@ -102,8 +97,7 @@ func suppressedTakenOver(t *testing.T, f *Fixture) {
 	s := f.suppress(t, 1, time.Hour)
 	in := f.Intent(1, to(1))
 	first := f.Admit(t, in)
-	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Reason: "backlog"})
-	OK(t, err)
+	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Reason: "backlog"}))(t)
 	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
 	work := f.MustTakeOver(t, 10)
 	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
@@ -135,18 +129,15 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
 	Equal(t, "ended", f.Row(t, begun.Send.ID).Status, store.Failed)
-	story, err := f.Story(t.Context(), begun.Send.ID)
-	OK(t, err)
-	Equal(t, "story", story.Suppressions, []store.Suppression{want})
+	Equal(t, "story", Must(f.Story(t.Context(), begun.Send.ID))(t).Suppressions, []store.Suppression{want})
 	f.admitSuppressed(t, want.ID, to(1))
 	f.admitSuppressed(t, uuid.Nil, to(2)) // another spelling of what may be one mailbox
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
 	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
-	got, added, err := f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
-		Cause: store.HardBounce}, time.Hour, nil)
-	OK(t, err)
+	got, added := Must2(f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
+		Cause: store.HardBounce}, time.Hour, nil))(t)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
 	Equal(t, "added", added, false)
 	Equal(t, "as it is", got, want)
@@ -249,9 +240,8 @@ func untriedAreFailures(t *testing.T, f *Fixture) {
 			Reason: reason, Refund: true}, true)
 	}
 	Equal(t, "failures", len(f.Refuse(t, f.Intent(1, three)).Rejected), 3)
-	got, _, err := f.Rejected(t.Context(), store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-		Purposes: []string{"login"}}, time.Hour)
-	OK(t, err)
+	got, _ := Must2(f.Rejected(t.Context(), store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+		Purposes: []string{"login"}}, time.Hour))(t)
 	Equal(t, "read", len(got), 3)
 }
 
@@ -265,19 +255,15 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
 	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1},
 		To: "a•••@example.com", Cause: store.Manual, By: "mei"}
-	_, _, err := f.Suppress(t.Context(), s, time.Hour, add)
-	OK(t, err)
+	Must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
 	f.Pass(time.Second)
-	lifted, err := f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
-		act(2, "suppression.lift"))
-	OK(t, err)
+	lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
+		act(2, "suppression.lift")))(t)
 	Equal(t, "lifted", len(lifted), 1)
 	f.Pass(time.Second)
-	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, act(3, "suppression.lift"))
-	OK(t, err)
+	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, act(3, "suppression.lift")))(t)
 
-	list, err := f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
-	OK(t, err)
+	list := Must(f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10}))(t)
 	none, lift := *act(3, "suppression.lift"), *act(2, "suppression.lift")
 	none.At, none.Detail = f.Now, "0"
 	lift.At, lift.Detail, lift.Recipient, lift.To = f.Now.Add(-time.Second), "1", recipient.Hash{15: 1}, "a•••@example.com"
@@ -285,7 +271,7 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	Equal(t, "acts", list, []store.AuditEntry{none, lift, *add})
 
 	bad := act(4, "")
-	_, _, err = f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
+	_, _, err := f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
 		Cause: store.Manual}, time.Hour, bad)
 	Is(t, err, store.ErrBadRequest)
 	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, bad)

@@ -28,13 +28,9 @@ func inApp(app string) func(*store.Intent) { return func(in *store.Intent) { in.
 func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
 	t.Helper()
 	for i := range n {
-		begun := f.Admit(t, f.Intent(i, changes...))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "carrier",
-			ProviderCode: "202"}, true)
+		begun := f.Ended(t, f.Intent(i, changes...), store.Outcome{Status: store.Sent, Provider: "carrier", ProviderCode: "202"})
 		if i < approved {
-			done, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
-			OK(t, err)
-			Equal(t, "approved", done, true)
+			Equal(t, "approved", Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t), true)
 		}
 	}
 }
@@ -42,8 +38,7 @@ func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*stor
 // pausePrefixes is what a watch pauses, without the IDs.
 func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.PrefixPause {
 	t.Helper()
-	started, err := f.PausePrefixes(t.Context(), w)
-	OK(t, err)
+	started := Must(f.PausePrefixes(t.Context(), w))(t)
 	for i := range started {
 		started[i].ID = uuid.Nil
 	}
@@ -52,8 +47,7 @@ func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.Prefi
 
 func (f *Fixture) prefixPaused(t *testing.T, app, prefix string) (store.PrefixPause, bool) {
 	t.Helper()
-	p, found, err := f.Replica.PrefixPaused(t.Context(), app, prefix)
-	OK(t, err)
+	p, found := Must2(f.Replica.PrefixPaused(t.Context(), app, prefix))(t)
 	return p, found
 }
 
@@ -110,8 +104,7 @@ func watchCounts(t *testing.T, f *Fixture) {
 			o.Held = store.Held{ID: f.Admit(t, f.Intent(i, to)).Send.ID, Attempt: 1}
 			f.MustFinish(t, o, true)
 			if o.Status == store.Sent && o.Provider == "carrier" {
-				_, err := f.Receive(t.Context(), o.Held.ID, store.Undelivered)
-				OK(t, err)
+				Must(f.Receive(t.Context(), o.Held.ID, store.Undelivered))(t)
 			}
 		}
 	}
@@ -203,8 +196,7 @@ func watchLifted(t *testing.T, f *Fixture) {
 	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID}, &store.AuditEntry{})
 	Is(t, err, store.ErrBadRequest)
 	f.Pass(time.Minute)
-	got, done, err := f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei\x00", Why: "ours"}, act)
-	OK(t, err)
+	got, done := Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei\x00", Why: "ours"}, act))(t)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
 	if !done || Show(got) != Show(p) {
 		t.Errorf("%v: %s", done, Show(got))
@@ -213,13 +205,11 @@ func watchLifted(t *testing.T, f *Fixture) {
 		t.Error("still paused")
 	}
 	act.ID[1] = 1
-	got, done, err = f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "another"}, act)
-	OK(t, err)
+	got, done = Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "another"}, act))(t)
 	if done || Show(got) != Show(p) {
 		t.Errorf("again, %v: %s", done, Show(got))
 	}
-	acts, err := f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
-	OK(t, err)
+	acts := Must(f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10}))(t)
 	if len(acts) != 1 || acts[0].Target != "+49151" || acts[0].App != "shop" || acts[0].Channel != recipient.SMS {
 		t.Errorf("%s", Show(acts))
 	}
@@ -274,8 +264,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 		n += len(started)
 		mu.Unlock()
 	})
-	list, _, err := f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10})
-	OK(t, err)
+	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
 	if n != 3 || len(list) != 3 {
 		t.Errorf("%d started, %d there", n, len(list))
 	}
@@ -292,24 +281,21 @@ func watchList(t *testing.T, f *Fixture) {
 		if filter.Limit == 0 {
 			filter.Limit = 10
 		}
-		rows, now, err := f.PrefixPauses(t.Context(), filter)
-		OK(t, err)
+		rows, now := Must2(f.PrefixPauses(t.Context(), filter))(t)
 		Equal(t, "now", now, f.Now)
 		for _, r := range rows {
 			prefixes = append(prefixes, r.Prefix)
 		}
 		return prefixes
 	}
-	all, _, err := f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10})
-	OK(t, err)
+	all, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
 	Equal(t, "all", list(store.PrefixPauseFilter{}), []string{"+49152", "+49151", "+49150"})
 	Equal(t, "first page", list(store.PrefixPauseFilter{Limit: 2}), []string{"+49152", "+49151"})
 	Equal(t, "second page", list(store.PrefixPauseFilter{Before: &store.Mark{At: all[1].Since, ID: all[1].ID}}), []string{"+49150"})
-	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{ID: all[1].ID}, nil)
-	OK(t, err)
+	Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: all[1].ID}, nil))(t)
 	f.Pass(41 * time.Minute)
 	Equal(t, "active", list(store.PrefixPauseFilter{Active: true}), []string{"+49152"})
-	_, _, err = f.PrefixPauses(t.Context(), store.PrefixPauseFilter{})
+	_, _, err := f.PrefixPauses(t.Context(), store.PrefixPauseFilter{})
 	Is(t, err, store.ErrBadRequest)
 	for _, change := range []func(*store.PrefixWatch){
 		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Approved = 0 }, func(w *store.PrefixWatch) { w.Approved = 51 },
@@ -332,7 +318,7 @@ func watchStory(t *testing.T, f *Fixture) {
 	p, _ := f.prefixPaused(t, "shop", "+49151")
 	end := func(reason string, changes ...func(*store.Intent)) uuid.UUID {
 		s := f.Admit(t, f.Intent(50, changes...)).Send
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: s.ID, Attempt: 1}, Status: store.Failed, Reason: reason, Refund: true}, true)
+		f.End(t, s.ID, store.Outcome{Status: store.Failed, Reason: reason, Refund: true})
 		return s.ID
 	}
 	stopped := end(store.ReasonPaused, text("+49151", "DE"))
@@ -340,8 +326,7 @@ func watchStory(t *testing.T, f *Fixture) {
 		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE"))}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
-	s, err := f.Story(t.Context(), stopped)
-	OK(t, err)
+	s := Must(f.Story(t.Context(), stopped))(t)
 	if s.Pause == nil || Show(*s.Pause) != Show(p) {
 		t.Errorf("%s", Show(s.Pause))
 	}
@@ -354,8 +339,7 @@ func watchStory(t *testing.T, f *Fixture) {
 
 func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
-		mine, err := f.Both(i).AcquireLease(t.Context(), name, time.Minute)
-		OK(t, err)
+		mine := Must(f.Both(i).AcquireLease(t.Context(), name, time.Minute))(t)
 		return mine
 	}
 	var mu sync.Mutex

@@ -34,13 +34,11 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		begun := f.Admit(t, f.Intent(n, mark))
 		switch i {
 		case 1:
-			f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+			f.End(t, begun.Send.ID, store.Outcome{Status: store.Sent})
 		case 2:
-			_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, After: time.Second})
-			OK(t, err)
+			Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, After: time.Second}))(t)
 		case 3:
-			f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
-				Refund: true}, true)
+			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 		}
 	}
 	refusal := f.Refusal(n, func(s *store.Send) {
@@ -48,13 +46,11 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	})
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	h := recipient.Hash{15: byte(n)}
-	_, _, err := f.Suppress(t.Context(), store.Suppression{
+	Must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,
 		Detail: Traces["why it was suppressed"],
-	}, time.Hour, nil)
-	OK(t, err)
-	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil)
-	OK(t, err)
+	}, time.Hour, nil))(t)
+	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil))(t)
 	OK(t, f.AddAuditEntry(t.Context(), f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
 }
 

@@ -174,8 +174,7 @@ func (f *Fixture) All(t *testing.T) []store.Send {
 	var all []store.Send
 	filter := store.Filter{Limit: store.MaxPage}
 	for {
-		page, err := f.Sends(t.Context(), filter)
-		OK(t, err)
+		page := Must(f.Sends(t.Context(), filter))(t)
 		all = append(all, page...)
 		if len(page) < store.MaxPage {
 			return all
@@ -188,8 +187,7 @@ func (f *Fixture) All(t *testing.T) []store.Send {
 // Row reads one send.
 func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Send {
 	t.Helper()
-	story, err := f.Story(t.Context(), id)
-	OK(t, err)
+	story := Must(f.Story(t.Context(), id))(t)
 	return story.Send
 }
 
@@ -199,6 +197,28 @@ func OK(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Must returns what a call answered, and ends the test at its error.
+func Must[A any](a A, err error) func(testing.TB) A {
+	return func(t testing.TB) A { t.Helper(); OK(t, err); return a }
+}
+
+// Must2 is Must for two answers.
+func Must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) { t.Helper(); OK(t, err); return a, b }
+}
+
+// Must3 is Must for three answers.
+func Must3[A, B, C any](a A, b B, c C, err error) func(testing.TB) (A, B, C) {
+	return func(t testing.TB) (A, B, C) { t.Helper(); OK(t, err); return a, b, c }
+}
+
+// Code reads one verification.
+func (f *Fixture) Code(t *testing.T, id string) store.Verification {
+	t.Helper()
+	v, _, _ := Must3(f.Verification(t.Context(), id))(t)
+	return v
 }
 
 // Is ends the test unless the error wraps the one wanted.
@@ -249,8 +269,7 @@ func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "log.db")
 // Count counts the rows by the replica.
 func (f *Fixture) Count(t *testing.T) int {
 	t.Helper()
-	rows, err := f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPage})
-	OK(t, err)
+	rows := Must(f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPage}))(t)
 	return len(rows)
 }
 
