@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,15 +9,11 @@ import (
 )
 
 func accounts(t *testing.T, f *Fixture) {
-	_, err := f.Account(t.Context(), "mei")
-	Is(t, err, store.ErrNotFound)
-	_, err = f.Account(t.Context(), "\x00")
+	_, err := f.Account(t.Context(), "\x00")
 	Is(t, err, store.ErrNotFound)
 	mei := store.Account{Name: "mei", Role: "operator", Password: "$argon2id$…", MadeAt: f.Now}
 	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
 	f.Pass(time.Second)
-	_, err = f.AccountOf(t.Context(), "")
-	Is(t, err, store.ErrNotFound)
 	li := store.Account{Name: "a.li-2", Role: "reader", Identity: "li@example.com", MadeAt: f.Now}
 	OK(t, f.AddAccount(t.Context(), li, f.Act()))
 	changed := mei
@@ -42,23 +37,9 @@ func accounts(t *testing.T, f *Fixture) {
 	acts := f.ListActs(t, store.AuditFilter{})
 	Equal(t, "acts", len(acts), 3)
 	Equal(t, "role in the act of a change", acts[0].Detail, "owner")
-	for _, bad := range []store.Account{
-		{Name: "", Role: "owner"}, {Name: "Mei", Role: "owner"}, {Name: "m i", Role: "owner"}, {Name: strings.Repeat("m", 33), Role: "owner"},
-		{Name: "mei", Role: "root"}, {Name: "mei"}, {Name: "mei", Role: "owner", Password: "\x00"}, {Name: "mei\n", Role: "owner"},
-	} {
-		Is(t, f.AddAccount(t.Context(), bad, f.Act()), store.ErrBadRequest)
-	}
-	noOne := f.Act(func(a *store.AuditEntry) { a.Who = "" })
-	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader"}, noOne), store.ErrBadRequest)
-	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &mei.Role}, noOne), store.ErrBadRequest)
-	for _, wrong := range []store.AccountChange{{Role: new("root")}, {Role: new("")}, {Password: new("\x00")}, {Identity: new("\xff")}} {
-		Is(t, f.ChangeAccount(t.Context(), "mei", wrong, f.Act()), store.ErrBadRequest)
-	}
-	Equal(t, "without its act", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("mei@example.com"), DisabledAt: &time.Time{}}, f.Act()))
 	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
-	got := Must(f.Account(t.Context(), "mei"))(t)
-	Equal(t, "open again", got, changed)
+	Equal(t, "open again", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
 	_, err = f.AccountOf(t.Context(), "mei@example.com")
 	Is(t, err, store.ErrNotFound)
@@ -72,14 +53,13 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	want.Role, want.Password, want.Identity, want.DisabledAt = "reader", "new", "mei@example.com", f.Now
 	changes := []store.AccountChange{{Role: &want.Role}, {Password: &want.Password}, {Identity: &want.Identity},
 		{DisabledAt: &want.DisabledAt}}
-	acts, errs := make([]store.AuditEntry, len(changes)), make([]error, len(changes))
-	for i := range acts {
-		acts[i] = f.Act()
+	var acts []store.AuditEntry
+	for range changes {
+		acts = append(acts, f.Act())
 	}
-	Together(len(changes), func(i int) { errs[i] = f.Both(i).ChangeAccount(t.Context(), "mei", changes[i], acts[i]) })
-	for _, err := range errs {
-		OK(t, err)
-	}
+	f.atOnce(t, len(changes), func(log store.Store, i int) (bool, error) {
+		return true, log.ChangeAccount(t.Context(), "mei", changes[i], acts[i])
+	})
 	Equal(t, "after all", Must(f.Account(t.Context(), "mei"))(t), want)
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1+len(changes))
 }
@@ -114,9 +94,8 @@ func accountsAddedAtOnce(t *testing.T, f *Fixture) {
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
 		t.Helper()
-		s := Must(f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
+		return Must(f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
 			Passed: n == 1}, 12*time.Hour, f.Act()))(t)
-		return s
 	}
 	find := func(f store.Store, n byte) (store.Session, time.Time, error) {
 		return f.Session(t.Context(), [32]byte{n})
@@ -148,12 +127,5 @@ func sessions(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	begin(4)
 	_, _, err = find(f.Store, 1)
-	Is(t, err, store.ErrNotFound)
-	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "\x00"}, time.Hour, f.Act())
-	Is(t, err, store.ErrBadRequest)
-	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "mei"}, time.Hour,
-		f.Act(func(a *store.AuditEntry) { a.What = "" }))
-	Is(t, err, store.ErrBadRequest)
-	_, _, err = find(f.Store, 5)
 	Is(t, err, store.ErrNotFound)
 }

@@ -132,7 +132,7 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Equal(t, "repeated", again, first)
 	Equal(t, "rows", len(f.All(t)), 1)
 
-	done := Must(f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "rejected",
+	done := Must(f.Finish(t.Context(), store.Outcome{Held: Held(in.Send.ID, 1), Status: store.Failed, Reason: "rejected",
 		Provider: "mx", ProviderCode: "550", Refund: true}))(t)
 	Equal(t, "finished", done, true)
 	again = f.MustBegin(t, in)

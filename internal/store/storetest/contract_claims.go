@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,9 +17,7 @@ func claim(n byte, in store.Intent) store.Claim {
 func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) store.Claimed {
 	t.Helper()
 	got := Must(f.Claim(t.Context(), c))(t)
-	if got.State != want {
-		t.Fatalf("state %d, wanted %d", got.State, want)
-	}
+	Equal(t, "state", got.State, want)
 	return got
 }
 
@@ -39,9 +36,14 @@ func claims(t *testing.T, f *Fixture) {
 	Equal(t, "verification", done.Verification, begun.Verification)
 	Equal(t, "now", done.Now, f.Now)
 	f.claim(t, other, store.ClaimOther)
-
-	Equal(t, "approved", Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t), true)
+	f.approve(t, begun.Verification.ID)
 	Equal(t, "as it is now", f.claim(t, claim(1, later), store.ClaimDone).Verification.ApprovedAt, f.Now)
+
+	// The ID of a refusal's row never is a send's; were it so, nothing was sent all the same.
+	in = f.Intent(1)
+	f.claim(t, claim(3, in), store.ClaimHeld)
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.ID = in.Send.ID })}))
+	f.claim(t, claim(3, in), store.ClaimBusy)
 }
 
 func claimsGivenUp(t *testing.T, f *Fixture) {
@@ -57,12 +59,16 @@ func claimsGivenUp(t *testing.T, f *Fixture) {
 	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.ClaimHeld).SendID, in.Send.ID)
 	f.claim(t, claim(1, later), store.ClaimBusy)
 
-	OK(t, f.Release(t.Context(), claim(1, in).Key, later.Send.ID, true)) // not its send
+	release := func(send uuid.UUID, forget bool) {
+		t.Helper()
+		OK(t, f.Release(t.Context(), claim(1, in).Key, send, forget))
+	}
+	release(later.Send.ID, true) // not its send
 	f.claim(t, claim(1, later), store.ClaimBusy)
-	OK(t, f.Release(t.Context(), claim(1, in).Key, in.Send.ID, false))
+	release(in.Send.ID, false)
 	f.claim(t, other, store.ClaimOther)
 	Equal(t, "given up", f.claim(t, claim(1, later), store.ClaimHeld).SendID, in.Send.ID)
-	OK(t, f.Release(t.Context(), claim(1, in).Key, in.Send.ID, true))
+	release(in.Send.ID, true)
 	Equal(t, "as if it never was", f.claim(t, other, store.ClaimHeld).SendID, later.Send.ID)
 	OK(t, f.Release(t.Context(), [32]byte{7}, in.Send.ID, true)) // never was
 }
@@ -87,60 +93,21 @@ func claimsForgotten(t *testing.T, f *Fixture) {
 	Equal(t, "an old claim without a send", f.claim(t, claim(12, again), store.ClaimHeld).SendID, again.Send.ID)
 }
 
+// Of 50 requests with one key one holds it, for its own send; after its lease one takes over.
 func claimsAtOnce(t *testing.T, f *Fixture) {
-	var held atomic.Int32
-	var sends [50]uuid.UUID
-	for i := range sends {
-		sends[i] = f.Intent(1).Send.ID
-	}
-	Together(50, func(i int) {
-		c := claim(1, store.Intent{Send: store.Send{ID: sends[i]}})
-		got, err := f.Both(i).Claim(t.Context(), c)
-		if err != nil {
-			t.Error(err)
+	for range 2 {
+		var claims [50]store.Claim
+		for i := range claims {
+			claims[i] = claim(1, f.Intent(1))
 		}
-		if got.State == store.ClaimHeld {
-			held.Add(1)
-			if got.SendID != sends[i] {
+		first := f.Serial == 50
+		Equal(t, "held", f.atOnce(t, 50, func(log store.Store, i int) (bool, error) {
+			got, err := log.Claim(t.Context(), claims[i])
+			if first && got.State == store.ClaimHeld && got.SendID != claims[i].SendID {
 				t.Error("held with another's send")
 			}
-		}
-	})
-	Equal(t, "held", held.Load(), 1)
-	f.Pass(15 * time.Second)
-	held.Store(0)
-	Together(50, func(i int) {
-		got, err := f.Both(i).Claim(t.Context(), claim(1, store.Intent{Send: store.Send{ID: sends[i]}}))
-		if err != nil {
-			t.Error(err)
-		}
-		if got.State == store.ClaimHeld {
-			held.Add(1)
-		}
-	})
-	Equal(t, "taken over", held.Load(), 1)
-}
-
-// The ID of a refusal's row never is a send's; were it so, nothing was sent all the same.
-func claimOfRefusal(t *testing.T, f *Fixture) {
-	in := f.Intent(1)
-	f.claim(t, claim(1, in), store.ClaimHeld)
-	row := in.Send
-	row.Status, row.BlockedBy, row.Count = store.Refused, "minute", 1
-	OK(t, f.Refused(t.Context(), []store.Send{row}))
-	f.claim(t, claim(1, in), store.ClaimBusy)
-}
-
-func badClaims(t *testing.T, f *Fixture) {
-	for name, change := range map[string]func(*store.Claim){
-		"no send":  func(c *store.Claim) { c.SendID = uuid.Nil },
-		"no lease": func(c *store.Claim) { c.Lease = 0 },
-		"no life":  func(c *store.Claim) { c.Life = c.Lease - 1 },
-	} {
-		c := claim(1, f.Intent(1))
-		change(&c)
-		if _, err := f.Claim(t.Context(), c); err == nil {
-			t.Errorf("%s: taken", name)
-		}
+			return got.State == store.ClaimHeld, err
+		}), 1)
+		f.Pass(15 * time.Second)
 	}
 }

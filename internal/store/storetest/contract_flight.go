@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +19,7 @@ func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 // End finishes the first attempt of a send, which must change something.
 func (f *Fixture) End(t *testing.T, id uuid.UUID, o store.Outcome) {
 	t.Helper()
-	o.Held = store.Held{ID: id, Attempt: 1}
+	o.Held = Held(id, 1)
 	f.MustFinish(t, o, true)
 }
 
@@ -32,22 +31,30 @@ func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Be
 	return begun
 }
 
+// Sent is the outcome of a send that was sent.
+var Sent = store.Outcome{Status: store.Sent}
+
+// Postponed postpones what an attempt holds.
+func (f *Fixture) Postponed(t *testing.T, id uuid.UUID, attempt int) {
+	t.Helper()
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(id, attempt), Reason: "later"}))(t), true)
+}
+
+// Held names an attempt.
+func Held(id uuid.UUID, attempt int) store.Held { return store.Held{ID: id, Attempt: attempt} }
+
 // MustTakeOver takes over what is due.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
 	t.Helper()
-	work := Must(f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit))(t)
-	return work
+	return Must(f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit))(t)
 }
 
 func finish(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))
 		f.Pass(3 * time.Second)
-		o := store.Outcome{
-			Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Reason: "why\x00\xff", Provider: "mx.example.com",
-			ProviderCode: "250 2.0.0",
-			Took:         1500*time.Microsecond + 999,
-		}
+		o := store.Outcome{Held: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff", Provider: "mx.example.com",
+			ProviderCode: "250 2.0.0", Took: 1500*time.Microsecond + 999}
 		f.MustFinish(t, o, true)
 		want := begun.Send
 		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
@@ -65,7 +72,7 @@ func finish(t *testing.T, f *Fixture) {
 
 func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
-	held := store.Held{ID: begun.Send.ID, Attempt: 1}
+	held := Held(begun.Send.ID, 1)
 	p := store.Postponement{Held: held, After: 5*time.Second + 7, Reason: "greylisted", Provider: "mx", ProviderCode: "451"}
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), p))(t), true)
 	want := begun.Send
@@ -83,17 +90,13 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Sent}, true)
-
-	done := Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: held.ID, Attempt: 2}}))(t)
-	Equal(t, "postponed after its end", done, false)
-	_, err := f.Postpone(t.Context(), store.Postponement{Held: held, After: -1})
-	Is(t, err, store.ErrBadRequest)
+	f.MustFinish(t, store.Outcome{Held: Held(held.ID, 2), Status: store.Sent}, true)
+	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 2)}))(t), false)
 }
 
 func leaseRenewedThenTakenOver(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
-	held := store.Held{ID: begun.Send.ID, Attempt: 1}
+	held := Held(begun.Send.ID, 1)
 	f.Pass(4 * time.Second)
 	OK(t, f.Renew(t.Context(), 8*time.Second, []store.Held{held, {ID: uuid.UUID{1}, Attempt: 1}}))
 	OK(t, f.Renew(t.Context(), 8*time.Second, nil))
@@ -110,12 +113,8 @@ func leaseRenewedThenTakenOver(t *testing.T, f *Fixture) {
 	Equal(t, "work again", len(f.MustTakeOver(t, 10)), 0)
 
 	// Once in doubt, always: the next attempt was asked for, not lost.
-	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: held.ID, Attempt: 2}}))(t)
-	again := f.MustTakeOver(t, 10)
-	Equal(t, "in doubt", again[0].Send.InDoubt, true)
-	Is(t, f.Renew(t.Context(), 0, []store.Held{held}), store.ErrBadRequest)
-	_, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 0)
-	Is(t, err, store.ErrBadRequest)
+	f.Postponed(t, held.ID, 2)
+	Equal(t, "in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
 }
 
 func firstToExpire(t *testing.T, f *Fixture) {
@@ -153,75 +152,55 @@ func channelsTakenOverApart(t *testing.T, f *Fixture) {
 }
 
 func takenOnce(t *testing.T, f *Fixture) {
-	for n := range 100 {
-		f.Admit(t, f.Intent(n))
-	}
+	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
-	var mu sync.Mutex
-	taken := map[uuid.UUID]int{}
-	Together(8, func(i int) {
-		for range 10 {
-			work, err := f.Both(i).TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
-			if err != nil {
-				t.Error(err)
+	eachOnce(t, f, 100, func(log store.Store) (ids []uuid.UUID, err error) {
+		work, err := log.TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
+		for _, w := range work {
+			ids = append(ids, w.Send.ID)
+			if w.Send.Attempt != 2 || w.Verification.ID != w.Send.VerificationID {
+				t.Errorf("taken over as %s", Show(w))
 			}
-			mu.Lock()
-			for _, w := range work {
-				taken[w.Send.ID]++
-				if w.Send.Attempt != 2 || w.Verification.ID != w.Send.VerificationID {
-					t.Errorf("taken over as %s", Show(w))
-				}
-			}
-			mu.Unlock()
 		}
+		return ids, err
 	})
-	Equal(t, "rows", len(taken), 100)
-	for id, n := range taken {
-		if n != 1 {
-			t.Errorf("%v was taken %d times", id, n)
-		}
-	}
 }
 
 func staleAttempt(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	stale, fresh := store.Held{ID: begun.Send.ID, Attempt: 1}, store.Held{ID: begun.Send.ID, Attempt: 2}
+	stale := Held(f.Admit(t, f.Intent(1)).Send.ID, 1)
 	f.Pass(8 * time.Second)
 	f.MustTakeOver(t, 1)
 	before := f.Row(t, stale.ID)
-	unchanged := func(what string) {
-		t.Helper()
-		Equal(t, "row after a stale "+what, f.Row(t, stale.ID), before)
-	}
 	f.Pass(time.Second)
 	f.MustFinish(t, store.Outcome{Held: stale, Status: store.Failed, Reason: "late", Refund: true}, false)
-	unchanged("Finish")
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: stale, After: time.Hour, Reason: "late"}))(t), false)
-	unchanged("Postpone")
 	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{stale}))
-	unchanged("Renew")
 	OK(t, f.Refunded(t.Context(), stale))
-	unchanged("Refunded")
+	Equal(t, "row after stale calls", f.Row(t, stale.ID), before)
 
 	// A row that is not in doubt gets its refund; one confirmation of an older attempt is not this attempt's.
-	Must(f.Postpone(t.Context(), store.Postponement{Held: fresh}))(t)
+	f.Postponed(t, stale.ID, 2)
 	f.MustTakeOver(t, 1)
-	other := f.Admit(t, f.Intent(2))
-	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: other.Send.ID, Attempt: 1}}))(t)
+	other := f.Admit(t, f.Intent(2)).Send.ID
+	f.Postponed(t, other, 1)
 	Equal(t, "attempt", f.MustTakeOver(t, 1)[0].Send.Attempt, 2)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: other.Send.ID, Attempt: 2}, Status: store.Failed, Refund: true}, true)
-	OK(t, f.Refunded(t.Context(), store.Held{ID: other.Send.ID, Attempt: 1}))
-	Equal(t, "refund due", f.Row(t, other.Send.ID).RefundDue, true)
+	f.MustFinish(t, store.Outcome{Held: Held(other, 2), Status: store.Failed, Refund: true}, true)
+	OK(t, f.Refunded(t.Context(), Held(other, 1)))
+	Equal(t, "refund due", f.Row(t, other).RefundDue, true)
 }
 
 func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	begun := f.Admit(t, f.Intent(1, one))
-	held := store.Held{ID: begun.Send.ID, Attempt: 1}
+	held := Held(begun.Send.ID, 1)
 	f.Refuse(t, f.Intent(1, one))
 	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Reason: "rejected", Refund: true}, true)
-	row := f.Row(t, held.ID)
-	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{false, true})
+	is := func(counts, due bool) {
+		t.Helper()
+		row := f.Row(t, held.ID)
+		Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{counts, due})
+	}
+	is(false, true)
 	f.Admit(t, f.Intent(1, one)) // at once
 
 	due := func(want int) []store.Refund {
@@ -240,13 +219,10 @@ func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
 	f.Pass(5 * time.Second)
 	due(1)
 	OK(t, f.Refunded(t.Context(), held))
-	Equal(t, "refund due", f.Row(t, held.ID).RefundDue, false)
-	Equal(t, "counts", f.Row(t, held.ID).Counts, false)
+	is(false, false)
 	f.Pass(time.Hour)
 	due(0)
 	OK(t, f.Refunded(t.Context(), held))
-	_, err := f.RefundsDue(t.Context(), 0, 1)
-	Is(t, err, store.ErrBadRequest)
 
 	f.Ended(t, f.Intent(2, one), store.Outcome{Status: store.Failed})
 	f.Refuse(t, f.Intent(2, one)) // failed without a refund: the place stays spent
@@ -255,68 +231,48 @@ func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
 }
 
 func noRefundInDoubt(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
+	id := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))).Send.ID
 	f.Pass(8 * time.Second)
 	f.MustTakeOver(t, 1)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: "rejected", Refund: true},
-		true)
-	row := f.Row(t, begun.Send.ID)
-	Equal(t, "status", row.Status, store.Failed)
-	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
+	f.MustFinish(t, store.Outcome{Held: Held(id, 2), Status: store.Failed, Reason: "rejected", Refund: true}, true)
+	row := f.Row(t, id)
+	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, true, false})
 	f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
-}
-
-func badOutcomes(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	for _, o := range []store.Outcome{
-		{Status: store.Queued}, {Status: store.Sending}, {Status: store.Refused}, {Status: ""}, {Status: "odd"},
-		{Status: store.Sent, Refund: true}, {Status: store.Unknown, Refund: true},
-	} {
-		o.Held = store.Held{ID: begun.Send.ID, Attempt: 1}
-		_, err := f.Finish(t.Context(), o)
-		Is(t, err, store.ErrBadRequest)
-	}
-	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
 }
 
 // Outcomes and postponements that come all at once share round trips where the log makes them: each is told its own
 // answer, and changes its own row.
 func endTogether(t *testing.T, f *Fixture) {
 	const n = 60
-	var held [n]store.Held
-	for i := range held {
-		held[i] = store.Held{ID: f.Admit(t, f.Intent(i)).Send.ID, Attempt: 1}
+	var ids [n]uuid.UUID
+	for i, begun := range f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i) }) {
+		ids[i] = begun.Send.ID
 	}
 	f.Pass(time.Second)
-	var changed [n]bool
-	Together(n, func(i int) {
-		var err error
-		h := held[i]
-		switch i % 4 {
+	took := func(i int) time.Duration { return time.Duration(i) * time.Second }
+	changed := f.atOnce(t, n, func(_ store.Store, i int) (bool, error) {
+		switch h := Held(ids[i], 1); i % 4 {
 		case 0:
-			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", ProviderCode: "250 2.0.0",
-				Took: time.Duration(i) * time.Millisecond})
+			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i)})
 		case 1:
-			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true})
+			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true})
 		case 2:
-			changed[i], err = f.Postpone(t.Context(), store.Postponement{Held: h, After: time.Duration(i) * time.Second, Reason: "temporary_rcpt"})
-		default:
-			h.Attempt = 2 // an attempt that does not hold it
-			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Unknown})
+			return f.Postpone(t.Context(), store.Postponement{Held: h, After: took(i), Reason: "temporary_rcpt"})
+		default: // an attempt that does not hold it
+			changed, err := f.Finish(t.Context(), store.Outcome{Held: Held(ids[i], 2), Status: store.Unknown})
+			if changed {
+				t.Error("changed by another attempt")
+			}
+			return changed, err
 		}
-		OK(t, err)
 	})
-	for i, h := range held {
-		row := f.Row(t, h.ID)
-		Equal(t, "changed", changed[i], i%4 != 3)
-		Equal(t, "status", row.Status, []store.Status{store.Sent, store.Failed, store.Queued, store.Sending}[i%4])
-		Equal(t, "counts", row.Counts, i%4 != 1)
-		Equal(t, "reason", row.Reason, []string{"", "rejected", "temporary_rcpt", ""}[i%4])
-		if i%4 == 0 {
-			Equal(t, "took", row.Took, time.Duration(i)*time.Millisecond)
-		}
-		if i%4 == 2 {
-			Equal(t, "due", row.DueAt, f.Now.Add(time.Duration(i)*time.Second))
-		}
+	Equal(t, "changed", changed, n*3/4)
+	for i, id := range ids {
+		row := f.Row(t, id)
+		Equal(t, "row", []any{row.Status, row.Counts, row.Reason, row.Took, row.DueAt}, [][]any{
+			{store.Sent, true, "", took(i), time.Time{}}, {store.Failed, false, "rejected", time.Duration(0), time.Time{}},
+			{store.Queued, true, "temporary_rcpt", time.Duration(0), f.Now.Add(took(i))},
+			{store.Sending, true, "", time.Duration(0), f.Now.Add(7 * time.Second)},
+		}[i%4])
 	}
 }

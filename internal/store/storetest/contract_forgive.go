@@ -36,7 +36,7 @@ func forgivesInFlight(t *testing.T, f *Fixture) {
 
 func forgives(t *testing.T, f *Fixture) {
 	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
-	sent := f.Ended(t, f.Intent(1, one), store.Outcome{Status: store.Sent})
+	sent := f.Ended(t, f.Intent(1, one), Sent)
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, rejections))
@@ -145,7 +145,7 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
 
 	useTries(t, f, begun.Verification.ID, 1)
-	Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t)
+	f.approve(t, begun.Verification.ID)
 	f.spendAllTries(t, 1, 3)
 	last := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
@@ -166,7 +166,7 @@ func erases(t *testing.T, f *Fixture) {
 	}
 	mine := f.Ended(t, f.Intent(1, named), store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250", Took: time.Second})
 	approved := f.Admit(t, f.Intent(1)).Verification
-	Must(f.Approve(t.Context(), approved.ID, store.NewEvent{}))(t)
+	f.approve(t, approved.ID)
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	desk := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.App = "desk" })) // whatever app
@@ -215,7 +215,7 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 
 func erasesUnderWay(t *testing.T, f *Fixture) {
 	held, waits := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	put := Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waits.Send.ID, Attempt: 1}, After: time.Second,
+	put := Must(f.Postpone(t.Context(), store.Postponement{Held: Held(waits.Send.ID, 1), After: time.Second,
 		Reason: "temporary_rcpt"}))(t)
 	Equal(t, "postponed", put, true)
 	f.Pass(time.Millisecond)
@@ -228,7 +228,7 @@ func erasesUnderWay(t *testing.T, f *Fixture) {
 	work := Must(f.TakeOver(t.Context(), recipient.Email, time.Second, 10))(t)
 	Equal(t, "taken over", len(work), 1)
 	Equal(t, "its address", len(work[0].Verification.Sealed), 0)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonErased}, true)
+	f.MustFinish(t, store.Outcome{Held: Held(held.Send.ID, 2), Status: store.Failed, Reason: store.ReasonErased}, true)
 	Equal(t, "its place", f.Row(t, held.Send.ID).Counts, true)
 	_, err := f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login",
 		Holder: "s:1"})
@@ -278,14 +278,6 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	f.Pass(time.Hour)
 	Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), 2)
 	Equal(t, "related", IDs(Must(f.Story(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
-}
-
-func badErasures(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	Is(t, f.Erase(t.Context(), recipient.Hash{}, time.Hour, f.Act()), store.ErrBadRequest)
-	Is(t, f.Erase(t.Context(), begun.Send.Recipient, 0, f.Act()), store.ErrBadRequest)
-	Is(t, f.Erase(t.Context(), begun.Send.Recipient, time.Hour, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
-	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
 }
 
 // Who was erased and wants no mail still gets none, for as long as that was to be.

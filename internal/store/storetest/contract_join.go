@@ -21,7 +21,7 @@ var joinRows = []struct {
 	{name: "another recipient", change: func(in *store.Intent) { in.Send.Recipient[0] = 9 }},
 	{name: "another purpose", change: func(in *store.Intent) { in.Send.Purpose = "signup" }},
 	{name: "approved", before: func(t *testing.T, f *Fixture, v store.Verification) {
-		Equal(t, "approved", Must(f.Approve(t.Context(), v.ID, store.NewEvent{}))(t), true)
+		f.approve(t, v.ID)
 	}},
 	{name: "canceled", before: func(t *testing.T, f *Fixture, v store.Verification) { cancel(t, f, v.ID) }},
 	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
@@ -34,7 +34,7 @@ var joinRows = []struct {
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10*time.Minute - time.Microsecond) }},
 	{name: "refunded sends do not matter", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) {
 		_, s, _ := Must3(f.Verification(t.Context(), v.ID))(t)
-		Must(f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: s.ID, Attempt: 1}, Status: store.Failed, Refund: true}))(t)
+		Must(f.Finish(t.Context(), store.Outcome{Held: Held(s.ID, 1), Status: store.Failed, Refund: true}))(t)
 	}},
 }
 

@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,37 +67,12 @@ func spendPeriods(t *testing.T, f *Fixture) {
 
 // Many at once, over two replicas and two accounts each: exactly as many as fit.
 func spendInParallel(t *testing.T, f *Fixture) {
-	var in atomic.Int32
-	var wg sync.WaitGroup
-	for n := range 60 {
-		log := []store.Store{f.Store, f.Replica}[n%2]
-		wg.Go(func() {
-			charges := []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)}
-			spent, _, err := log.Spend(t.Context(), charges)
-			if err != nil {
-				t.Errorf("Spend: %v", err)
-			}
-			if len(spent) > 0 {
-				in.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	Equal(t, "let in", in.Load(), int32(14))
+	Equal(t, "let in", f.atOnce(t, 60, func(log store.Store, n int) (bool, error) {
+		spent, _, err := log.Spend(t.Context(), []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
+		return len(spent) > 0, err
+	}), 14)
 	spent, _ := f.spend(t, charge("all", 0, 100))
 	Equal(t, "used", spent[0].Used, int64(98))
-}
-
-func badCharges(t *testing.T, f *Fixture) {
-	for _, charges := range [][]store.Charge{
-		{charge("", 1, 1)}, {charge("a", -1, 1)}, {charge("a", 1, -1)}, {charge("a", 1, 1), charge("a", 1, 1)},
-		{{Account: "a", Per: quota.Week, Amount: 1, Limit: 1}}, {{Account: "a", Amount: 1, Limit: 1}},
-	} {
-		_, _, err := f.Spend(t.Context(), charges)
-		Is(t, err, store.ErrBadRequest)
-	}
-	Is(t, f.HoldBack(t.Context(), recipient.SMS, recipient.Hash{1}, 0), store.ErrBadRequest)
-	Is(t, f.HoldBack(t.Context(), recipient.SMS, recipient.Hash{1}, 32*24*time.Hour), store.ErrBadRequest)
 }
 
 func carrierHolds(t *testing.T, f *Fixture) {

@@ -97,11 +97,11 @@ func suppressedTakenOver(t *testing.T, f *Fixture) {
 	s := f.suppress(t, 1, time.Hour)
 	in := f.Intent(1, to(1))
 	first := f.Admit(t, in)
-	Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Reason: "backlog"}))(t)
+	Must(f.Postpone(t.Context(), store.Postponement{Held: Held(first.Send.ID, 1), Reason: "backlog"}))(t)
 	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
 	work := f.MustTakeOver(t, 10)
 	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonSuppressed,
+	f.MustFinish(t, store.Outcome{Held: Held(first.Send.ID, 2), Status: store.Failed, Reason: store.ReasonSuppressed,
 		Refund: true}, true)
 	again := f.Admit(t, in)
 	Equal(t, "repeated", again.Repeated, true)
@@ -113,7 +113,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
 	o := store.Outcome{
-		Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx",
+		Held: Held(begun.Send.ID, 2), Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx",
 		ProviderCode: "550 5.1.1",
 		Suppress:     store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
 	}
@@ -144,20 +144,14 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.admitSuppressed(t, uuid.Nil, to(1))
 }
 
-// Several outcomes share a statement; each bars its own address, or none.
+// Several outcomes share a statement; each suppresses its own address, or none.
 func bouncesTogether(t *testing.T, f *Fixture) {
-	var sends []store.Send
-	for n := range 12 {
-		sends = append(sends, f.Admit(t, f.Intent(n+1, to(byte(n+1)))).Send)
-	}
-	Together(len(sends), func(i int) {
-		o := store.Outcome{Held: store.Held{ID: sends[i].ID, Attempt: 1}, Status: store.Sent}
-		if i%2 == 0 {
-			o.Status, o.Suppress = store.Failed, store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i + 1)), For: time.Hour}
+	begun := f.AdmitAll(t, 12, func(i int) store.Intent { return f.Intent(i+1, to(byte(i+1))) })
+	f.EndAll(t, begun, func(i int) store.Outcome {
+		if i%2 == 1 {
+			return Sent
 		}
-		if done, err := f.Finish(t.Context(), o); err != nil || !done {
-			t.Error(done, err)
-		}
+		return store.Outcome{Status: store.Failed, Suppress: store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i + 1)), For: time.Hour}}
 	})
 	list := f.suppressions(t, store.SuppressionFilter{Active: true})
 	Equal(t, "suppressions", len(list), 6)
@@ -199,37 +193,6 @@ func suppressionList(t *testing.T, f *Fixture) {
 		Equal(t, "nothing to lift", f.liftAll(t, none), 0)
 	}
 	Equal(t, "as it was lifted first", f.suppressions(t, store.SuppressionFilter{Recipient: &who})[0], a)
-}
-
-func badSuppressions(t *testing.T, f *Fixture) {
-	good := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Cause: store.Complaint}
-	for _, change := range []func(*store.Suppression){
-		func(s *store.Suppression) { s.ID = uuid.Nil }, func(s *store.Suppression) { s.Channel = "" },
-		func(s *store.Suppression) { s.Address = recipient.Hash{} },
-		func(s *store.Suppression) { s.Cause = "mood" }, func(s *store.Suppression) { s.To = "a\x00" },
-	} {
-		s := good
-		change(&s)
-		_, _, err := f.Suppress(t.Context(), s, time.Hour, nil)
-		Is(t, err, store.ErrBadRequest)
-	}
-	_, _, err := f.Suppress(t.Context(), good, 0, nil)
-	Is(t, err, store.ErrBadRequest)
-	for _, limit := range []int{0, store.MaxPage + 1} {
-		_, _, err = f.Suppressions(t.Context(), store.SuppressionFilter{Limit: limit})
-		Is(t, err, store.ErrBadRequest)
-	}
-	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email}, nil)
-	Is(t, err, store.ErrBadRequest)
-	held := store.Held{ID: f.Admit(t, f.Intent(1)).Send.ID, Attempt: 1}
-	for _, o := range []store.Outcome{
-		{Held: held, Status: store.Sent, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: time.Hour}},
-		{Held: held, Status: store.Failed, Suppress: store.SuppressAs{Cause: store.HardBounce, For: time.Hour}},
-		{Held: held, Status: store.Failed, Suppress: store.SuppressAs{Address: Address(1), For: time.Hour}},
-	} {
-		_, err := f.Finish(t.Context(), o)
-		Is(t, err, store.ErrBadRequest)
-	}
 }
 
 // What was not even tried costs nothing, and is bounded with what was refused for good.

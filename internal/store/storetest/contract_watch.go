@@ -2,7 +2,7 @@ package storetest
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,12 +27,29 @@ func inApp(app string) func(*store.Intent) { return func(in *store.Intent) { in.
 // sendTexts has n text messages sent, of which the codes of the first are approved.
 func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
 	t.Helper()
-	for i := range n {
-		begun := f.Ended(t, f.Intent(i, changes...), store.Outcome{Status: store.Sent, Provider: "carrier", ProviderCode: "202"})
-		if i < approved {
-			Equal(t, "approved", Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t), true)
-		}
+	begun := f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i, changes...) })
+	f.EndAll(t, begun, func(int) store.Outcome {
+		return store.Outcome{Status: store.Sent, Provider: "carrier", ProviderCode: "202"}
+	})
+	for _, b := range begun[:approved] {
+		f.approve(t, b.Verification.ID)
 	}
+}
+
+// pausesOne has the watch pause one prefix after ten messages to it, none of whose codes come back.
+func (f *Fixture) pausesOne(t *testing.T, prefix string) store.PrefixPause {
+	t.Helper()
+	f.sendTexts(t, 10, 0, text(prefix, "DE"))
+	f.Pass(10 * time.Minute)
+	return f.onePause(t, watching)
+}
+
+// onePause has the watch pause one prefix.
+func (f *Fixture) onePause(t *testing.T, w store.PrefixWatch) store.PrefixPause {
+	t.Helper()
+	started := f.pausePrefixes(t, w)
+	Equal(t, "started", len(started), 1)
+	return started[0]
 }
 
 // pausePrefixes is what a watch pauses, without the IDs.
@@ -45,10 +62,11 @@ func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.Prefi
 	return started
 }
 
-func (f *Fixture) prefixPaused(t *testing.T, app, prefix string) (store.PrefixPause, bool) {
+func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) store.PrefixPause {
 	t.Helper()
 	p, found := Must2(f.Replica.PrefixPaused(t.Context(), app, prefix))(t)
-	return p, found
+	Equal(t, app+" "+prefix+" is paused", found, want)
+	return p
 }
 
 // Too few codes come back, and far more do elsewhere: paused, here alone, once, for its time.
@@ -73,47 +91,39 @@ func watchPauses(t *testing.T, f *Fixture) {
 	Equal(t, "paused", f.pausePrefixes(t, watching), []store.PrefixPause{a, b, c})
 	Equal(t, "again", f.pausePrefixes(t, watching), nil)
 
-	got, found := f.prefixPaused(t, "shop", "+49151")
+	got := f.prefixPaused(t, "shop", "+49151", true)
 	c.ID = got.ID
-	if !found || Show(got) != Show(c) {
-		t.Errorf("%v: %s", found, Show(got))
-	}
+	Equal(t, "pause", got, c)
 	for _, other := range [][2]string{{"shop", "+49152"}, {"shop", "+4915"}, {"gym", "+49154"}, {"", "+49151"}} {
-		if _, found := f.prefixPaused(t, other[0], other[1]); found {
-			t.Errorf("%v is paused", other)
-		}
+		f.prefixPaused(t, other[0], other[1], false)
 	}
 	f.Pass(time.Hour - time.Microsecond)
-	if _, found := f.prefixPaused(t, "shop", "+49151"); !found {
-		t.Error("not paused in its last microsecond")
-	}
+	f.prefixPaused(t, "shop", "+49151", true)
 	f.Pass(time.Microsecond)
-	if _, found := f.prefixPaused(t, "shop", "+49151"); found {
-		t.Error("paused beyond its end")
-	}
+	f.prefixPaused(t, "shop", "+49151", false)
 }
 
-// Only what a carrier took, or may have, says something: neither what failed nor what test recipients got.
+// Only what a carrier took, or may have, says something: neither what failed nor what test recipients got, nor exempt prefixes.
 func watchCounts(t *testing.T, f *Fixture) {
-	to := text("+49151", "DE")
 	for i, o := range []store.Outcome{
 		{Status: store.Failed, Provider: "carrier"}, {Status: store.Sent, Provider: "test"}, {Status: store.Unknown, Provider: "carrier"},
 		{Status: store.Sent, Provider: "carrier"},
 	} {
 		for range 5 {
-			o.Held = store.Held{ID: f.Admit(t, f.Intent(i, to)).Send.ID, Attempt: 1}
-			f.MustFinish(t, o, true)
-			if o.Status == store.Sent && o.Provider == "carrier" {
-				Must(f.Receive(t.Context(), o.Held.ID, store.Undelivered))(t)
+			id := f.Ended(t, f.Intent(i, text("+49151", "DE")), o).Send.ID
+			if i == 3 {
+				Must(f.Receive(t.Context(), id, store.Undelivered))(t)
 			}
 		}
 	}
-	f.Admit(t, f.Intent(9, to)) // on its way
+	f.Admit(t, f.Intent(9, text("+49151", "DE"))) // on its way
+	f.sendTexts(t, 10, 0, text("+49160", "XX"))
+	f.sendTexts(t, 10, 0, text("+86138", "XX"))
 	f.Pass(30 * time.Minute)
-	started := f.pausePrefixes(t, watching)
-	if len(started) != 1 || started[0].Sends != 10 {
-		t.Errorf("%s", Show(started))
-	}
+	w := watching
+	w.Exempt = []string{"+86", "+49160", "+491511"}
+	started := f.onePause(t, w)
+	Equal(t, "sends", []any{started.Prefix, started.Sends}, []any{"+49151", 10})
 }
 
 // What lies further back than the time is not counted, to the microsecond.
@@ -141,10 +151,8 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE")) // 0 in the country, 10 in all
 	}
 	f.Pass(10 * time.Minute)
-	started := f.pausePrefixes(t, watching)
-	if len(started) != 1 || started[0].App != "shop" || started[0].Prefix != "+86138" || started[0].Usual != 20 {
-		t.Errorf("%s", Show(started))
-	}
+	started := f.onePause(t, watching)
+	Equal(t, "paused", []any{started.App, started.Prefix, started.Usual}, []any{"shop", "+86138", 20})
 	f.sendTexts(t, 60, 60, text("+33601", "FR")) // too late to be what was usual before
 	Equal(t, "started", f.pausePrefixes(t, watching), nil)
 	f.Pass(3 * time.Hour)
@@ -156,95 +164,57 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.Pass(8 * 24 * time.Hour)
 	f.sendTexts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
 	f.Pass(10 * time.Minute)
-	started = f.pausePrefixes(t, watching)
-	if len(started) != 1 || started[0].Usual != store.NoUsual {
-		t.Errorf("after a week: %s", Show(started))
-	}
+	Equal(t, "usual, after a week", f.onePause(t, watching).Usual, store.NoUsual)
 }
 
 // One after the other lasts twice as long, up to a day; one that was lifted does not count.
 func watchGrowsStricter(t *testing.T, f *Fixture) {
-	for i, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
-		f.sendTexts(t, 10, 0, text("+49151", "DE"))
-		f.Pass(10 * time.Minute)
-		started := f.pausePrefixes(t, watching)
-		if len(started) != 1 || started[0].Until.Sub(started[0].Since) != hours*time.Hour {
-			t.Fatalf("number %d: %s", i, Show(started))
-		}
+	lasts := func(want time.Duration) {
+		t.Helper()
+		started := f.pausesOne(t, "+49151")
+		Equal(t, "lasts", started.Until.Sub(started.Since), want)
+	}
+	for _, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
+		lasts(hours * time.Hour)
 		f.sendTexts(t, 20, 0, text("+49151", "DE")) // during it
 		f.Pass(hours*time.Hour + time.Microsecond)
 		Equal(t, "of what was sent before its end", f.pausePrefixes(t, watching), nil)
 	}
 	f.Pass(8 * 24 * time.Hour)
-	f.sendTexts(t, 10, 0, text("+49151", "DE"))
-	f.Pass(10 * time.Minute)
-	started := f.pausePrefixes(t, watching)
-	Equal(t, "after a week", started[0].Until.Sub(started[0].Since), time.Hour)
+	lasts(time.Hour)
 }
 
 func watchLifted(t *testing.T, f *Fixture) {
-	f.sendTexts(t, 10, 0, text("+49151", "DE"))
-	f.Pass(10 * time.Minute)
-	Equal(t, "paused", len(f.pausePrefixes(t, watching)), 1)
-	p, _ := f.prefixPaused(t, "shop", "+49151")
+	f.pausesOne(t, "+49151")
+	p := f.prefixPaused(t, "shop", "+49151", true)
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
 		Outcome: store.AuditDone}
 	_, _, err := f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)
 	Is(t, err, store.ErrNotFound)
-	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{}, act)
-	Is(t, err, store.ErrBadRequest)
-	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID}, &store.AuditEntry{})
-	Is(t, err, store.ErrBadRequest)
 	f.Pass(time.Minute)
-	got, done := Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei\x00", Why: "ours"}, act))(t)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
-	if !done || Show(got) != Show(p) {
-		t.Errorf("%v: %s", done, Show(got))
+	for n, by := range []string{"mei\x00", "another"} {
+		act.ID[1] = byte(n)
+		got, done := Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: by, Why: "ours"}, act))(t)
+		Equal(t, "lifted", done, n == 0)
+		Equal(t, "pause", got, p)
 	}
-	if _, found := f.prefixPaused(t, "shop", "+49151"); found {
-		t.Error("still paused")
-	}
-	act.ID[1] = 1
-	got, done = Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "another"}, act))(t)
-	if done || Show(got) != Show(p) {
-		t.Errorf("again, %v: %s", done, Show(got))
-	}
-	acts := Must(f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10}))(t)
-	if len(acts) != 1 || acts[0].Target != "+49151" || acts[0].App != "shop" || acts[0].Channel != recipient.SMS {
-		t.Errorf("%s", Show(acts))
-	}
+	f.prefixPaused(t, "shop", "+49151", false)
+	acts := f.ListActs(t, store.AuditFilter{})
+	Equal(t, "acts", len(acts), 1)
+	Equal(t, "act", []any{acts[0].Target, acts[0].App, acts[0].Channel}, []any{"+49151", "shop", recipient.SMS})
 
-	// Not on the same old sends again, nor on those of the time before; but on new ones, and not for longer.
-	f.sendTexts(t, 9, 0, text("+49151", "DE"))
-	f.Pass(time.Microsecond)
-	Equal(t, "at once", f.pausePrefixes(t, watching), nil)
-	f.Pass(10 * time.Minute)
-	Equal(t, "of nine more", f.pausePrefixes(t, watching), nil)
-	f.sendTexts(t, 1, 0, text("+49151", "DE"))
-	f.Pass(10 * time.Minute)
-	started := f.pausePrefixes(t, watching)
-	if len(started) != 0 { // the nine were sent in the very microsecond of the lifting
-		t.Errorf("%s", Show(started))
+	// The sends of before do not count again, nor those of the very microsecond of the lifting; ten new ones do, and not for longer.
+	for _, n := range []int{9, 1} {
+		f.sendTexts(t, n, 0, text("+49151", "DE"))
+		f.Pass(10 * time.Minute)
+		Equal(t, "started", f.pausePrefixes(t, watching), nil)
 	}
 	f.sendTexts(t, 9, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	started = f.pausePrefixes(t, watching)
-	if len(started) != 1 || started[0].Sends != 10 || started[0].Until.Sub(started[0].Since) != time.Hour {
-		t.Errorf("%s", Show(started))
-	}
-}
-
-func watchExempts(t *testing.T, f *Fixture) {
-	for _, prefix := range []string{"+49151", "+49160", "+86138"} {
-		f.sendTexts(t, 10, 0, text(prefix, "XX"))
-	}
-	f.Pass(10 * time.Minute)
-	w := watching
-	w.Exempt = []string{"+86", "+49160", "+491511"}
-	started := f.pausePrefixes(t, w)
-	if len(started) != 1 || started[0].Prefix != "+49151" {
-		t.Errorf("%s", Show(started))
-	}
+	started := f.onePause(t, watching)
+	Equal(t, "sends", started.Sends, 10)
+	Equal(t, "lasts", started.Until.Sub(started.Since), time.Hour)
 }
 
 // Replicas that watch at once pause a prefix once.
@@ -253,28 +223,19 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
 	}
 	f.Pass(10 * time.Minute)
-	var mu sync.Mutex
-	n := 0
-	Together(8, func(i int) {
-		started, err := f.Both(i).PausePrefixes(t.Context(), watching)
-		if err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		n += len(started)
-		mu.Unlock()
+	var n atomic.Int32
+	f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+		started, err := log.PausePrefixes(t.Context(), watching)
+		n.Add(int32(len(started)))
+		return true, err
 	})
 	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
-	if n != 3 || len(list) != 3 {
-		t.Errorf("%d started, %d there", n, len(list))
-	}
+	Equal(t, "started, there", []int{int(n.Load()), len(list)}, []int{3, 3})
 }
 
 func watchList(t *testing.T, f *Fixture) {
 	for n := range 3 {
-		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
-		f.Pass(10 * time.Minute)
-		Equal(t, "started", len(f.pausePrefixes(t, watching)), 1)
+		f.pausesOne(t, fmt.Sprint("+4915", n))
 	}
 	list := func(filter store.PrefixPauseFilter) (prefixes []string) {
 		t.Helper()
@@ -295,71 +256,37 @@ func watchList(t *testing.T, f *Fixture) {
 	Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: all[1].ID}, nil))(t)
 	f.Pass(41 * time.Minute)
 	Equal(t, "active", list(store.PrefixPauseFilter{Active: true}), []string{"+49152"})
-	_, _, err := f.PrefixPauses(t.Context(), store.PrefixPauseFilter{})
-	Is(t, err, store.ErrBadRequest)
-	for _, change := range []func(*store.PrefixWatch){
-		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Approved = 0 }, func(w *store.PrefixWatch) { w.Approved = 51 },
-		func(w *store.PrefixWatch) { w.Within = 0 },
-		func(w *store.PrefixWatch) { w.TTL = -1 }, func(w *store.PrefixWatch) { w.Pause = 0 },
-		func(w *store.PrefixWatch) { w.Pause = 25 * time.Hour },
-	} {
-		w := watching
-		change(&w)
-		_, err := f.PausePrefixes(t.Context(), w)
-		Is(t, err, store.ErrBadRequest)
-	}
 }
 
 // A send that was stopped tells of the pause that stopped it, also when that is over; others tell of none.
 func watchStory(t *testing.T, f *Fixture) {
-	f.sendTexts(t, 10, 0, text("+49151", "DE"))
-	f.Pass(10 * time.Minute)
-	Equal(t, "started", len(f.pausePrefixes(t, watching)), 1)
-	p, _ := f.prefixPaused(t, "shop", "+49151")
+	f.pausesOne(t, "+49151")
+	p := f.prefixPaused(t, "shop", "+49151", true)
 	end := func(reason string, changes ...func(*store.Intent)) uuid.UUID {
-		s := f.Admit(t, f.Intent(50, changes...)).Send
-		f.End(t, s.ID, store.Outcome{Status: store.Failed, Reason: reason, Refund: true})
-		return s.ID
+		return f.Ended(t, f.Intent(50, changes...), store.Outcome{Status: store.Failed, Reason: reason, Refund: true}).Send.ID
 	}
 	stopped := end(store.ReasonPaused, text("+49151", "DE"))
 	others := []uuid.UUID{end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")),
 		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE"))}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
-	s := Must(f.Story(t.Context(), stopped))(t)
-	if s.Pause == nil || Show(*s.Pause) != Show(p) {
-		t.Errorf("%s", Show(s.Pause))
-	}
-	for i, id := range others {
-		if s, err := f.Story(t.Context(), id); err != nil || s.Pause != nil {
-			t.Errorf("%d: %s, %v", i, Show(s.Pause), err)
-		}
+	Equal(t, "pause", Must(f.Story(t.Context(), stopped))(t).Pause, &p)
+	for _, id := range others {
+		Equal(t, "pause of another", Must(f.Story(t.Context(), id))(t).Pause, nil)
 	}
 }
 
 func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
-		mine := Must(f.Both(i).AcquireLease(t.Context(), name, time.Minute))(t)
-		return mine
+		return Must(f.Both(i).AcquireLease(t.Context(), name, time.Minute))(t)
 	}
-	var mu sync.Mutex
-	n := 0
-	Together(8, func(i int) {
-		if mine, err := f.Both(i).AcquireLease(t.Context(), "work", time.Minute); err != nil || mine {
-			mu.Lock()
-			n++
-			mu.Unlock()
-		}
-	})
-	Equal(t, "turns", n, 1)
+	Equal(t, "turns", f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+		return log.AcquireLease(t.Context(), "work", time.Minute)
+	}), 1)
 	Equal(t, "another work", take(0, "other"), true)
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "before its end", take(1, "work"), false)
 	f.Pass(time.Microsecond)
 	Equal(t, "at its end", take(1, "work"), true)
 	Equal(t, "for the other", take(0, "work"), false)
-	_, err := f.AcquireLease(t.Context(), "", time.Minute)
-	Is(t, err, store.ErrBadRequest)
-	_, err = f.AcquireLease(t.Context(), "work", 0)
-	Is(t, err, store.ErrBadRequest)
 }

@@ -34,9 +34,9 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		begun := f.Admit(t, f.Intent(n, mark))
 		switch i {
 		case 1:
-			f.End(t, begun.Send.ID, store.Outcome{Status: store.Sent})
+			f.End(t, begun.Send.ID, Sent)
 		case 2:
-			Must(f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, After: time.Second}))(t)
+			Must(f.Postpone(t.Context(), store.Postponement{Held: Held(begun.Send.ID, 1), After: time.Second}))(t)
 		case 3:
 			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +159,32 @@ func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
 	return begun
 }
 
+// AdmitAll begins what must be let in, all at once, so that the round trips are shared.
+func (f *Fixture) AdmitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.Begun {
+	t.Helper()
+	intents, begun := make([]store.Intent, n), make([]store.Begun, n)
+	for i := range intents {
+		intents[i] = intent(i)
+	}
+	Equal(t, "admitted", f.atOnce(t, n, func(_ store.Store, i int) (did bool, err error) {
+		begun[i], err = f.Begin(t.Context(), intents[i])
+		return begun[i].Admitted, err
+	}), n)
+	return begun
+}
+
+// EndAll finishes the first attempts of sends, all at once.
+func (f *Fixture) EndAll(t *testing.T, sends []store.Begun, outcome func(i int) store.Outcome) {
+	t.Helper()
+	outcomes := make([]store.Outcome, len(sends))
+	for i := range outcomes {
+		outcomes[i] = outcome(i)
+		outcomes[i].Held = Held(sends[i].Send.ID, 1)
+	}
+	Equal(t, "finished", f.atOnce(t, len(sends), func(log store.Store, i int) (bool, error) { return log.Finish(t.Context(), outcomes[i]) }),
+		len(sends))
+}
+
 // Refuse begins what must not be let in.
 func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
 	t.Helper()
@@ -171,17 +198,7 @@ func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
 // All reads every row, page by page.
 func (f *Fixture) All(t *testing.T) []store.Send {
 	t.Helper()
-	var all []store.Send
-	filter := store.Filter{Limit: store.MaxPage}
-	for {
-		page := Must(f.Sends(t.Context(), filter))(t)
-		all = append(all, page...)
-		if len(page) < store.MaxPage {
-			return all
-		}
-		last := page[len(page)-1]
-		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
-	}
+	return f.pages(t, store.Filter{Limit: store.MaxPage}, false, func() {})
 }
 
 // Row reads one send.
@@ -261,6 +278,68 @@ func Together(n int, f func(i int)) {
 	}
 	start.Done()
 	done.Wait()
+}
+
+// atOnce makes n calls at once, in turn of the log and of its replica, and returns how many said yes.
+func (f *Fixture) atOnce(t *testing.T, n int, call func(log store.Store, i int) (bool, error)) int {
+	t.Helper()
+	var yes atomic.Int32
+	Together(n, func(i int) {
+		did, err := call(f.Both(i), i)
+		if err != nil {
+			t.Error(err)
+		}
+		if did {
+			yes.Add(1)
+		}
+	})
+	return int(yes.Load())
+}
+
+// eachOnce has eight callers take what there is, and ends the test unless each of so many was taken, and by one.
+func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(log store.Store) ([]K, error)) {
+	t.Helper()
+	var mu sync.Mutex
+	taken := map[K]int{}
+	Together(8, func(i int) {
+		for range 10 {
+			list, err := take(f.Both(i))
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			for _, k := range list {
+				taken[k]++
+			}
+			mu.Unlock()
+		}
+	})
+	Equal(t, "taken", len(taken), want)
+	for k, n := range taken {
+		if n != 1 {
+			t.Errorf("%v was taken %d times", k, n)
+		}
+	}
+}
+
+// pages reads the rows of a filter page by page, from the newest or, up, from the mark After on; between runs after each page.
+func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool, between func()) (all []store.Send) {
+	t.Helper()
+	for {
+		page := Must(f.Sends(t.Context(), filter))(t)
+		if len(page) == 0 {
+			return all
+		}
+		if up {
+			all = append(page, all...)
+			filter.After = &store.Mark{At: page[0].LoggedAt, ID: page[0].ID}
+		} else {
+			all = append(all, page...)
+			last := page[len(page)-1]
+			filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		}
+		between()
+	}
 }
 
 // TempFile is a path for a database that goes with the test.
