@@ -1,6 +1,10 @@
 package gate
 
 import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,42 +38,6 @@ func ago(d time.Duration) CountedSend {
 	return CountedSend{ID: uuid.New(), Clock: store.LogClock, TakenAt: now.Add(-d), LoggedAt: now.Add(-d)}
 }
 
-// A send counts until its window has passed, and not a microsecond longer.
-func TestDecideAtTheEdgeOfAWindow(t *testing.T) {
-	for name, c := range map[string]struct {
-		limit int
-		past  []CountedSend
-		want  bool
-	}{
-		"nothing yet":              {1, nil, true},
-		"a microsecond too early":  {1, []CountedSend{ago(time.Minute - time.Microsecond)}, false},
-		"to the microsecond":       {1, []CountedSend{ago(time.Minute)}, true},
-		"one of two":               {2, []CountedSend{ago(time.Second)}, true},
-		"two of two":               {2, []CountedSend{ago(time.Second), ago(2 * time.Second)}, false},
-		"one that has yet to come": {1, []CountedSend{ago(-time.Second)}, false},
-	} {
-		d := Decide(ask(c.limit, time.Minute), now, Facts{Past: c.past})
-		if d.Admitted != c.want {
-			t.Errorf("%s: admitted %v", name, d.Admitted)
-		}
-		if d.Admitted && (d.Send.Number != 1 || d.Send.LoggedAt != now || d.Verification.ExpiresAt != now.Add(10*time.Minute)) {
-			t.Errorf("%s: %+v", name, d.Send)
-		}
-	}
-}
-
-// Each rule has a window of its own: an event leaves the minute while the hour still counts it.
-func TestDecideByEachWindow(t *testing.T) {
-	hour := func(in *store.Intent) {
-		in.Rules = append(in.Rules, quota.Rule{Name: "hour", Limit: 2, Window: time.Hour})
-	}
-	for age, want := range map[time.Duration]bool{time.Minute - time.Microsecond: false, time.Minute: true} {
-		if d := Decide(ask(1, time.Minute, hour), now, Facts{Past: []CountedSend{ago(age)}}); d.Admitted != want {
-			t.Errorf("after %v: admitted %v", age, d.Admitted)
-		}
-	}
-}
-
 // What the decision hands to the limiter is what counts, the oldest first, and nothing that has just left the longest window.
 func TestDecideTellsWhatCounts(t *testing.T) {
 	d := Decide(ask(5, time.Minute), now, Facts{Past: []CountedSend{ago(time.Second), ago(time.Minute), ago(time.Minute - time.Microsecond)}})
@@ -81,121 +49,6 @@ func TestDecideTellsWhatCounts(t *testing.T) {
 		{At: now.Add(-time.Minute)}}})
 	if len(d.Rejected) != 2 || d.Rejected[0].At != now.Add(-time.Minute) || d.Rejected[1].At != now.Add(-time.Second) {
 		t.Errorf("rejected: %v", d.Rejected)
-	}
-}
-
-// Rows that are placed for a limiter have the instants of its own clock, also where that is far ahead of the log's.
-func TestBefore(t *testing.T) {
-	const clock = "redis-1"
-	ahead := now.Add(time.Hour)
-	rows := []CountedSend{
-		{ID: uuid.UUID{1}, Clock: clock, TakenAt: ahead.Add(-10 * time.Second), LoggedAt: now.Add(-10 * time.Second)},
-		{ID: uuid.UUID{2}, Clock: store.LogClock, TakenAt: now.Add(-20 * time.Second), LoggedAt: now.Add(-20 * time.Second)},
-		{ID: uuid.UUID{3}, Clock: clock, TakenAt: ahead.Add(-time.Minute), LoggedAt: now.Add(-time.Minute)},
-	}
-	events := EventsBefore(rows, time.Minute, clock, ahead, now)
-	if len(events) != 2 || events[0].At != ahead.Add(-20*time.Second) || events[1].At != ahead.Add(-10*time.Second) {
-		t.Errorf("%v", events)
-	}
-}
-
-func TestSince(t *testing.T) {
-	events := RejectionsSince([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now,
-		time.Hour)
-	if len(events) != 2 || events[0].At != now.Add(-time.Hour+time.Microsecond) || events[1].At != now.Add(-time.Second) {
-		t.Errorf("%v", events)
-	}
-}
-
-// A limiter's clock is believed where a row has it too, but no more than a second beyond the log's.
-func TestDecideOnALimitersClock(t *testing.T) {
-	row := func(taken, logged time.Duration) CountedSend {
-		return CountedSend{ID: uuid.New(), Clock: "redis", TakenAt: now.Add(-taken), LoggedAt: now.Add(-logged)}
-	}
-	on := func(clock string, ahead time.Duration) func(*store.Intent) {
-		return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, now.Add(ahead) }
-	}
-	for name, c := range map[string]struct {
-		clock string
-		ahead time.Duration
-		row   CountedSend
-		want  bool
-	}{
-		"a minute by the limiter, a little less by the log": {"redis", 0, row(time.Minute, time.Minute-MaxClockSkew), true},
-		"more than a second less by the log":                {"redis", 0, row(time.Minute, time.Minute-MaxClockSkew-time.Microsecond), false},
-		"less by the limiter":                               {"redis", 0, row(time.Minute-time.Microsecond, time.Hour), false},
-		"another clock: by the log":                         {"other", 0, row(time.Hour, time.Minute-time.Microsecond), false},
-		"another clock: a minute by the log":                {"other", 0, row(0, time.Minute), true},
-		"a limiter set far ahead":                           {"redis", time.Hour, row(0, 0), false},
-		"a row of a limiter that was set far ahead":         {"redis", 0, row(-48*time.Hour, time.Minute+MaxStale), true},
-		"the same while it may count":                       {"redis", 0, row(-48*time.Hour, time.Minute+MaxStale-time.Microsecond), false},
-	} {
-		if d := Decide(ask(1, time.Minute, on(c.clock, c.ahead)), now, Facts{Past: []CountedSend{c.row}}); d.Admitted != c.want {
-			t.Errorf("%s: admitted %v", name, d.Admitted)
-		}
-	}
-}
-
-// Rejected mails are bounded by themselves.
-func TestDecideOnRejections(t *testing.T) {
-	bounded := func(in *store.Intent) {
-		in.Rejections = quota.Rule{Name: "rejections", Limit: 2, Window: 24 * time.Hour}
-	}
-	for want, rows := range map[bool][]Rejection{
-		true:  {{At: now.Add(-time.Hour)}, {At: now.Add(-24 * time.Hour)}},
-		false: {{At: now.Add(-time.Hour)}, {At: now.Add(-24*time.Hour + time.Microsecond)}},
-	} {
-		if d := Decide(ask(1, time.Minute, bounded), now, Facts{Rejections: rows}); d.Admitted != want {
-			t.Errorf("admitted %v with %v", d.Admitted, rows)
-		}
-	}
-}
-
-// The holder's newest verification that lives long enough is resent; no other is.
-func TestDecideWhatIsResent(t *testing.T) {
-	open := func(change func(*store.Verification)) store.Verification {
-		v := ask(1, time.Minute).Verification
-		v.ID, v.CreatedAt, v.ExpiresAt, v.Sends = "old", now.Add(-time.Minute), now.Add(9*time.Minute), 1
-		if change != nil {
-			change(&v)
-		}
-		return v
-	}
-	named := func(in *store.Intent) { in.Join, in.Verification.Holder = "old", "" }
-	for name, c := range map[string]struct {
-		in   func(*store.Intent)
-		v    func(*store.Verification)
-		want bool
-	}{
-		"of the holder":     {nil, nil, true},
-		"of another holder": {nil, func(v *store.Verification) { v.Holder = "another" }, false},
-		"of no holder": {func(in *store.Intent) { in.Verification.Holder = "" }, func(v *store.Verification) { v.Holder = "" },
-			false},
-		"named":                      {named, func(v *store.Verification) { v.Holder = "another" }, true},
-		"another than the one named": {named, func(v *store.Verification) { v.ID = "another" }, false},
-		"of another app":             {nil, func(v *store.Verification) { v.App = "desk" }, false},
-		"of another purpose":         {nil, func(v *store.Verification) { v.Purpose = "signup" }, false},
-		"of another channel":         {nil, func(v *store.Verification) { v.Channel = recipient.SMS }, false},
-		"of another recipient":       {named, func(v *store.Verification) { v.Recipient = recipient.Hash{2} }, false},
-		"with just enough life":      {nil, func(v *store.Verification) { v.ExpiresAt = now.Add(2 * time.Minute) }, true},
-		"with too little life":       {nil, func(v *store.Verification) { v.ExpiresAt = now.Add(2*time.Minute - time.Microsecond) }, false},
-		"approved":                   {nil, func(v *store.Verification) { v.ApprovedAt = now.Add(-time.Second) }, false},
-		"canceled":                   {nil, func(v *store.Verification) { v.CanceledAt = now.Add(-time.Second) }, false},
-		"without a try left":         {nil, func(v *store.Verification) { v.Attempts = 5 }, false},
-	} {
-		in := ask(1, time.Minute)
-		if c.in != nil {
-			c.in(&in)
-		}
-		d := Decide(in, now, Facts{Candidates: []store.Verification{open(c.v)}})
-		if d.Joined != c.want || d.Send.Number != map[bool]int{true: 2, false: 1}[c.want] {
-			t.Errorf("%s: joined %v, number %d", name, d.Joined, d.Send.Number)
-		}
-	}
-	newest := open(func(v *store.Verification) { v.ID, v.CreatedAt = "newest", now.Add(-time.Second) })
-	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{open(nil), newest,
-		open(nil)}}); d.Verification.ID != "newest" {
-		t.Errorf("joined %q", d.Verification.ID)
 	}
 }
 
@@ -258,9 +111,47 @@ func TestLockout(t *testing.T) {
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: browsers}); !d.Admitted {
 		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
 	}
+	row := append(append(month(), tried(1, 1, time.Hour)...), tried(1, 1, time.Minute, approved, func(c *TriedCode) { c.ByBrowser = true })...)
+	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != RowLimit {
+		t.Errorf("a browser's right code ends a back end's row: %+v", d.Lockout)
+	}
 	byBrowser := func(in *store.Intent) { in.Verification.ByBrowser, in.Verification.Holder = true, "" }
 	if d := Decide(ask(1, time.Minute, byBrowser), now, Facts{Tried: browsers}); d.Admitted || d.Lockout.Wait != 23*time.Hour ||
 		!d.Lockout.ByBrowser {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
+	}
+}
+
+// Each text that a caller gives of a send is in its row, and is refused where a database cannot hold it.
+func TestEveryTextIsCheckedAndWritten(t *testing.T) {
+	tried := 0
+	for field := range reflect.TypeFor[store.Send]().Fields() {
+		if field.Type.Kind() != reflect.String || !strings.Contains(field.Tag.Get("column"), ",send") || slices.Contains([]string{"VerificationID", "Status"}, field.Name) {
+			continue
+		}
+		tried++
+		bad := ask(1, time.Minute)
+		reflect.ValueOf(&bad.Send).Elem().FieldByIndex(field.Index).SetString("\x00")
+		if _, err := store.Checked(bad); !errors.Is(err, store.ErrBadRequest) {
+			t.Errorf("%s with a NUL: %v", field.Name, err)
+		}
+		good := ask(1, time.Minute)
+		reflect.ValueOf(&good.Send).Elem().FieldByIndex(field.Index).SetString("text")
+		if got := reflect.ValueOf(Decide(good, now, Facts{}).Send).FieldByIndex(field.Index).String(); got != "text" {
+			t.Errorf("%s is written as %q", field.Name, got)
+		}
+	}
+	if tried < 9 {
+		t.Errorf("%d texts", tried)
+	}
+}
+
+// The newest of the verifications that can be resent is, in whatever order they are read.
+func TestNewestIsResent(t *testing.T) {
+	old, newest := ask(1, time.Minute).Verification, ask(1, time.Minute).Verification
+	old.ID, old.CreatedAt, old.ExpiresAt = "old", now.Add(-time.Minute), now.Add(9*time.Minute)
+	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", now.Add(-time.Second), now.Add(9*time.Minute)
+	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
+		t.Errorf("joined %q", d.Verification.ID)
 	}
 }

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -90,43 +89,34 @@ func filters(t *testing.T, f *Fixture) {
 // filterByCodeState: a send is found by what became of its code, which is one thing at a time, and by the client's network.
 func filterByCodeState(t *testing.T, f *Fixture) {
 	codes := map[store.CodeState]store.Begun{}
-	begin := func(state store.CodeState, n int, ttl time.Duration) store.Begun {
-		codes[state] = f.Admit(t, f.Intent(n, func(in *store.Intent) {
-			in.TTL, in.Verification.MaxAttempts, in.Send.IP = ttl, 1, fmt.Sprintf("192.0.2.%d/32", n)
+	begin := func(state store.CodeState, tries int) string {
+		b := f.Admit(t, f.Intent(len(codes), func(in *store.Intent) {
+			in.Verification.MaxAttempts, in.Send.IP = 1, fmt.Sprintf("192.0.2.%d/32", len(codes))
 		}))
-		return codes[state]
+		codes[state] = b
+		useTries(t, f, b.Verification.ID, tries)
+		return b.Verification.ID
 	}
-	try := func(b store.Begun) {
-		Must3(f.Attempt(t.Context(), b.Verification.ID))(t)
-	}
-	for _, state := range []store.CodeState{store.CodeEntered, store.CodeCanceled} { // also where there was a try, and the time is over
-		b := begin(state, len(codes), 10*time.Minute)
-		try(b)
-	}
-	f.approve(t, codes[store.CodeEntered].Verification.ID)
-	Must(f.Cancel(t.Context(), codes[store.CodeCanceled].Verification.ID))(t)
-	try(begin(store.CodeLocked, 2, 10*time.Minute))
-	begin(store.CodeExpired, 3, 10*time.Minute)
+	f.approve(t, begin(store.CodeEntered, 1)) // also where there was a try, and the time is over
+	cancel(t, f, begin(store.CodeCanceled, 1))
+	begin(store.CodeLocked, 1)
+	begin(store.CodeExpired, 0)
 	f.Pass(10 * time.Minute) // exactly
-	begin(store.CodeWaiting, 4, 10*time.Minute)
+	begin(store.CodeWaiting, 0)
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(0, func(s *store.Send) { s.VerificationID = codes[store.CodeEntered].Verification.ID })}))
 	var ids []string
 	for state, b := range codes {
 		for _, filter := range []store.Filter{{Outcome: state}, {Network: b.Send.IP}} {
 			filter.Limit = 10
-			rows := Must(f.Sends(t.Context(), filter))(t)
-			if len(rows) != 1 || rows[0].ID != b.Send.ID {
-				t.Errorf("%+v: %v", filter, rows)
-			}
+			Equal(t, fmt.Sprintf("%+v", filter), IDs(Must(f.Sends(t.Context(), filter))(t)), []uuid.UUID{b.Send.ID})
 		}
 		ids = append(ids, b.Verification.ID)
 	}
 	got, now := Must2(f.CodesOf(t.Context(), append(ids, "unknown")))(t)
 	Equal(t, "codes", len(got), len(codes))
+	Equal(t, "clock", now, f.Now)
 	for _, v := range got {
-		if want, _, at, err := f.Verification(t.Context(), v.ID); err != nil || !reflect.DeepEqual(v, want) || !now.Equal(at) {
-			t.Errorf("%+v at %s, want %+v at %s: %v", v, now, want, at, err)
-		}
+		Equal(t, "code", v, f.Code(t, v.ID))
 	}
 }
 
@@ -146,31 +136,14 @@ func pages(t *testing.T, f *Fixture) {
 		f.Pass(time.Millisecond)
 	}
 	f.Pass(-time.Millisecond)
-	var got []uuid.UUID
-	filter := store.Filter{Limit: 3}
-	for {
-		page := Must(f.Sends(t.Context(), filter))(t)
-		got = append(got, IDs(page)...)
-		if len(page) < 3 {
-			break
-		}
-		last := page[len(page)-1]
-		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+	got := f.pages(t, store.Filter{Limit: 3}, false, func() {
 		add(2) // of the newest instant, then of newer ones
 		f.Pass(time.Microsecond)
-	}
-	Equal(t, "rows seen", got, reversed(old))
+	})
+	Equal(t, "rows seen", IDs(got), reversed(old))
 
 	// And back, from the oldest to what is the newest by then.
-	back := got[len(got)-1:]
-	filter = store.Filter{Limit: 3, After: &store.Mark{At: f.Row(t, back[0]).LoggedAt, ID: back[0]}}
-	for {
-		page := Must(f.Sends(t.Context(), filter))(t)
-		if len(page) == 0 {
-			break
-		}
-		back = append(IDs(page), back...)
-		filter.After = &store.Mark{At: page[0].LoggedAt, ID: page[0].ID}
-	}
-	Equal(t, "rows seen backwards", back, IDs(f.All(t)))
+	oldest := got[len(got)-1]
+	back := f.pages(t, store.Filter{Limit: 3, After: &store.Mark{At: oldest.LoggedAt, ID: oldest.ID}}, true, func() {})
+	Equal(t, "rows seen backwards", append(IDs(back), oldest.ID), IDs(f.All(t)))
 }

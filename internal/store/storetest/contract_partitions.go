@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -40,8 +41,6 @@ func driftedIDs(t *testing.T, f *Fixture) {
 	Equal(t, "repeated", again.Repeated, true)
 	Equal(t, "rows", len(f.All(t)), 2)
 	Equal(t, "send", again.Send, begun.Send)
-	other := in
-	other.Send.App = "other"
 }
 
 // A window of a month counts to the microsecond what lies in several partitions, whatever clock made the IDs.
@@ -54,29 +53,24 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 		f.Admit(t, f.Intent(1, rules, WithID(f, drift)))
 		f.Pass([]time.Duration{15 * day, 4 * day, 6 * day, day}[i]) // past the border 40 days after the epoch
 	}
-	refused := f.Refuse(t, f.Intent(1, rules))
-	Equal(t, "history", len(refused.History), 4)
+	Equal(t, "history", len(f.Refuse(t, f.Intent(1, rules)).History), 4)
 	f.Pass(month - f.Now.Sub(first) - time.Microsecond)
 	f.Refuse(t, f.Intent(1, rules))
-	events, _ := Must2(f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
-		Purposes: []string{"login"}}, month))(t)
-	Equal(t, "events", len(events), 4)
+	counts := func() {
+		t.Helper()
+		events, _ := Must2(f.History(t.Context(), ana, month))(t)
+		Equal(t, "events", len(events), 4)
+	}
+	counts()
 	f.Pass(time.Microsecond)
 	f.Admit(t, f.Intent(1, rules))
-	events, _ = Must2(f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
-		Purposes: []string{"login"}}, month))(t)
-	Equal(t, "events", len(events), 4)
+	counts()
 	seen := 0
 	OK(t, f.CountedSends(t.Context(), store.LogClock, month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
 	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)
-}
-
-func refusedHash(n byte) (h [16]byte) {
-	h[15] = n
-	return h
 }
 
 // What was rejected counts over a border just so, from its end on.
@@ -107,28 +101,9 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	}
 	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
 		filter.Limit = 4
-		var down, up []uuid.UUID
-		for {
-			page := Must(f.Sends(t.Context(), filter))(t)
-			if len(page) == 0 {
-				break
-			}
-			down = append(down, IDs(page)...)
-			last := page[len(page)-1]
-			filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
-		}
-		Equal(t, "down", reversed(down), want)
-		filter.Before = nil
+		Equal(t, "down", reversed(IDs(f.pages(t, filter, false, func() {}))), want)
 		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
-		for {
-			page := Must(f.Sends(t.Context(), filter))(t)
-			if len(page) == 0 {
-				break
-			}
-			up = append(up, reversed(IDs(page))...)
-			filter.After = &store.Mark{At: page[0].LoggedAt, ID: page[0].ID}
-		}
-		Equal(t, "up", up, want)
+		Equal(t, "up", reversed(IDs(f.pages(t, filter, true, func() {}))), want)
 	}
 	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
 }
@@ -136,11 +111,11 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 // Every refusal is accounted for, also one of a process whose clock is wrong.
 func driftedRefusals(t *testing.T, f *Fixture) {
 	for n, drift := range []time.Duration{0, -90 * 24 * time.Hour, 300 * 24 * time.Hour} {
-		r := f.Refusal(n, nil)
-		lowest := store.LowestID(f.Now.Add(drift))
-		copy(r.ID[:6], lowest[:6])
-		OK(t, f.Refused(t.Context(), []store.Send{r}))
-		OK(t, f.Refused(t.Context(), []store.Send{r}))
+		id := f.Intent(n, WithID(f, drift)).Send.ID
+		r := f.Refusal(n, func(s *store.Send) { s.ID = id })
+		for range 2 {
+			OK(t, f.Refused(t.Context(), []store.Send{r}))
+		}
 	}
 	requests := 0
 	for _, s := range f.All(t) {
@@ -151,10 +126,10 @@ func driftedRefusals(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(4))
 	f.Pass(store.MaxDrift + time.Hour)
 	r := f.Refusal(4, nil)
-	for _, want := range []int{5, 5} { // too late to be taken for that send, and then for the same refusal
+	for range 2 { // too late to be taken for that send, and then for the same refusal
 		r.ID = begun.Send.ID
 		OK(t, f.Refused(t.Context(), []store.Send{r}))
-		Equal(t, "rows", len(f.All(t)), want)
+		Equal(t, "rows", len(f.All(t)), 5)
 	}
 	Equal(t, "send", f.Row(t, begun.Send.ID), begun.Send)
 }
@@ -173,7 +148,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(3))
 	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt})
 	f.Pass(time.Microsecond)
-	OK(t, f.Erase(t.Context(), refusedHash(3), time.Minute, f.Act()))
+	OK(t, f.Erase(t.Context(), recipient.Hash{15: 3}, time.Minute, f.Act()))
 	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 1)
@@ -190,8 +165,7 @@ func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))
 	f.Pass(45 * 24 * time.Hour)
-	begun := Must(f.Replica.Begin(t.Context(), f.Intent(1, rules)))(t)
-	Equal(t, "admitted", begun.Admitted, true)
+	Equal(t, "admitted", Must(f.Replica.Begin(t.Context(), f.Intent(1, rules)))(t).Admitted, true)
 	f.Refuse(t, f.Intent(1, rules))
 	f.Pass(-29 * 24 * time.Hour)
 	for i := range 2 {
