@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
@@ -20,7 +18,11 @@ import (
 // betweenFixture is a log on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, log, other *DB) {
 	t.Helper()
-	address := newDatabase(t)
+	return betweenOn(t, lentDatabase(t))
+}
+
+func betweenOn(t *testing.T, address string) (f *storetest.Fixture, log, other *DB) {
+	t.Helper()
 	log, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
 	return storetest.NewFixture(log).Beside(other), log, other
 }
@@ -156,7 +158,7 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 
 // The setting that frees them is shorter than the wait for a lock.
 func TestPostgresFreesLocksInTime(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
+	log := openTest(t, lentDatabase(t), serverClock)
 	var idle, lock string
 	storetest.OK(t, log.writers.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')`).Scan(&idle, &lock))
 	patience := storetest.Must(time.ParseDuration(idle))(t)
@@ -183,8 +185,8 @@ func TestPostgresProgramsClockIsOff(t *testing.T) {
 
 // Finish writes the second version of a row on the page of the first, and no index entry.
 func TestPostgresFinishIsHot(t *testing.T) {
-	f, log, _ := betweenFixture(t)
-	const sends = 2000
+	f, log, _ := betweenOn(t, newDatabase(t))
+	const sends = 640
 	storetest.Together(32, func(caller int) {
 		g := storetest.NewFixture(log).Numbered(uint64(caller+1) << 20)
 		for i := range sends / 32 {
@@ -201,8 +203,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	address := log.pool.Config().ConnString()
 	storetest.OK(t, f.Close())
 	storetest.OK(t, f.Replica.Close())
-	conn := storetest.Must(pgx.Connect(t.Context(), address))(t)
-	defer conn.Close(context.Background())
+	conn := connect(t, address)
 	scans(t, conn) // all others are gone and have reported
 	var updates, hot int64
 	storetest.OK(t, conn.QueryRow(t.Context(), `SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
@@ -217,8 +218,7 @@ var heldFor = flag.Duration("store.held", 3*time.Second, "how long a snapshot is
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, log, _ := betweenFixture(t)
-	holder := storetest.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
-	defer holder.Close(context.Background())
+	holder := connect(t, log.pool.Config().ConnString())
 	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
 	var looks []int // pages of each
 	ended := 0
@@ -261,8 +261,7 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = 
 WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`))(t)
 	var entries []string
 	for _, index := range indexes {
-		var n int
-		storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+index[1]+` WHERE `+index[2]).Scan(&n))
+		n := one[int](t, log.pool, `SELECT count(*) FROM `+index[1]+` WHERE `+index[2])
 		if n > 0 {
 			entries = append(entries, index[0])
 		}

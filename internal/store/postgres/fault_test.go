@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/parts"
@@ -22,7 +21,7 @@ import (
 // tests take to look for who waits, not for the second that is the service's, or as long as is given.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
-	direct := newDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
+	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := storetest.NewFixture(openTest(t, through, serverClock)).Beside(openTest(t, direct, serverClock))
 	f.Admit(t, f.Intent(0)) // connected and prepared
@@ -216,9 +215,7 @@ func TestPostgresHangs(t *testing.T) {
 	result := make(chan error)
 	go func() { _, err := f.Begin(ctx, in); result <- err }()
 	eventually(t, func() bool {
-		var waiting bool
-		storetest.OK(t, f.Other.(*DB).pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`).Scan(&waiting))
-		return waiting
+		return one[bool](t, f.Other.(*DB).pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)
 	})
 	behind := f.Intent(1)
 	second, leave := context.WithCancel(t.Context())
@@ -243,8 +240,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	f.Beside(f.DB)
 	f.Admit(t, f.Intent(1))
 	u := storetest.Must(url.Parse(address))(t)
-	admin := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
-	defer admin.Close(context.Background())
+	admin := connect(t, server.AdminURL())
 	demote := func(value string) {
 		_, err := admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value))
 		storetest.OK(t, err)
@@ -252,8 +248,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	demote("on")
 	name := u.Path[1:]
 	eventually(t, func() bool { // no connection is left from before
-		var others int
-		storetest.OK(t, admin.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name).Scan(&others))
+		others := one[int](t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
 		return others == 0
 	})
 	_, err := f.Begin(t.Context(), f.Intent(2))
@@ -273,14 +268,12 @@ func TestPostgresIsDurable(t *testing.T) {
 	server := shared.Server(t)
 	address := newDatabase(t)
 	u := storetest.Must(url.Parse(address))(t)
-	admin := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
-	defer admin.Close(context.Background())
+	admin := connect(t, server.AdminURL())
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
 		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
 		log := openTest(t, address, serverClock)
 		for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
-			var got string
-			storetest.OK(t, pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got))
+			got := one[string](t, pool, `SHOW synchronous_commit`)
 			storetest.Equal(t, "synchronous_commit with a default of "+setting, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,45 +31,85 @@ const appRole = "sendcode_app"
 func makeAppRole(t *testing.T) {
 	t.Helper()
 	server := shared.Server(t)
-	conn := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
-	defer conn.Close(context.Background())
+	conn := connect(t, server.AdminURL())
 	owner := storetest.Must(pgx.ParseConfig(server.URL()))(t)
-	_, err := conn.Exec(t.Context(), `DO $$ BEGIN CREATE ROLE `+appRole+` LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
-	storetest.OK(t, err)
-	storetest.Must(conn.Exec(t.Context(), `GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize()))(t)
+	exec(t, conn, `DO $$ BEGIN CREATE ROLE `+appRole+` LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+		`GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize())
 }
 
 // testClockSQL reads the clock that tests step.
 const testClockSQL = "(SELECT at FROM test_clock)"
 
-// newPostgresFixture makes a database with two replicas on it.
+// newPostgresFixture opens two replicas on a database whose log has the clock and the partitions of tests.
 func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 	t.Helper()
 	return postgresFixture(t, newTestSchema(t, role...), role...)
 }
 
-// newTestSchema makes a database whose log has the clock and the partitions of tests.
 func newTestSchema(t *testing.T, role ...string) string {
 	t.Helper()
-	return shared.Copy(t, "test schema of "+strings.Join(role, ""), func(url string) { fillTestSchema(t, url, role...) })
+	return lent(t, "test clock, "+strings.Join(role, ""), func(url string) {
+		conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
+		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
+		storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
+		divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
+		storetest.OK(t, conn.Close(t.Context()))
+	})
 }
 
-func fillTestSchema(t *testing.T, url string, role ...string) {
+// idle has the databases of each kind that no test works on. To make and drop one costs more than most tests do with it.
+var idle = struct {
+	sync.Mutex
+	urls map[string][]string
+}{urls: map[string][]string{}}
+
+// lent returns a database of the shared server, which fill makes what its kind says and the next test of that kind gets empty. Tests
+// that change a schema, or ask what the server counted, work on one of their own: newDatabase.
+func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	t.Helper()
-	conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
-	defer func() { storetest.OK(t, conn.Close(context.Background())) }()
-	storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
-	storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
-	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
+	server := shared.Server(t)
+	idle.Lock()
+	if list := idle.urls[kind]; len(list) > 0 {
+		url, idle.urls[kind] = list[len(list)-1], list[:len(list)-1]
+	}
+	idle.Unlock()
+	if url == "" {
+		url = storetest.Must(server.CreateDatabase(t.Context()))(t)
+		fill(url)
+	}
+	t.Cleanup(func() {
+		empty(t, url)
+		idle.Lock()
+		defer idle.Unlock()
+		idle.urls[kind] = append(idle.urls[kind], url)
+	})
+	return url
+}
+
+// empty ends all other connections of a database, deletes every row and sets the clock of the tests back.
+func empty(t *testing.T, url string) {
+	t.Helper()
+	ctx := context.Background() // the test is over
+	conn := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
+	defer conn.Close(ctx)
+	storetest.Must(conn.Exec(ctx, `
+SET session_replication_role = replica; -- no trigger keeps an act
+SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
+DO $$ DECLARE name regclass; BEGIN
+FOR name IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+	AND relname NOT IN ('sendcode_schema', 'test_clock') LOOP
+	EXECUTE 'DELETE FROM ' || name;
+END LOOP;
+IF to_regclass('test_clock') IS NOT NULL THEN UPDATE test_clock SET at = '`+storetest.Epoch.Format(time.RFC3339Nano)+`'; END IF;
+END $$`, pgx.QueryExecModeSimpleProtocol))(t)
 }
 
 // postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its
 // lock as long as a busy machine takes, not for the second that is the service's.
 func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixture {
 	t.Helper()
-	conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
+	conn := connect(t, url)
 	url += "&lock_timeout=1min"
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	step := func(d time.Duration) {
 		storetest.Must(conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds()))(t)
 	}
@@ -107,11 +148,37 @@ func copySends(logged string) string {
 // randomID is one of now, in SQL.
 const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid`
 
+// querier is a connection or a pool.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// one reads one value.
+func one[V any](t *testing.T, q querier, sql string, args ...any) (v V) {
+	t.Helper()
+	storetest.OK(t, q.QueryRow(t.Context(), sql, args...).Scan(&v))
+	return v
+}
+
+// connect opens a connection that ends with the test.
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
 // called is the call of an intent, as Begin makes it.
 func called(t *testing.T, in store.Intent) *call {
 	t.Helper()
 	in = storetest.Must(store.Checked(in))(t)
 	return newCall(in, store.LockKey(in.Send))
+}
+
+// lentDatabase returns a migrated and empty database of the shared server.
+func lentDatabase(t *testing.T) string {
+	t.Helper()
+	return lent(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url, "")) })
 }
 
 // newDatabase makes a migrated database on the shared server.

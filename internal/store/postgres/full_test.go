@@ -29,8 +29,7 @@ func TestPostgresDiskIsFull(t *testing.T) {
 	disk := parts.SmallDisk(t, 24<<20)
 	space := filepath.Join(disk.Dir, "space")
 	storetest.OK(t, server.GiveTo(space))
-	admin := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
-	defer admin.Close(context.Background())
+	admin := connect(t, server.AdminURL())
 	storetest.Must(admin.Exec(t.Context(), `CREATE TABLESPACE small LOCATION '`+space+`'`))(t)
 	storetest.Must(admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`))(t)
 	log := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
@@ -82,8 +81,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	var rows int
-	storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM writable`).Scan(&rows))
+	rows := one[int](t, log.pool, `SELECT count(*) FROM writable`)
 	if rows > 40 {
 		t.Errorf("%d rows are left", rows)
 	}

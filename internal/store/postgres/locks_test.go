@@ -74,9 +74,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 		result := make(chan error)
 		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
 		eventually(t, func() bool {
-			var waiting bool
-			storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).Scan(&waiting))
-			return waiting
+			return one[bool](t, log.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
 		storetest.OK(t, tx.Commit(t.Context()))
 		storetest.OK(t, <-result)
@@ -120,8 +118,7 @@ func waitsInTime(t *testing.T, server *parts.PostgresServer) {
 	t.Helper()
 	log := openTest(t, newDatabase(t), serverClock)
 	for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
-		var set string
-		storetest.OK(t, pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&set))
+		set := one[string](t, pool, `SHOW lock_timeout`)
 		wait, err := time.ParseDuration(set)
 		if err != nil || wait <= 0 || 2*wait > min(beginTimeout, store.CallTimeout)-time.Second {
 			t.Errorf("a lock is waited for %s", set)

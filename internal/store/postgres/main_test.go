@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -12,6 +13,7 @@ import (
 var shared parts.SharedPostgres
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "40") // unless the command says how many
 	code := m.Run()
 	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -34,8 +34,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	defer log.Close()
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
-	var locks int
-	storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`).Scan(&locks))
+	locks := one[int](t, log.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
 	storetest.Equal(t, "locks left", locks, 0)
 
 	// A newer schema, after an update of another replica: migrations only add, so this program works on.
@@ -106,8 +105,7 @@ func TestMigrateComesAgain(t *testing.T) {
 	config.RuntimeParams["lock_timeout"] = "10ms"
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
-	holder := storetest.Must(pgx.Connect(t.Context(), url))(t)
-	defer holder.Close(context.Background())
+	holder := connect(t, url)
 	tx := storetest.Must(holder.Begin(t.Context()))(t)
 	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE sends IN ACCESS SHARE MODE`))(t)
 

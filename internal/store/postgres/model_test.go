@@ -23,24 +23,18 @@ import (
 // side, and on clocks that go back.
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
+	log := f.DB.(*DB)
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
-	checkModel(t, f, func() { f.DB.(*DB).overdue.marks = nil }, func() {
-		storetest.Must(f.DB.(*DB).pool.Exec(t.Context(), emptyModel))(t)
-	})
-}
-
-const emptyModel = `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`
-
-func checkModel(t *testing.T, f *storetest.Fixture, back, empty func()) {
+	back := func() { log.overdue.marks = nil }
 	start := f.Now
 	rapid.Check(t, func(rt *rapid.T) {
-		empty()
+		storetest.Must(log.pool.Exec(t.Context(), emptyModel))(t)
 		back()
 		clock := &storetest.TestClock{At: start}
-		log := storetest.Must(sqlite.OpenMemory(clock.Now))(t)
-		defer func() { storetest.OK(t, log.Close()) }()
-		twin := storetest.NewFixture(log).Clocked(start, clock.Step)
+		lite := storetest.Must(sqlite.OpenMemory(clock.Now))(t)
+		defer func() { storetest.OK(t, lite.Close()) }()
+		twin := storetest.NewFixture(lite).Clocked(start, clock.Step)
 		f.Pass(start.Sub(f.Now))
 		m := &model{T: rt, ctx: t.Context(), twin: twin, real: f, back: back}
 		m.Repeat(map[string]func(*rapid.T){
@@ -51,6 +45,8 @@ func checkModel(t *testing.T, f *storetest.Fixture, back, empty func()) {
 		})
 	})
 }
+
+const emptyModel = `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`
 
 type model struct {
 	*rapid.T

@@ -66,10 +66,9 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 	})
 	storetest.Equal(t, "made again", names(t, log), before)
 	waitsForRoom(t, f, log, owner, before)
-	var unlike int
-	storetest.OK(t, owner.QueryRow(t.Context(), `
+	unlike := one[int](t, owner, `
 SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = p.id AND i.indisvalid)
-   <> (SELECT count(*) FROM pg_index i WHERE i.indrelid = 'sends'::regclass AND i.indisvalid)`).Scan(&unlike))
+   <> (SELECT count(*) FROM pg_index i WHERE i.indrelid = 'sends'::regclass AND i.indisvalid)`)
 	storetest.Equal(t, "partitions without all indexes", unlike, 0)
 }
 
@@ -189,8 +188,7 @@ func TestPartitionsExpire(t *testing.T) {
 	left()
 	storetest.Equal(t, "partitions", names(t, log), []string{"sends_2", "sends_3"})
 	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})
-	var events int
-	storetest.OK(t, owner.QueryRow(t.Context(), `SELECT count(*) FROM provider_events`).Scan(&events))
+	events := one[int](t, owner, `SELECT count(*) FROM provider_events`)
 	storetest.Equal(t, "events", events, 1)
 }
 
@@ -233,9 +231,8 @@ func TestPartitionsAndTheRole(t *testing.T) {
 		}
 	}
 	storetest.Equal(t, "partitions", names(t, log), before)
-	var stranger bool
-	storetest.OK(t, owner.QueryRow(t.Context(), `
-SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc p WHERE p.proname IN ('sendcode_make_partitions', 'sendcode_drop_partition')`).Scan(&stranger))
+	stranger := one[bool](t, owner, `
+SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc p WHERE p.proname IN ('sendcode_make_partitions', 'sendcode_drop_partition')`)
 	storetest.Equal(t, "everybody may", stranger, false)
 	f.Admit(t, f.Intent(1))
 }

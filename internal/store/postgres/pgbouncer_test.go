@@ -19,7 +19,7 @@ func TestBehindPgBouncer(t *testing.T) {
 	storetest.RunGroups(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},
-		"begin", "join", "check", "flight", "claim")
+		"begin", "flight", "claim")
 }
 
 // Each connection has the settings, as if they had been in its startup message, and begins as the role.
@@ -38,8 +38,7 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 		"synchronous_commit": "on",
 	} {
 		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "others": p.pool} {
-			var got string
-			storetest.OK(t, pool.QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
+			got := one[string](t, pool, `SELECT current_setting($1)`, setting)
 			if got != want {
 				t.Errorf("%s: %s is %s, want %s", name, setting, got, want)
 			}

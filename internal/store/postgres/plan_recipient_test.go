@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 // grew, and on others. Each entry of an index that was read is counted by the server.
 func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	address := newDatabase(t)
-	admin := storetest.Must(pgx.Connect(t.Context(), address))(t)
-	defer admin.Close(context.Background())
+	admin := connect(t, address)
 	for round, prepare := range []string{`SELECT`, `ANALYZE`, `SELECT`, `ANALYZE`} {
 		exec(t, admin, prepare)
 		log := storetest.Must(Open(t.Context(), address, ""))(t)

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -22,8 +21,7 @@ import (
 // The server counts for itself.
 func TestPostgresReadsNoWholeTable(t *testing.T) {
 	address := newDatabase(t)
-	admin := storetest.Must(pgx.Connect(t.Context(), address))(t)
-	defer admin.Close(context.Background())
+	admin := connect(t, address)
 	_, err := admin.Exec(t.Context(), `SET enable_seqscan = off`) // what makes the tables grow is not counted
 	storetest.OK(t, err)
 	before := scans(t, admin)
@@ -49,9 +47,8 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 func scans(t *testing.T, admin *pgx.Conn) map[string]int64 {
 	t.Helper()
 	eventually(t, func() bool {
-		var others int
-		storetest.OK(t, admin.QueryRow(t.Context(), `
-SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others))
+		others := one[int](t, admin, `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
 		return others == 0
 	})
 	storetest.Must(admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`))(t)
@@ -141,8 +138,7 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 func TestPostgresHotPlans(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
-	direct := storetest.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
-	defer direct.Close(context.Background())
+	direct := connect(t, log.pool.Config().ConnString())
 	now := time.Now()
 	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
 	hotPlans(t, log, now)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -134,8 +133,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 // An owner that may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
 func TestMigrateMakesTheRole(t *testing.T) {
 	server := shared.Server(t)
-	conn := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
-	defer conn.Close(context.Background())
+	conn := connect(t, server.AdminURL())
 	maker := "maker_" + strings.ReplaceAll(uuid.NewString()[:8], "-", "")
 	storetest.Must(conn.Exec(t.Context(), `CREATE ROLE `+maker+` LOGIN CREATEROLE CREATEDB`))(t)
 	storetest.Must(conn.Exec(t.Context(), `CREATE DATABASE `+maker+` OWNER `+maker+` TEMPLATE template0`))(t)
