@@ -156,18 +156,6 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 	}
 }
 
-// The setting that frees them is shorter than the wait for a lock.
-func TestPostgresFreesLocksInTime(t *testing.T) {
-	log := openTest(t, lentDatabase(t), serverClock)
-	var idle, lock string
-	storetest.OK(t, log.writers.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')`).Scan(&idle, &lock))
-	patience := storetest.Must(time.ParseDuration(idle))(t)
-	wait := storetest.Must(time.ParseDuration(lock))(t)
-	if patience <= 0 || patience >= wait {
-		t.Errorf("between two trips %s, for a lock %s", idle, lock)
-	}
-}
-
 // The program's clock an hour off in either direction changes nothing: ages are those of the log's clock, or the limiter's.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, log, _ := betweenFixture(t)

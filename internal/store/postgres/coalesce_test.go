@@ -36,29 +36,15 @@ func newGatedRuns() *gatedRuns {
 	return g
 }
 
-func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		start := time.Now()
-		c := newCoalescer(func(batch []*call) {
-			storetest.Equal(t, "calls", len(batch), 1)
-			batch[0].finish(store.Begun{Admitted: true}, nil)
-		})
-		for range 3 {
-			storetest.Equal(t, "admitted", storetest.Must(c.submit(t.Context(), newCall(store.Intent{}, 1)))(t).Admitted, true)
-		}
-		storetest.Equal(t, "time waited", time.Since(start), 0)
-		c.close()
-	})
-}
-
 func TestCoalescerSharesRoundTrips(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+		start, g := time.Now(), newGatedRuns()
 		call := func(key int64) { _, err := g.submit(t.Context(), newCall(store.Intent{}, key)); storetest.OK(t, err) }
 		for key := range int64(2) {
 			go call(key)
 			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
 		}
+		storetest.Equal(t, "time waited", time.Since(start), 0)
 		for key := range int64(600) {
 			go call(2 + key)
 		}

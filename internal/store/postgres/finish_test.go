@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"sendcode/internal/store"
@@ -64,15 +63,4 @@ func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	storetest.Together(len(others), func(i int) { f.MustFinish(t, store.Outcome{Held: others[i], Status: store.Sent}, true) })
 	<-done
 	storetest.Equal(t, "second batch", <-sizes, len(others))
-}
-
-// A batch that was just sent runs a statement with no word of failures, refunds or events.
-func TestFinishInFullOnlyWhereNeeded(t *testing.T) {
-	for sql, full := range map[string]bool{finishSQL: false, finishFullySQL: true} {
-		for _, table := range []string{"app_events", "failures", "refunds", "suppressions"} {
-			if strings.Contains(sql, table) != full || strings.Contains(sql, "{{more") {
-				t.Errorf("%s in the full statement: %v\n%s", table, full, sql)
-			}
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -90,8 +89,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 
 // One recipient whose lock is held for too long fails alone; those who share its round trip are let in.
 func TestPostgresOneStuckRecipient(t *testing.T) {
-	server := shared.Server(t)
-	waitsInTime(t, server)
+	waitsInTime(t)
 	f, _ := faultFixture(t, shortWait)
 	log := f.DB.(*DB)
 	stuck := f.Intent(1)
@@ -113,15 +111,19 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 // shortWait for a lock leaves a busy machine all but a fifth of a second of the time that a call has.
 const shortWait = "100ms"
 
-// waitsInTime: the service's own wait fits twice into that time, in the round trip and alone.
-func waitsInTime(t *testing.T, server *parts.PostgresServer) {
+// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call, in the round trip and alone, and that what
+// stands still between two trips is ended before.
+func waitsInTime(t *testing.T) {
 	t.Helper()
-	log := openTest(t, newDatabase(t), serverClock)
+	log := openTest(t, lentDatabase(t), serverClock)
+	setting := func(q querier, name string) time.Duration {
+		return storetest.Must(time.ParseDuration(one[string](t, q, `SELECT current_setting($1)`, name)))(t)
+	}
+	idle := setting(log.writers, "idle_in_transaction_session_timeout")
 	for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
-		set := one[string](t, pool, `SHOW lock_timeout`)
-		wait, err := time.ParseDuration(set)
-		if err != nil || wait <= 0 || 2*wait > min(beginTimeout, store.CallTimeout)-time.Second {
-			t.Errorf("a lock is waited for %s", set)
+		wait := setting(pool, "lock_timeout")
+		if wait <= 0 || 2*wait > min(beginTimeout, store.CallTimeout)-time.Second || idle <= 0 || idle >= wait {
+			t.Errorf("a lock is waited for %s, between two trips %s", wait, idle)
 		}
 	}
 }

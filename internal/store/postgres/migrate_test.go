@@ -44,7 +44,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 }
 
 // While one replica migrates, others wait without a snapshot, or an index that is built concurrently would wait for
-// them, and they for it (OPS-1).
+// them, and they for it. A wait ends with its context.
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
@@ -60,11 +60,15 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate' AND query LIKE '%pg_try_advisory_lock%'`).Scan(&n))
 		return n
 	}
-	done := make(chan error)
-	for range waiters {
+	done, gaveUp := make(chan error), make(chan error)
+	for range waiters - 1 {
 		go func() { done <- Migrate(t.Context(), url, "") }()
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { gaveUp <- Migrate(ctx, url, "") }()
 	eventually(t, func() bool { return asked() == waiters })
+	cancel()
+	storetest.Is(t, <-gaveUp, context.Canceled)
 	storetest.Must(db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`))(t)
 	select {
 	case err := <-done:
@@ -72,29 +76,9 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	default:
 	}
 	storetest.OK(t, unlock())
-	for range waiters {
+	for range waiters - 1 {
 		storetest.OK(t, <-done)
 	}
-}
-
-func TestMigrateGivesUpWithItsContext(t *testing.T) {
-	url := shared.Server(t).NewDatabase(t)
-	config := storetest.Must(pgx.ParseConfig(url))(t)
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	unlock := storetest.Must(lockSchema(t.Context(), db))(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	result := make(chan error)
-	go func() { result <- Migrate(ctx, url, "") }()
-	eventually(t, func() bool {
-		var n int
-		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate'`).Scan(&n))
-		return n > 0
-	})
-	cancel(errors.New("enough"))
-	storetest.Is(t, <-result, context.Canceled)
-	storetest.OK(t, unlock())
-	storetest.OK(t, Migrate(t.Context(), url, ""))
 }
 
 // A table that is locked: the migration lets go after its lock_timeout, so that those behind it get their turn, and

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,67 +33,49 @@ var beyondTheRole = []string{
 	`UPDATE sendcode_schema SET is_applied = false`, `DELETE FROM sendcode_schema`,
 }
 
-// The role that the service works as, logged in as it does: no statement of those that anybody thought of changes an act.
+// No statement changes an act: neither as the role that the service works as, logged in as it or as the owner, nor, but for what takes
+// the trigger away, with one login for everything. A person can be forgotten by each.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
-	server := shared.Server(t)
 	makeAppRole(t)
-	address := server.NewDatabase(t)
-	_, err := Open(t.Context(), as(t, address, appRole), appRole)
-	if err == nil {
+	address := shared.Server(t).NewDatabase(t)
+	if _, err := Open(t.Context(), as(t, address, appRole), appRole); err == nil {
 		t.Fatal("opened before its owner migrated it")
 	}
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	storetest.OK(t, Migrate(t.Context(), address, appRole))                 // again: rights are given anew
 	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), appRole)) // the role itself leaves the schema alone
-	for name, open := range map[string]string{"its own login": as(t, address, appRole), "the owner's login": address} {
-		log := storetest.Must(Open(t.Context(), open, appRole))(t)
-		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
-		f.Serial = uint64(len(name)) * 100
+	theirs := slices.Concat(storetest.OnActs, onPostgres)
+	for name, c := range map[string]struct {
+		url, role  string
+		statements []string
+		guarded    bool
+	}{
+		"its own login":     {as(t, address, appRole), appRole, slices.Concat(theirs, beyondTheRole), true},
+		"the owner's login": {address, appRole, slices.Concat(theirs, beyondTheRole), false},
+		"one login":         {newDatabase(t), "", theirs, false},
+	} {
+		log := openTest(t, c.url, serverClock, c.role)
+		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil).Numbered(uint64(len(name)) * 100)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
-		for _, statement := range []string{`GRANT DELETE ON acts TO CURRENT_USER`, `GRANT ALL ON acts TO PUBLIC`} {
-			_, _ = log.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
+		if c.role != "" {
+			for _, statement := range []string{`GRANT DELETE ON acts TO CURRENT_USER`, `GRANT ALL ON acts TO PUBLIC`} {
+				_, _ = log.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
+			}
 		}
-		for _, statement := range append(append(append([]string{}, storetest.OnActs...), onPostgres...), beyondTheRole...) {
+		for _, statement := range append(c.statements, `UPDATE act_people SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`) {
 			refusedBy(t, log, name, statement)
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // and it can still add
-		storetest.Equal(t, "guarded, with "+name, storetest.Must(log.AuditUnprotected(t.Context()))(t) == "", name == "its own login")
-		storetest.OK(t, log.Close())
+		why := storetest.Must(log.AuditUnprotected(t.Context()))(t)
+		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
+		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
+		for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
+			storetest.Must(log.pool.Exec(t.Context(), statement))(t)
+		}
+		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 	}
-}
-
-// One login for everything: the trigger alone holds, whatever is tried but to take it away.
-func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
-	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
-	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
-	for _, statement := range append(append([]string{}, storetest.OnActs...), onPostgres...) {
-		refusedBy(t, log, "one login", statement)
-	}
-	storetest.Equal(t, "acts afterwards", storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
-	why := storetest.Must(log.AuditUnprotected(t.Context()))(t)
-	if !strings.Contains(why, "DELETE") {
-		t.Errorf("the owner is told: %q", why)
-	}
-}
-
-// A person can be forgotten by everybody.
-func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
-	server := shared.Server(t)
-	makeAppRole(t)
-	address := server.NewDatabase(t)
-	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	log := openTest(t, as(t, address, appRole), serverClock, appRole)
-	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
-	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
-	for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
-		storetest.Must(log.pool.Exec(t.Context(), statement))(t)
-	}
-	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
-	refusedBy(t, log, "the role", `UPDATE act_people SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`)
 }
 
 func refusedBy(t *testing.T, log *DB, who, statement string) {
