@@ -18,9 +18,9 @@ import (
 	"sendcode/quota"
 )
 
-// TestModel runs random schedules on both databases at once: they must answer the same to every call, whatever came before.
-// SQLite, in which the gate is Go and one call follows the other, is the model of Postgres. Instants fall on window edges, 1 µs to either
-// side, and on clocks that go back.
+// TestModel runs random schedules on both databases at once, of the calls for which each has a statement of its own and of those that
+// change what they read: both must answer the same to every call, whatever came before. SQLite, in which one call follows the other, is
+// the model of Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
 	log := f.DB.(*DB)
@@ -40,8 +40,8 @@ func TestModel(t *testing.T) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "heard": m.heard, "forgive": m.forgive, "erase": m.erase, "forget": m.forget,
-			"refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "forgive": m.forgive, "erase": m.erase, "forget": m.forget, "refused": m.refused,
+			"read": m.read, "": m.invariant,
 		})
 	})
 }
@@ -56,7 +56,6 @@ type model struct {
 	intents    []store.Intent
 	sends      []uuid.UUID // refusals too
 	codes      []string
-	events     []store.Held
 	taken      map[string]time.Duration // of each limiter's clock, since epoch
 }
 
@@ -169,7 +168,6 @@ func (m *model) finish(*rapid.T) {
 	if o.Status == store.Failed && rapid.IntRange(0, 3).Draw(m.T, "bounce") == 0 {
 		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: max(time.Microsecond, m.span("lasts"))}
 	}
-	o.Event = m.tell("send." + string(o.Status))
 	m.same("Finish", func(f *storetest.Fixture) (any, error) { return f.Finish(m.ctx, o) })
 }
 
@@ -216,41 +214,7 @@ func (m *model) attempt(*rapid.T) {
 
 func (m *model) approve(*rapid.T) {
 	id := m.code()
-	tell := m.tell("verification.approved")
-	m.same("Approve", func(f *storetest.Fixture) (any, error) { return f.Approve(m.ctx, id, tell) })
-}
-
-func (m *model) tell(kind string) store.NewEvent {
-	if rapid.Bool().Draw(m.T, "tells") {
-		return m.real.Telling(kind)
-	}
-	return store.NewEvent{}
-}
-
-func (m *model) appEvents(*rapid.T) {
-	shares := []store.Share{{App: "shop", Limit: rapid.IntRange(1, 3).Draw(m.T, "share")}}
-	due := m.same("AppEventsDue", func(f *storetest.Fixture) (any, error) {
-		events, _, err := f.AppEventsDue(m.ctx, 30*time.Second, shares)
-		return events, err
-	}).([]store.AppEvent)
-	for _, e := range due {
-		m.events = append(m.events, store.Held{ID: e.ID, Attempt: e.Attempt})
-	}
-	if len(m.events) > 0 && rapid.Bool().Draw(m.T, "ends") {
-		end := store.AppEventEnd{Held: rapid.SampledFrom(m.events).Draw(m.T, "event"), Answer: "503", After: max(0, m.span("after"))}
-		end.State = rapid.SampledFrom([]store.EventState{store.EventPending, store.EventPending, store.EventDelivered,
-			store.EventGivenUp}).Draw(m.T, "state")
-		m.same("AppEventEnded", func(f *storetest.Fixture) (any, error) { return f.AppEventEnded(m.ctx, end) })
-	}
-	if rapid.IntRange(0, 4).Draw(m.T, "forgets") == 0 {
-		m.same("ForgetAppEvents", func(f *storetest.Fixture) (any, error) {
-			gone, givenUp, err := f.ForgetAppEvents(m.ctx, time.Hour, 2)
-			return []int{gone, givenUp}, err
-		})
-	}
-	m.same("AppEvents", func(f *storetest.Fixture) (any, error) {
-		return f.AppEvents(m.ctx, store.AppEventFilter{Limit: store.MaxPage})
-	})
+	m.same("Approve", func(f *storetest.Fixture) (any, error) { return f.Approve(m.ctx, id, store.NewEvent{}) })
 }
 
 func (m *model) cancel(*rapid.T) {
@@ -270,12 +234,6 @@ func (m *model) suppress(*rapid.T) {
 		got, added, err := f.Suppress(m.ctx, s, lasts, nil)
 		return fmt.Sprint(storetest.Show(got), added), err
 	})
-}
-
-func (m *model) lift(*rapid.T) {
-	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1),
-		App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
-	m.same("Lift", func(f *storetest.Fixture) (any, error) { return f.Lift(m.ctx, l, nil) })
 }
 
 func (m *model) forgive(*rapid.T) {
@@ -299,14 +257,6 @@ func (m *model) forget(*rapid.T) {
 	m.same("Forget", func(f *storetest.Fixture) (any, error) { return f.Forget(m.ctx) })
 }
 
-func (m *model) heard(*rapid.T) {
-	e := store.ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(store.ProviderEventKinds[1:]).Draw(m.T, "kind"),
-		At: storetest.Epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
-	suppress := rapid.SampledFrom([]store.SuppressAs{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour},
-		{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "suppress")
-	m.same("IngestProviderEvent", func(f *storetest.Fixture) (any, error) { return f.IngestProviderEvent(m.ctx, e, suppress) })
-}
-
 func (m *model) refused(*rapid.T) {
 	var rows []store.Send
 	for range rapid.IntRange(1, 3).Draw(m.T, "rows") {
@@ -323,38 +273,18 @@ func (m *model) refused(*rapid.T) {
 }
 
 func (m *model) read(*rapid.T) {
-	code, send := m.code(), m.held().ID
-	m.same("Verification", func(f *storetest.Fixture) (any, error) {
-		v, newest, now, err := f.Verification(m.ctx, code)
-		return storetest.Show(v) + storetest.Show(newest) + storetest.Show(now), err
-	})
-	holding := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
+	send := m.held().ID
+	m.same("Story", func(f *storetest.Fixture) (any, error) { return f.Story(m.ctx, send) })
 	browsers := rapid.Bool().Draw(m.T, "browsers")
 	m.same("LockedOut", func(f *storetest.Fixture) (any, error) {
 		return f.LockedOut(m.ctx, store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
 			ByBrowser: browsers})
 	})
-	m.same("Newest", func(f *storetest.Fixture) (any, error) { return f.Newest(m.ctx, holding) })
-	m.same("Story", func(f *storetest.Fixture) (any, error) { return f.Story(m.ctx, send) })
 	within := max(0, m.span("within"))
-	m.same("CountedSends", func(f *storetest.Fixture) (any, error) {
-		var all []store.CountedSend
-		err := f.CountedSends(m.ctx, "redis", within, func(c store.CountedSend) error { all = append(all, c); return nil })
-		return all, err
-	})
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 	m.same("History", func(f *storetest.Fixture) (any, error) {
 		events, now, err := f.History(m.ctx, bucket, within)
 		return storetest.Show(events) + storetest.Show(now), err
-	})
-	m.same("Rejected", func(f *storetest.Fixture) (any, error) {
-		events, now, err := f.Rejected(m.ctx, bucket, within)
-		return storetest.Show(events) + storetest.Show(now), err
-	})
-	m.same("AllRejected", func(f *storetest.Fixture) (any, error) {
-		var all []store.CountedSend
-		err := f.AllRejected(m.ctx, within, func(c store.CountedSend) error { all = append(all, c); return nil })
-		return all, err
 	})
 	filter := store.Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"),
 		Status: rapid.SampledFrom([]store.Status{"", store.Refused, store.Sending, store.Failed}).Draw(m.T, "status")}

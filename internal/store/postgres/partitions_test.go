@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,8 +22,7 @@ func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	makeAppRole(t)
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	owner := storetest.Must(pgx.Connect(t.Context(), address))(t)
-	t.Cleanup(func() { _ = owner.Close(context.Background()) })
+	owner := connect(t, address)
 	log := openTest(t, as(t, address, appRole), serverClock, appRole)
 	return storetest.NewFixture(log).Beside(openTest(t, as(t, address, appRole), serverClock, appRole)), log, owner
 }
