@@ -3,6 +3,9 @@ package postgres
 import (
 	"context"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -63,4 +66,121 @@ func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	storetest.Together(len(others), func(i int) { f.MustFinish(t, store.Outcome{Held: others[i], Status: store.Sent}, true) })
 	<-done
 	storetest.Equal(t, "second batch", <-sizes, len(others))
+}
+
+// hold takes a recipient's lock as another replica's transaction would.
+func hold(t *testing.T, log *DB, in store.Intent) (release func()) {
+	t.Helper()
+	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+	storetest.Must(tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(in.Send)))(t)
+	return func() { _ = tx.Rollback(context.Background()) }
+}
+
+// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its end: the next one to be killed is
+// another.
+func kill(t *testing.T, log *DB) {
+	t.Helper()
+	eventually(t, func() bool {
+		var killed bool
+		err := log.pool.QueryRow(t.Context(), `
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) > 0 FROM pg_locks
+WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed)
+		storetest.OK(t, err)
+		return killed
+	})
+}
+
+func TestPostgresServerEndsTheTransaction(t *testing.T) {
+	t.Run("once", func(t *testing.T) {
+		t.Parallel()
+		f, _ := faultFixture(t)
+		in := f.Intent(1)
+		release := hold(t, f.Other.(*DB), in)
+		result := make(chan error)
+		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
+		kill(t, f.Other.(*DB))
+		release()
+		storetest.OK(t, <-result)
+		storetest.Equal(t, "rows", f.Count(t), 2)
+	})
+	t.Run("twice", func(t *testing.T) {
+		t.Parallel()
+		f, _ := faultFixture(t)
+		in := f.Intent(1)
+		defer hold(t, f.Other.(*DB), in)()
+		result := make(chan error)
+		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
+		kill(t, f.Other.(*DB))
+		kill(t, f.Other.(*DB))
+		certain(t, <-result) // the server said so before it came to the commit
+		storetest.Equal(t, "rows", f.Count(t), 1)
+	})
+}
+
+// A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
+func TestPostgresApprovedWhileJoining(t *testing.T) {
+	f, _ := faultFixture(t)
+	log := f.Other.(*DB)
+	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
+		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
+		tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID))(t)
+		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
+		var begun store.Begun
+		result := make(chan error)
+		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
+		eventually(t, func() bool {
+			return one[bool](t, log.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
+		})
+		storetest.OK(t, tx.Commit(t.Context()))
+		storetest.OK(t, <-result)
+		want := in.Verification.ID
+		if change == "locale = 'de'" {
+			want = first.Verification.ID // what does not end it does not matter
+			storetest.Equal(t, "sends", begun.Verification.Sends, 2)
+		}
+		storetest.Equal(t, change, begun.Verification.ID, want)
+		storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+	}
+}
+
+// One recipient whose lock is held for too long fails alone; those who share its round trip are let in.
+func TestPostgresOneStuckRecipient(t *testing.T) {
+	waitsInTime(t)
+	f, _ := faultFixture(t, shortWait)
+	log := f.DB.(*DB)
+	stuck := f.Intent(1)
+	defer hold(t, f.Other.(*DB), stuck)()
+	batch := []*call{called(t, stuck)}
+	for n := range 5 {
+		in := f.Intent(2 + n)
+		batch = append(batch, called(t, in))
+	}
+	log.decideBatch(batch)
+	certain(t, batch[0].err)
+	for _, x := range batch[1:] {
+		storetest.OK(t, x.err)
+		storetest.Equal(t, "admitted", x.answer.Admitted, true)
+	}
+	storetest.Equal(t, "rows", f.Count(t), 6)
+}
+
+// shortWait for a lock leaves a busy machine all but a fifth of a second of the time that a call has.
+const shortWait = "100ms"
+
+// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call, in the round trip and alone, and that what
+// stands still between two trips is ended before.
+func waitsInTime(t *testing.T) {
+	t.Helper()
+	log := openTest(t, lentDatabase(t), serverClock)
+	setting := func(q querier, name string) time.Duration {
+		return storetest.Must(time.ParseDuration(one[string](t, q, `SELECT current_setting($1)`, name)))(t)
+	}
+	idle := setting(log.writers, "idle_in_transaction_session_timeout")
+	for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
+		wait := setting(pool, "lock_timeout")
+		if wait <= 0 || 2*wait > min(beginTimeout, store.CallTimeout)-time.Second || idle <= 0 || idle >= wait {
+			t.Errorf("a lock is waited for %s, between two trips %s", wait, idle)
+		}
+	}
 }

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -200,4 +202,17 @@ func openTest(t testing.TB, url, now string, role ...string) *DB {
 	log := storetest.Must(openAt(t.Context(), url, now, strings.Join(role, "")))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	return log
+}
+
+// shared is the server of all tests but those that stop it, change its settings or wait for its disk.
+var shared parts.SharedPostgres
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "40") // unless the command says how many
+	code := m.Run()
+	if err := shared.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }

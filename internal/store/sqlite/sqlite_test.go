@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -222,4 +224,57 @@ func sqlitePlan(t *testing.T, log *DB, query string) string {
 		plan = append(plan, detail)
 	}
 	return strings.Join(plan, "; ")
+}
+
+func TestSQLiteActsAreOnlyAdded(t *testing.T) {
+	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	a := f.Act()
+	storetest.OK(t, f.AddAuditEntry(t.Context(), a))
+	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
+	replace := `REPLACE INTO acts SELECT id, at, 'other', role, network, what, app, channel, purpose, target, reason, outcome, detail, ends FROM acts`
+	for _, statement := range append([]string{
+		replace, `UPDATE OR REPLACE acts SET who = 'other'`, `INSERT OR REPLACE INTO act_people SELECT act, recipient, 'x' FROM act_people`,
+	}, storetest.OnActs...) {
+		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
+		if strings.Contains(statement, "ON CONFLICT") {
+			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1) // else it is taken for a join
+		}
+		_, err := log.writer.Exec(statement)
+		t.Logf("%s: %v", statement, err)
+		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
+	}
+	storetest.Must(log.writer.Exec(`UPDATE act_people SET masked = '•••', recipient = NULL`))(t)
+	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
+}
+
+// The file itself and what is beside it, not only what its rows say.
+func TestSQLiteKeepsNoTrace(t *testing.T) {
+	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
+	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, clock.Step)
+	for n := range 40 {
+		f.Admit(t, f.Intent(n)) // others, before and after, so that rows move about on their pages
+		if n == 20 {
+			storetest.WriteTraces(t, f, 77)
+		}
+	}
+	files := func() []byte {
+		var all []byte
+		for _, suffix := range []string{"", "-wal", "-journal"} {
+			content, err := os.ReadFile(path + suffix)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			all = append(all, content...)
+		}
+		return all
+	}
+	storetest.Equal(t, "before", len(storetest.FoundIn(files())), len(storetest.Traces))
+	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Hour, f.Act()))
+	storetest.Equal(t, "traces", storetest.FoundIn(files()), nil)
+	hash := append(make([]byte, 15), 77)
+	storetest.Equal(t, "the hash counts on", bytes.Contains(files(), hash), true)
+	f.Pass(time.Hour)
+	storetest.Equal(t, "forgotten", storetest.Must(f.Forget(t.Context()))(t), 1)
+	storetest.Equal(t, "the hash", bytes.Contains(files(), hash), false)
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
 
@@ -128,4 +131,158 @@ func sessions(t *testing.T, f *Fixture) {
 	begin(4)
 	_, _, err = find(f.Store, 1)
 	Is(t, err, store.ErrNotFound)
+}
+
+// Act is one of an administrator, with room for changes.
+func (f *Fixture) Act(changes ...func(*store.AuditEntry)) store.AuditEntry {
+	f.Serial++
+	a := store.AuditEntry{
+		ID: uuid.UUID{2: byte(f.Serial >> 8), 3: byte(f.Serial), 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", Network: "192.0.2.0/24",
+		What: "quota.reset", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: 1},
+		To: "a•••@example.com", Target: "0190", Reason: "ticket 7, she waits\nat the door", Outcome: store.AuditDone, Detail: "3",
+	}
+	for _, change := range changes {
+		change(&a)
+	}
+	return a
+}
+
+// ListActs lists the acts of a filter, 200 at most.
+func (f *Fixture) ListActs(t *testing.T, filter store.AuditFilter) []store.AuditEntry {
+	t.Helper()
+	if filter.Limit == 0 {
+		filter.Limit = store.MaxPage
+	}
+	list := Must(f.AuditEntries(t.Context(), filter))(t)
+	return list
+}
+
+func acts(t *testing.T, f *Fixture) {
+	begun := f.Act(func(a *store.AuditEntry) { a.Outcome, a.Detail = store.AuditBegun, "" })
+	OK(t, f.AddAuditEntry(t.Context(), begun))
+	begun.At = f.Now
+	f.Pass(time.Second)
+	ended := Must(store.CompleteAuditEntry(begun, store.AuditFailed, "limiter"))(t)
+	OK(t, f.Replica.AddAuditEntry(t.Context(), ended))
+	ended.At = f.Now
+	Equal(t, "what it ends", ended.Ends, begun.ID)
+	f.Pass(time.Second)
+	onNoOne := f.Act(func(a *store.AuditEntry) {
+		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add", recipient.Hash{}, "", "", "", "",
+			store.AuditFailed
+	})
+	same := f.Act() // in the same instant
+	OK(t, f.AddAuditEntry(t.Context(), onNoOne))
+	OK(t, f.AddAuditEntry(t.Context(), same))
+	onNoOne.At, same.At = f.Now, f.Now
+
+	Equal(t, "all", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{same, onNoOne, ended, begun})
+	Equal(t, "of one", f.ListActs(t, store.AuditFilter{Who: "li"}), []store.AuditEntry{onNoOne})
+	Equal(t, "of one kind", f.ListActs(t, store.AuditFilter{What: "quota.reset"}), []store.AuditEntry{same, ended, begun})
+	Equal(t, "on one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 1}}), []store.AuditEntry{same, ended, begun})
+	Equal(t, "on another", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 2}}), nil)
+	Equal(t, "on no one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{}}), nil)
+	Equal(t, "hostile", f.ListActs(t, store.AuditFilter{Who: "\x00'; --"}), nil)
+	Equal(t, "first page", f.ListActs(t, store.AuditFilter{Limit: 1}), []store.AuditEntry{same})
+	Equal(t, "next page", f.ListActs(t, store.AuditFilter{Limit: 2, Before: &store.Mark{At: same.At, ID: same.ID}}),
+		[]store.AuditEntry{onNoOne, ended})
+}
+
+func actsOnce(t *testing.T, f *Fixture) {
+	a := f.Act()
+	OK(t, f.AddAuditEntry(t.Context(), a))
+	first := f.Now
+	f.Pass(time.Second)
+	other := f.Act(func(b *store.AuditEntry) {
+		b.ID, b.Who, b.To, b.Recipient = a.ID, "eve", "e•••@example.com", recipient.Hash{15: 2}
+	})
+	OK(t, f.AddAuditEntry(t.Context(), other)) // after an answer that was lost; it rewrites nothing
+	a.At = first
+	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
+}
+
+// A code that an administrator cancels, and one that had ended: the act says which.
+func cancelsBy(t *testing.T, f *Fixture) {
+	v := f.Admit(t, f.Intent(1)).Verification
+	f.Pass(time.Second)
+	_, err := f.CancelBy(t.Context(), v.ID, f.Act(func(a *store.AuditEntry) { a.Who = "" }))
+	Is(t, err, store.ErrBadRequest)
+	var acts []store.AuditEntry
+	for n, id := range []string{v.ID, v.ID, "no such id"} {
+		act := f.Act()
+		Equal(t, "canceled", Must(f.CancelBy(t.Context(), id, act))(t), n == 0)
+		if act.At = f.Now; n > 0 {
+			act.Outcome, act.Detail = store.AuditFailed, "ended"
+		}
+		acts = append([]store.AuditEntry{act}, acts...)
+	}
+	Equal(t, "canceled at", f.Code(t, v.ID).CanceledAt, f.Now)
+	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), acts)
+}
+
+func secondFactors(t *testing.T, f *Fixture) {
+	codes := func(n ...byte) (all [][32]byte) {
+		for _, c := range n {
+			all = append(all, [32]byte{c})
+		}
+		return all
+	}
+	yes := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, true) }
+	no := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, false) }
+	_, err := f.SecondFactor(t.Context(), "mei")
+	Is(t, err, store.ErrNotFound)
+	_, err = f.SecondFactor(t.Context(), "\x00")
+	Is(t, err, store.ErrNotFound)
+	no(f.TakeStep(t.Context(), "mei", 1, []byte("sealed"), []byte("sealed")))
+	no(f.PutRecoveryCodes(t.Context(), "mei", codes(1), f.Act()))
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
+	no(f.DropSecondFactor(t.Context(), "mei", f.Act()))
+	Equal(t, "acts of what was not done", len(f.ListActs(t, store.AuditFilter{})), 0)
+
+	mei := store.SecondFactor{Account: "mei", Sealed: []byte("sealed"), Step: 41}
+	yes(f.AddSecondFactor(t.Context(), mei, codes(1, 2, 3), f.Act()))
+	mei.MadeAt, mei.Codes = f.Now, 3
+	f.Pass(time.Second)
+	no(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("another"), Step: 7}, codes(9), f.Act()))
+	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1}, codes(1), f.Act()))
+	Equal(t, "found", Must(f.Replica.SecondFactor(t.Context(), "mei"))(t), mei)
+
+	// A step is taken once, none before it is, and none of another secret.
+	no(f.TakeStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
+	no(f.TakeStep(t.Context(), "mei", 42, []byte("another"), mei.Sealed))
+	yes(f.TakeStep(t.Context(), "mei", 42, mei.Sealed, []byte("sealed anew")))
+	no(f.Replica.TakeStep(t.Context(), "mei", 42, []byte("sealed anew"), mei.Sealed))
+	no(f.Replica.TakeStep(t.Context(), "mei", 41, []byte("sealed anew"), mei.Sealed))
+	mei.Step, mei.Sealed = 42, []byte("sealed anew")
+
+	yes(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{2}, f.Act()))
+	no(f.Replica.TakeRecoveryCode(t.Context(), "mei", [32]byte{2}, f.Act()))
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{9}, f.Act()))
+	mei.Codes = 2
+	Equal(t, "after a step and a code", Must(f.SecondFactor(t.Context(), "mei"))(t), mei)
+	yes(f.PutRecoveryCodes(t.Context(), "mei", codes(4, 5, 6, 6), f.Act()))
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
+	yes(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{6}, f.Act()))
+	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 5)
+
+	yes(f.DropSecondFactor(t.Context(), "mei", f.Act()))
+	_, err = f.Replica.SecondFactor(t.Context(), "mei")
+	Is(t, err, store.ErrNotFound)
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{4}, f.Act()))
+	yes(f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, f.Act()))
+}
+
+// One code for two who come at once, through two replicas.
+func secondFactorsAtOnce(t *testing.T, f *Fixture) {
+	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}}, f.Act()))(t)
+	var acts [8]store.AuditEntry
+	for i := range acts {
+		acts[i] = f.Act()
+	}
+	Equal(t, "steps", f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+		return log.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
+	}), 1)
+	Equal(t, "codes", f.atOnce(t, 8, func(log store.Store, i int) (bool, error) {
+		return log.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, acts[i])
+	}), 1)
 }

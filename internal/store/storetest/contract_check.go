@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 )
 
 func attempts(t *testing.T, f *Fixture) {
@@ -179,4 +180,175 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	f.Pass(-time.Minute)
 	f.approve(t, last.ID)
 	finds("approved", none)
+}
+
+// tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
+func tryOnce(t *testing.T, f *Fixture, id string) bool {
+	t.Helper()
+	v, counted, now := Must3(f.Attempt(t.Context(), id))(t)
+	if !counted && !gate.Pending(v, now) {
+		t.Fatalf("not counted, and not because of the bound: %s", Show(v))
+	}
+	return counted
+}
+
+func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.Duration) {
+	t.Helper()
+	got := Must(f.LockedOut(t.Context(), v))(t)
+	Equal(t, "locked out for", got.Wait, want)
+	Equal(t, "kind of caller", got.ByBrowser, v.ByBrowser)
+}
+
+// refuseLockedOut is a send that is refused since its code could not be tried.
+func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lockout) {
+	t.Helper()
+	before := len(f.All(t))
+	begun := f.MustBegin(t, in)
+	Equal(t, "admitted", begun.Admitted, false)
+	Equal(t, "lockout", begun.Lockout, want)
+	Equal(t, "rows", len(f.All(t)), before)
+	_, _, _, err := f.Verification(t.Context(), in.Verification.ID)
+	Is(t, err, store.ErrNotFound)
+}
+
+func byBrowser(in *store.Intent) { in.Verification.ByBrowser = true }
+
+// spendAllTries opens verifications of recipient n, a second apart, and spends all their tries.
+func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
+	t.Helper()
+	for range verifications {
+		v := f.Admit(t, f.Intent(n, changes...)).Verification
+		useTries(t, f, v.ID, 5)
+		all = append(all, v)
+		f.Pass(time.Second)
+	}
+	return all
+}
+
+func failures(t *testing.T, f *Fixture) {
+	spent := f.spendAllTries(t, 1, 3)
+	last, fresh := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
+	useTries(t, f, last.ID, 4)
+	f.checkLockedOut(t, last, 0)
+	f.Admit(t, f.Intent(1))
+	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
+	Equal(t, "another code gives a new try", tryOnce(t, f, fresh.ID), false)
+	Equal(t, "tries of the other code", f.Code(t, fresh.ID).Attempts, 0)
+	end := spent[0].ExpiresAt.Add(gate.FailureWindow)
+	f.checkLockedOut(t, fresh, end.Sub(f.Now))
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	resend := f.Intent(1)
+	resend.Join = fresh.ID
+	f.refuseLockedOut(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	others := f.Admit(t, f.Intent(2)).Verification
+	Equal(t, "another recipient", tryOnce(t, f, others.ID), true)
+
+	f.Pass(end.Sub(f.Now) - time.Microsecond)
+	f.checkLockedOut(t, fresh, time.Microsecond)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: gate.FailureLimit})
+	f.Pass(time.Microsecond)
+	f.checkLockedOut(t, fresh, 0)
+	late := f.Admit(t, f.Intent(1)).Verification
+	useTries(t, f, late.ID, 5) // as many as the first one had
+	f.checkLockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+}
+
+// What callers of one kind fail at locks out their own codes alone, whichever caller enters or sends them.
+func failuresByKind(t *testing.T, f *Fixture) {
+	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
+	Equal(t, "who opened it", []bool{theirs.ByBrowser, own.ByBrowser}, []bool{true, false})
+	spent := f.spendAllTries(t, 1, 4, byBrowser)
+	wait := spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now)
+	f.checkLockedOut(t, theirs, wait)
+	f.checkLockedOut(t, own, 0)
+	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
+	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
+	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
+	f.Admit(t, f.Intent(1))
+	again := f.Intent(1, byBrowser)
+	again.Join = own.ID // the code that it would carry can be tried
+	Equal(t, "joined", f.Admit(t, again).Verification.ID, own.ID)
+	again = f.Intent(1)
+	again.Join = theirs.ID
+	f.refuseLockedOut(t, again, store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
+	again = f.Intent(1)
+	again.Join = spent[0].ID // it can't be joined: a new one is opened, by a back end
+	Equal(t, "opened", f.Admit(t, again).Verification.ByBrowser, false)
+
+	useTries(t, f, own.ID, 4)
+	f.spendAllTries(t, 1, 3)
+	f.checkLockedOut(t, own, own.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, theirs, theirs.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.forgive(t, ana)
+	f.checkLockedOut(t, own, 0)
+	f.checkLockedOut(t, theirs, 0)
+	Equal(t, "a browser's code, forgiven", tryOnce(t, f, theirs.ID), true)
+	f.Admit(t, f.Intent(1, byBrowser))
+}
+
+func failuresApart(t *testing.T, f *Fixture) {
+	right := f.Admit(t, f.Intent(1)).Verification
+	v, w := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
+	signup := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Verification
+	f.spendAllTries(t, 1, 3)
+	useTries(t, f, right.ID, 5)
+	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
+	f.approve(t, right.ID)
+	Equal(t, "a right answer gives back its own try", tryOnce(t, f, v.ID), true)
+	Equal(t, "and no more", tryOnce(t, f, v.ID), false)
+	cancel(t, f, v.ID)
+	Equal(t, "canceling gives nothing back", tryOnce(t, f, w.ID), false)
+	for what, change := range map[string]func(*store.Intent){
+		"another app":     func(in *store.Intent) { in.Send.App = "other" },
+		"another channel": func(in *store.Intent) { in.Send.Channel = recipient.SMS },
+	} {
+		apart := f.Admit(t, f.Intent(1, change)).Verification
+		Equal(t, what, tryOnce(t, f, apart.ID), true)
+	}
+	Equal(t, "another purpose", tryOnce(t, f, signup.ID), false)
+	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
+}
+
+// The rules refuse first: their history is told, and not how often codes were guessed.
+func failuresAfterTheRules(t *testing.T, f *Fixture) {
+	f.spendAllTries(t, 1, 4)
+	one := WithRules(Rule(1, time.Hour))
+	begun := f.MustBegin(t, f.Intent(1, one))
+	Equal(t, "admitted", begun.Admitted, false)
+	Equal(t, "lockout", begun.Lockout, store.Lockout{})
+	Equal(t, "history", len(begun.History), 4)
+}
+
+// SEC-7: a hundred wrong tries in a row are enough for a month, however they are spread over days.
+func failuresInARow(t *testing.T, f *Fixture) {
+	var first []store.Verification
+	for range 4 {
+		first = append(first, f.spendAllTries(t, 1, 4)...)
+		f.Pass(gate.FailureWindow + 11*time.Minute)
+	}
+	last := f.spendAllTries(t, 1, 3)
+	almost := f.Admit(t, f.Intent(1)).Verification
+	useTries(t, f, almost.ID, 4)
+	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
+	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
+	wait := first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
+	f.checkLockedOut(t, almost, wait)
+	theirs := f.Admit(t, f.Intent(1, byBrowser)).Verification
+	Equal(t, "the other kind", tryOnce(t, f, theirs.ID), true)
+
+	f.Pass(first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now))
+	free := f.Admit(t, f.Intent(1)).Verification
+	Equal(t, "a month later", tryOnce(t, f, free.ID), true)
+}
+
+func failuresAtOnce(t *testing.T, f *Fixture) {
+	var codes []store.Verification
+	for range 10 {
+		codes = append(codes, f.Admit(t, f.Intent(1)).Verification)
+	}
+	Equal(t, "counted", f.atOnce(t, 100, func(log store.Store, i int) (bool, error) {
+		_, counted, _, err := log.Attempt(t.Context(), codes[i%10].ID)
+		return counted, err
+	}), gate.FailureLimit)
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 func filters(t *testing.T, f *Fixture) {
@@ -146,4 +148,167 @@ func pages(t *testing.T, f *Fixture) {
 	oldest := got[len(got)-1]
 	back := f.pages(t, store.Filter{Limit: 3, After: &store.Mark{At: oldest.LoggedAt, ID: oldest.ID}}, true, func() {})
 	Equal(t, "rows seen backwards", append(IDs(back), oldest.ID), IDs(f.All(t)))
+}
+
+// WithID gives a send the ID that a process with another clock than the log's would give it.
+func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
+	return func(in *store.Intent) {
+		lowest := store.LowestID(f.Now.Add(drift))
+		copy(in.Send.ID[:6], lowest[:6])
+	}
+}
+
+// A send whose ID does not begin with about the log's time is refused, and nothing is left of it: reads that leave other times out
+// would miss it. One that is there already is answered, however much later.
+func driftedIDs(t *testing.T, f *Fixture) {
+	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour,
+		60 * 24 * time.Hour} {
+		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
+		Is(t, err, store.ErrUnavailable)
+		Is(t, err, store.ErrDrift)
+		if errors.Is(err, store.ErrUncertain) {
+			t.Errorf("by %v: not known whether it was written: %v", drift, err)
+		}
+	}
+	Equal(t, "rows", len(f.All(t)), 0)
+	in := f.Intent(1, WithID(f, time.Millisecond-store.MaxDrift))
+	begun := f.Admit(t, in)
+	f.Admit(t, f.Intent(1, WithID(f, store.MaxDrift-time.Millisecond)))
+	f.Pass(3 * 24 * time.Hour)
+	again := f.Admit(t, in)
+	Equal(t, "repeated", again.Repeated, true)
+	Equal(t, "rows", len(f.All(t)), 2)
+	Equal(t, "send", again.Send, begun.Send)
+}
+
+// A window of a month counts to the microsecond what lies in several partitions, whatever clock made the IDs.
+func windowOverMonths(t *testing.T, f *Fixture) {
+	const day, month = 24 * time.Hour, 30 * 24 * time.Hour
+	rules := WithRules(Rule(4, month))
+	f.Pass(20 * day)
+	first := f.Now
+	for i, drift := range []time.Duration{-store.MaxDrift + time.Minute, store.MaxDrift - time.Minute, 0, -time.Hour} {
+		f.Admit(t, f.Intent(1, rules, WithID(f, drift)))
+		f.Pass([]time.Duration{15 * day, 4 * day, 6 * day, day}[i]) // past the border 40 days after the epoch
+	}
+	Equal(t, "history", len(f.Refuse(t, f.Intent(1, rules)).History), 4)
+	f.Pass(month - f.Now.Sub(first) - time.Microsecond)
+	f.Refuse(t, f.Intent(1, rules))
+	counts := func() {
+		t.Helper()
+		events, _ := Must2(f.History(t.Context(), ana, month))(t)
+		Equal(t, "events", len(events), 4)
+	}
+	counts()
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, rules))
+	counts()
+	seen := 0
+	OK(t, f.CountedSends(t.Context(), store.LogClock, month, func(store.CountedSend) error { seen++; return nil }))
+	Equal(t, "counting", seen, 4)
+	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
+	OK(t, err)
+	Equal(t, "crowds", len(crowd), 1)
+}
+
+// What was rejected counts over a border just so, from its end on.
+func rejectedOverMonths(t *testing.T, f *Fixture) {
+	const day = 24 * time.Hour
+	rejections := func(in *store.Intent) { in.Rejections = quota.Rule{Name: "failures", Limit: 2, Window: 20 * day} }
+	f.Pass(39 * day)
+	for range 2 {
+		begun := f.Admit(t, f.Intent(1, rejections))
+		f.Pass(5 * time.Minute)
+		f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+		f.Pass(2 * day)
+	}
+	f.Refuse(t, f.Intent(1, rejections))
+	f.Pass(16*day - 5*time.Minute - time.Microsecond)
+	f.Refuse(t, f.Intent(1, rejections))
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, rejections))
+}
+
+// Pages go over borders in both directions, with no row twice or left out.
+func pagesOverMonths(t *testing.T, f *Fixture) {
+	var want []uuid.UUID
+	for i := range 30 {
+		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxDrift + time.Hour, store.MaxDrift - time.Hour}[i%3]))
+		want = append(want, f.Admit(t, in).Send.ID)
+		f.Pass(1500 * time.Minute) // 30 times: past all borders
+	}
+	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
+		filter.Limit = 4
+		Equal(t, "down", reversed(IDs(f.pages(t, filter, false, func() {}))), want)
+		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
+		Equal(t, "up", reversed(IDs(f.pages(t, filter, true, func() {}))), want)
+	}
+	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
+}
+
+// Every refusal is accounted for, also one of a process whose clock is wrong.
+func driftedRefusals(t *testing.T, f *Fixture) {
+	for n, drift := range []time.Duration{0, -90 * 24 * time.Hour, 300 * 24 * time.Hour} {
+		id := f.Intent(n, WithID(f, drift)).Send.ID
+		r := f.Refusal(n, func(s *store.Send) { s.ID = id })
+		for range 2 {
+			OK(t, f.Refused(t.Context(), []store.Send{r}))
+		}
+	}
+	requests := 0
+	for _, s := range f.All(t) {
+		requests += s.Count
+		OK(t, store.Drifted(s.ID, f.Now))
+	}
+	Equal(t, "requests", requests, 6)
+	begun := f.Admit(t, f.Intent(4))
+	f.Pass(store.MaxDrift + time.Hour)
+	r := f.Refusal(4, nil)
+	for range 2 { // too late to be taken for that send, and then for the same refusal
+		r.ID = begun.Send.ID
+		OK(t, f.Refused(t.Context(), []store.Send{r}))
+		Equal(t, "rows", len(f.All(t)), 5)
+	}
+	Equal(t, "send", f.Row(t, begun.Send.ID), begun.Send)
+}
+
+// StorageStatus reports the oldest row, and the rows that are due for deletion.
+func storageStatus(t *testing.T, f *Fixture) {
+	look := func() store.StorageStatus {
+		e := Must(f.StorageStatus(t.Context(), time.Hour))(t)
+		e.Partitions = nil
+		return e
+	}
+	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
+	old := f.Ended(t, f.Intent(1), Sent)
+	flying := f.Admit(t, f.Intent(2))
+	f.Pass(time.Hour + store.MaxLife)
+	f.Admit(t, f.Intent(3))
+	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt})
+	f.Pass(time.Microsecond)
+	OK(t, f.Erase(t.Context(), recipient.Hash{15: 3}, time.Minute, f.Act()))
+	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
+	f.Pass(time.Minute)
+	f.expireAndCheck(t, time.Hour, 10, 1)
+	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
+	Equal(t, "kept for ever", Must(f.StorageStatus(t.Context(), 0))(t).Due, 0)
+	until := Must(f.EnsurePartitions(t.Context()))(t)
+	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {
+		t.Errorf("room until %v", until)
+	}
+}
+
+// A replica that was idle for weeks, or whose log's clock was set back for weeks, counts what others sent meanwhile.
+func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
+	rules := WithRules(Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, rules))
+	f.Pass(45 * 24 * time.Hour)
+	Equal(t, "admitted", Must(f.Replica.Begin(t.Context(), f.Intent(1, rules)))(t).Admitted, true)
+	f.Refuse(t, f.Intent(1, rules))
+	f.Pass(-29 * 24 * time.Hour)
+	for i := range 2 {
+		Equal(t, "admitted before what was sent", Must(f.Both(i).Begin(t.Context(), f.Intent(1, rules)))(t).Admitted, false)
+	}
+	f.Pass(29*24*time.Hour + time.Hour)
+	f.Admit(t, f.Intent(1, rules))
 }

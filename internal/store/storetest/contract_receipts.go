@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -75,4 +77,208 @@ func receiptsForNothing(t *testing.T, f *Fixture) {
 	f.receiveReceipt(t, mail.Send.ID, store.Delivered, false)
 	Equal(t, "a mail", f.Row(t, mail.Send.ID).Status, store.Sent)
 	f.receiveReceipt(t, uuid.UUID{1}, store.Delivered, false)
+}
+
+func pendingReceipt(n int) store.PendingReceipt {
+	return store.PendingReceipt{Carrier: "c", ID: fmt.Sprint("m", n), Send: uuid.UUID{1, byte(n), 6: 0x70, 8: 0x80}}
+}
+
+func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
+	t.Helper()
+	list := Must(f.DuePolls(t.Context(), limit))(t)
+	for _, a := range list {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// A message is asked about at its time, then after 30 s and twice as long each time, until there is an answer or three days
+// are over.
+func pollsUntilAnswered(t *testing.T, f *Fixture) {
+	a := pendingReceipt(1)
+	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
+	a.At = f.Now
+	OK(t, f.AwaitReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second)) // twice is once
+	OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(2), 0))
+	f.Pass(10*time.Second - time.Microsecond)
+	Equal(t, "too early", f.duePolls(t, 9), nil)
+	f.Pass(time.Microsecond)
+	Equal(t, "in time", Must(f.DuePolls(t.Context(), 9))(t), []store.PendingReceipt{a})
+	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
+		32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
+		f.Pass(pause - time.Microsecond)
+		Equal(t, fmt.Sprint("before inquiry ", n), f.duePolls(t, 9), nil)
+		f.Pass(time.Microsecond)
+		Equal(t, fmt.Sprint("inquiry ", n), f.duePolls(t, 9), []string{"m1"})
+	}
+	for n, want := range []uuid.UUID{a.Send, pendingReceipt(2).Send} {
+		Equal(t, "send", Must(f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1)))(t), want)
+	}
+	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
+		_, err := f.SendAwaiting(t.Context(), other[0], other[1])
+		Is(t, err, store.ErrNotFound)
+	}
+	OK(t, f.PollAnswered(t.Context(), a.Send))
+	OK(t, f.PollAnswered(t.Context(), a.Send))
+	_, err := f.SendAwaiting(t.Context(), "c", "m1")
+	Is(t, err, store.ErrNotFound)
+	f.Pass(72 * time.Hour)
+	Equal(t, "given up", f.duePolls(t, 9), nil)
+	_, err = f.SendAwaiting(t.Context(), "c", "m2")
+	Is(t, err, store.ErrNotFound)
+}
+
+// Replicas that ask at once share the messages, the longest overdue first.
+func duePollsShared(t *testing.T, f *Fixture) {
+	for n := range 40 {
+		OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(n), time.Duration(50-n)*time.Second))
+	}
+	f.Pass(11 * time.Second)
+	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
+	f.Pass(39 * time.Second)
+	eachOnce(t, f, 39, func(log store.Store) (ids []string, err error) {
+		list, err := log.DuePolls(t.Context(), 3)
+		for _, p := range list {
+			ids = append(ids, p.ID)
+		}
+		return ids, err
+	})
+}
+
+func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppress ...store.SuppressAs) {
+	t.Helper()
+	Equal(t, "recorded", Must(f.IngestProviderEvent(t.Context(), e, append(suppress, store.SuppressAs{})[0]))(t), want)
+}
+
+// Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves, and nothing is given back.
+func providerEvents(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
+	id := begun.Send.ID
+	f.End(t, id, store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"})
+	before := f.Row(t, id)
+	f.Pass(time.Hour - time.Second)
+	bounced := store.ProviderEvent{Send: id, Kind: store.ProviderBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark",
+		Detail: "550 5.1.1\x00"}
+	f.ingest(t, true, bounced)
+	f.ingest(t, false, bounced)
+	delivered := store.ProviderEvent{Send: id, Kind: store.ProviderDelivered, At: Epoch.Add(time.Second), Provider: "postmark"} // late
+	f.ingest(t, true, delivered)
+	later := delivered
+	later.At, later.Detail = Epoch.Add(time.Hour), "again"
+	f.ingest(t, false, later)
+	f.Pass(time.Millisecond)
+	ahead := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, At: f.Now.Add(time.Hour), Provider: "other"} // its clock is wrong
+	f.ingest(t, true, ahead)
+	silent := store.ProviderEvent{Send: id, Kind: store.ProviderOptedOut, Provider: "other"} // tells no time
+	f.ingest(t, true, silent)
+
+	story := Must(f.Story(t.Context(), id))(t)
+	at := f.Now.Add(-time.Millisecond)
+	bounced.At, bounced.HeardAt, bounced.Detail = Epoch.Add(time.Minute), at, "550 5.1.1\uFFFD"
+	delivered.HeardAt, ahead.At, ahead.HeardAt, silent.At, silent.HeardAt = at, f.Now, f.Now, f.Now, f.Now
+	Equal(t, "events", story.Events, []store.ProviderEvent{delivered, bounced, ahead, silent})
+	before.Afterwards = store.ProviderComplained
+	Equal(t, "row", story.Send, before)
+	Equal(t, "suppressions", len(story.Suppressions), 0)
+	f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // its place stays spent
+	Equal(t, "as it was written", Must(f.Begin(t.Context(), f.Intent(1, func(in *store.Intent) { in.Send.ID = id })))(t).Send, begun.Send)
+
+	refusal := f.Refusal(1, nil)
+	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	for _, none := range []uuid.UUID{{1}, refusal.ID} {
+		_, err := f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}, store.SuppressAs{})
+		Is(t, err, store.ErrNotFound)
+	}
+}
+
+func eventsSuppress(t *testing.T, f *Fixture) {
+	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
+	suppress := store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}
+	e := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "postmark", Detail: "abuse"}
+	f.ingest(t, true, e, suppress) // while it is still in flight
+	want := store.Suppression{
+		ID: store.SuppressionID(id, store.Complaint), App: "shop", Channel: "email", Address: Address(1), Recipient: f.Row(t, id).Recipient,
+		To:    "a•••@example.com",
+		Cause: store.Complaint, Detail: "abuse", Send: id, Since: f.Now, Until: f.Now.Add(time.Hour),
+	}
+	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
+	f.admitSuppressed(t, want.ID, to(1))
+	f.liftAll(t, store.LiftRequest{Channel: "email", Address: Address(1)})
+	f.Pass(time.Second)
+	f.ingest(t, false, e, suppress)
+	f.admitSuppressed(t, uuid.Nil, to(1))
+	f.End(t, id, Sent)
+	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
+}
+
+// A provider that repeats itself on all replicas at once is heard once.
+func eventsAtOnce(t *testing.T, f *Fixture) {
+	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
+	kinds := store.ProviderEventKinds[1:]
+	Equal(t, "recorded", f.atOnce(t, 24, func(log store.Store, i int) (bool, error) {
+		return log.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
+			store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour})
+	}), len(kinds))
+	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
+}
+
+// eventsExpire tests that provider events expire with their send, and suppressions once they have been over for the same time.
+func eventsExpire(t *testing.T, f *Fixture) {
+	id := f.Ended(t, f.Intent(1, to(1)), Sent).Send.ID
+	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
+		store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
+	f.suppress(t, 2, 24*time.Hour)
+	f.Pass(time.Hour + store.MaxLife + time.Second)
+	f.expireAndCheck(t, time.Hour, 10, 1)
+	Equal(t, "not yet: it held for a minute", len(f.suppressions(t, store.SuppressionFilter{})), 2)
+	f.Pass(time.Minute)
+	f.expireAndCheck(t, time.Hour, 10, 0)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
+	again := f.Intent(1)
+	again.Send.ID = id // as if it were another send: nothing of the old one is left
+	f.Admit(t, again)
+	f.End(t, id, Sent)
+	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"})
+	f.Pass(48 * time.Hour)
+	f.expireAndCheck(t, time.Hour, 10, 1)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
+}
+
+// sharedRefusal is a row of refusals of several recipients.
+func (f *Fixture) sharedRefusal(recipients, count int) store.Send {
+	return f.Refusal(1, func(s *store.Send) {
+		s.Recipient, s.To, s.Reference, s.Locale, s.BlockedBy = store.Nobody, "", "", "", "office"
+		s.Recipients, s.Count = recipients, count
+	})
+}
+
+func refusalsShareARow(t *testing.T, f *Fixture) {
+	several := f.sharedRefusal(3, 10)
+	more := several
+	more.Count, more.Recipients = 5, 7
+	OK(t, f.Refused(t.Context(), []store.Send{several, more}))
+	f.Pass(time.Second)
+	more.Count, more.Recipients, more.RetryAfter = 2, 4, 20*time.Second // an estimate never falls
+	OK(t, f.Refused(t.Context(), []store.Send{more, f.Refusal(2, nil)}))
+	row := f.Row(t, several.ID)
+	Equal(t, "row", []any{row.Count, row.Recipients, row.RetryAfter, row.Recipient, row.To}, []any{17, 7, 20 * time.Second, store.Nobody, ""})
+
+	own := recipient.Hash{15: 2}
+	rows := Must(f.Sends(t.Context(), store.Filter{Recipient: &own, Limit: 10}))(t)
+	Equal(t, "rows of a recipient of its own", len(rows), 1)
+	Equal(t, "recipients of a row of one", rows[0].Recipients, 0)
+	Equal(t, "latest", len(Must(f.Latest(t.Context(), []recipient.Hash{own, {15: 1}}, time.Hour))(t)), 1)
+	stats := Must(f.Stats(t.Context(), store.StatsQuery{From: f.Now.Add(-time.Hour), To: f.Now.Add(time.Hour), Each: time.Hour}))(t)
+	requests := 0
+	for _, tally := range stats.Tallies {
+		requests += tally.Requests
+	}
+	Equal(t, "requests counted", requests, 18)
+	story := Must(f.Story(t.Context(), several.ID))(t)
+	Equal(t, "story", story.Send.Recipients, 7)
+	Equal(t, "related", len(story.Related), 0)
+
+	OK(t, f.Erase(t.Context(), own, time.Microsecond, f.Act()))
+	Equal(t, "after an erasure", f.Row(t, several.ID), row)
 }

@@ -327,16 +327,19 @@ func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool, between func
 	t.Helper()
 	for {
 		page := Must(f.Sends(t.Context(), filter))(t)
-		if len(page) == 0 {
-			return all
-		}
 		if up {
 			all = append(page, all...)
-			filter.After = &store.Mark{At: page[0].LoggedAt, ID: page[0].ID}
 		} else {
 			all = append(all, page...)
-			last := page[len(page)-1]
-			filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		}
+		if len(page) < filter.Limit {
+			return all
+		}
+		newest, oldest := page[0], page[len(page)-1]
+		if up {
+			filter.After = &store.Mark{At: newest.LoggedAt, ID: newest.ID}
+		} else {
+			filter.Before = &store.Mark{At: oldest.LoggedAt, ID: oldest.ID}
 		}
 		between()
 	}

@@ -1,0 +1,255 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// Shanghai's day turns at 16:00 UTC: four hours after epoch, less the part of a second that epoch has.
+var (
+	today     = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 2, Per: quota.Day, Zone: time.FixedZone("Shanghai", 8*3600)}}
+	toTheTurn = 4*time.Hour - 123457*time.Microsecond
+)
+
+// Where no limiter let it in, the log's own clock turns the day, at whatever time it was seen last.
+func calendarOnTheLogsClock(t *testing.T, f *Fixture) {
+	begun := func() store.Begun { return f.MustBegin(t, f.Intent(1, WithRules(today))) }
+	Equal(t, "first", begun().Admitted, true)
+	f.Pass(toTheTurn - time.Microsecond)
+	Equal(t, "second, 1 µs before the turn", begun().Admitted, true)
+	got := begun()
+	Equal(t, "third", got.Admitted, false)
+	d := quota.Evaluate(today, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
+	Equal(t, "wait", d.RetryAfter(), time.Microsecond)
+	f.Pass(time.Microsecond)
+	Equal(t, "first of the new day", begun().Admitted, true)
+	Equal(t, "second", begun().Admitted, true)
+	Equal(t, "third", begun().Admitted, false)
+	f.Pass(-time.Microsecond) // and the day before stays spent
+	Equal(t, "after a step back", begun().Admitted, false)
+	f.Pass(100 * 24 * time.Hour)
+	Equal(t, "months later", begun().Admitted, true)
+	f.Pass(-10 * 24 * time.Hour)
+	Equal(t, "10 days back, with one still to come", begun().Admitted, true)
+	Equal(t, "and again", begun().Admitted, false)
+}
+
+// A replica that has not seen the log's clock for days finds the day all the same.
+func calendarAfterAWhile(t *testing.T, f *Fixture) {
+	begun := func(log store.Store) bool {
+		begun := Must(log.Begin(t.Context(), f.Intent(1, WithRules(today))))(t)
+		return begun.Admitted
+	}
+	Equal(t, "here", begun(f.Store), true)
+	f.Pass(toTheTurn + 23*time.Hour)
+	Equal(t, "there, the day after", begun(f.Replica), true)
+	Equal(t, "and again", begun(f.Replica), true)
+	f.Pass(time.Hour)
+	Equal(t, "here, on the third day", begun(f.Store), true)
+	Equal(t, "and again", begun(f.Store), true)
+	Equal(t, "once more", begun(f.Store), false)
+}
+
+// FailedAtMost is the rule on rejected sends.
+func FailedAtMost(limit int, window time.Duration) quota.Rule {
+	return quota.Rule{Name: "failures", Scope: quota.Failures, Limit: limit, Window: window}
+}
+
+func withRejections(limit int, window time.Duration) func(*store.Intent) {
+	return func(in *store.Intent) { in.Rejections = FailedAtMost(limit, window) }
+}
+
+// reject begins a send and has the mail server refuse it for good.
+func (f *Fixture) reject(t *testing.T, in store.Intent) {
+	t.Helper()
+	begun := f.Admit(t, in)
+	f.Pass(time.Second) // it counts from its end
+	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+}
+
+func rejectionsOfARecipient(t *testing.T, f *Fixture) {
+	two := withRejections(2, time.Hour)
+	f.reject(t, f.Intent(1, two))
+	f.Pass(10 * time.Minute)
+	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour)))) // its place was given back
+	f.Pass(time.Minute)
+	in := f.Intent(1, two, TakenAt("redis", Epoch))
+	got := f.Refuse(t, in)
+	Equal(t, "rejected", got.Rejected, []quota.Event{
+		{ID: got.Rejected[0].ID, At: Epoch.Add(-11*time.Minute - time.Second)}, {ID: got.Rejected[1].ID, At: Epoch.Add(-time.Minute)},
+	})
+	Equal(t, "history", len(got.History), 0)
+	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
+	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
+	in = f.Intent(1, withRejections(3, time.Hour), TakenAt("redis", Epoch)) // read with each request
+	let := f.Admit(t, in)
+	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
+	Equal(t, "before", let.At, got.At)
+	f.Admit(t, f.Intent(1)) // no rule
+	f.Pass(49*time.Minute - time.Second - time.Microsecond)
+	f.Refuse(t, f.Intent(1, two))
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, two))
+}
+
+// Of every purpose of the recipient, and of nothing else.
+func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
+	one := withRejections(1, time.Hour)
+	f.reject(t, f.Intent(1))
+	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} }))
+	f.Admit(t, f.Intent(2, one))
+	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.App = "desk" }))
+	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
+}
+
+// Only what certainly was refused for good: not what is under way, unknown, sent, or failed of our own accord.
+func otherOutcomesAreNoRejections(t *testing.T, f *Fixture) {
+	one := withRejections(1, time.Hour)
+	for _, o := range []store.Outcome{
+		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected},
+		{Status: store.Failed, Reason: "expired", Refund: true},
+	} {
+		o.Held = store.Held{ID: f.Admit(t, f.Intent(1, one)).Send.ID, Attempt: 1}
+		f.MustFinish(t, o, true)
+	}
+	waiting := f.Admit(t, f.Intent(1, one))
+	Must(f.Postpone(t.Context(), store.Postponement{Held: Held(waiting.Send.ID, 1), Reason: store.ReasonRejected}))(t)
+	f.Admit(t, f.Intent(1, one))
+	// A rejection in doubt keeps its place, and counts here all the same.
+	f.MustTakeOver(t, 1)
+	f.Pass(10 * time.Second)
+	f.MustTakeOver(t, 10)
+	f.MustFinish(t, store.Outcome{Held: Held(waiting.Send.ID, 3), Status: store.Failed, Reason: store.ReasonRejected,
+		Refund: true}, true)
+	Equal(t, "in doubt", f.Row(t, waiting.Send.ID).InDoubt, true)
+	f.Refuse(t, f.Intent(1, one))
+}
+
+// A clock that goes back frees nothing, and brings back what had left.
+func rejectionsAndTheClock(t *testing.T, f *Fixture) {
+	one := withRejections(1, time.Hour)
+	f.reject(t, f.Intent(1))
+	f.Pass(-2 * time.Hour)
+	got := f.Refuse(t, f.Intent(1, one))
+	Equal(t, "ahead", got.Rejected[0].At, f.Now.Add(2*time.Hour))
+	f.Pass(3 * time.Hour)
+	f.Admit(t, f.Intent(1, one))
+}
+
+// Rejected and AllRejected return the sends that the mail server refused for good, by when they ended, oldest first.
+func readMailServerRejections(t *testing.T, f *Fixture) {
+	one := f.Intent(1)
+	f.reject(t, one)
+	f.Pass(time.Minute)
+	two := f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} })
+	f.reject(t, two)
+	f.reject(t, f.Intent(2))
+	f.Admit(t, f.Intent(1))
+	f.Pass(time.Minute - time.Second)
+	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: one.Send.Recipient, Purposes: []string{"login"}}
+	want := []quota.Event{{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
+		{ID: string(two.Send.ID[:]), At: f.Now.Add(-time.Minute)}}
+	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 2, 2*time.Minute + time.Second: 1,
+		59 * time.Second: 0} {
+		got, now := Must2(f.Rejected(t.Context(), b, within))(t)
+		Equal(t, "rejected", got, want[2-n:])
+		Equal(t, "clock", now, f.Now)
+		var all []store.CountedSend
+		OK(t, f.AllRejected(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
+		Equal(t, "all", len(all), []int{0, 2, 3}[n])
+		if n == 2 {
+			Equal(t, "the first", all[0], store.CountedSend{
+				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Event: want[0], Clock: store.LogClock,
+			})
+		}
+	}
+	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
+}
+
+// Of recipient 1 three sends count, of 2 two; all else stands apart.
+func heavyRecipients(t *testing.T, f *Fixture) {
+	for _, n := range []int{1, 2, 1, 2, 1} {
+		f.Admit(t, f.Intent(n))
+		f.Pass(time.Minute)
+	}
+	f.Ended(t, f.Intent(2), store.Outcome{Status: store.Failed, Refund: true})
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(2, nil)}))
+	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.App = "desk" }))
+	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
+	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift"} }))
+
+	ask := func(q store.HeavyQuery, all int, want ...store.HeavyRecipient) {
+		t.Helper()
+		got, n := Must2(f.HeavyRecipients(t.Context(), q))(t)
+		Equal(t, "in all", n, all)
+		Equal(t, "crowds", got, want)
+	}
+	now := f.Now
+	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
+		in := f.Intent(int(n))
+		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, To: in.Send.To, Purpose: "login",
+			Sends: sends, Newest: now.Add(-ago)}
+	}
+	login := []string{"signup", "login"}
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute))
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, crowd(1, 3, time.Minute))
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, crowd(1, 3, time.Minute))
+	// 5 min ago is out
+	ask(store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, crowd(1, 2, time.Minute),
+		crowd(2, 2, 2*time.Minute))
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0)
+	ask(store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0)
+	for _, bad := range []store.HeavyQuery{
+		{Within: time.Hour, AtLeast: 1, Limit: 1}, {Purposes: login, AtLeast: 1, Limit: 0}, {Purposes: login, AtLeast: 0, Limit: 1},
+		{Purposes: login, AtLeast: 1, Limit: store.MaxPage + 1}, {Purposes: []string{"a\x00"}, AtLeast: 1, Limit: 1},
+	} {
+		if _, _, err := f.HeavyRecipients(t.Context(), bad); err == nil {
+			t.Errorf("no error for %+v", bad)
+		}
+	}
+}
+
+// bucketHistory: what counts for a recipient under a policy, on the log's clock, whatever clock it was taken on.
+func bucketHistory(t *testing.T, f *Fixture) {
+	first := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour))))
+	f.Pass(time.Second)
+	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = in.Purposes[len(in.Purposes)-1] }))
+	f.Admit(t, f.Intent(2))
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+	f.Pass(time.Second)
+
+	in := f.Intent(1)
+	b := store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}
+	read := func(within time.Duration) []quota.Event {
+		t.Helper()
+		events, now := Must2(f.History(t.Context(), b, within))(t)
+		Equal(t, "now", now, second.Send.LoggedAt.Add(time.Second))
+		return events
+	}
+	event := func(s store.Send) quota.Event { return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt} }
+	Equal(t, "all", read(time.Hour), []quota.Event{event(first.Send), event(second.Send)})
+	Equal(t, "younger than 2 s", read(2*time.Second), []quota.Event{event(second.Send)})
+	other := b
+	for what, change := range map[string]func(){
+		"app": func() { b.App = "another" }, "channel": func() { b.Channel = recipient.SMS },
+		"recipient": func() { b.Recipient[0] = 9 }, "purpose": func() { b.Purposes = []string{"gift"} },
+	} {
+		b = other
+		change()
+		Equal(t, "another "+what, len(read(time.Hour)), 0)
+	}
+	at := f.Now.Add(5 * time.Second) // of a limiter whose clock is ahead
+	events, _ := Must2(f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at))(t)
+	Equal(t, "on the limiter's clock", events, []quota.Event{
+		{ID: string(first.Send.ID[:]), At: at.Add(-2*time.Second - gate.MaxClockSkew)}, {ID: string(second.Send.ID[:]), At: at.Add(-time.Second)},
+	})
+	at = first.Send.TakenAt.Add(time.Second)
+	events, _ = Must2(f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at))(t)
+	Equal(t, "on a limiter's clock that went back", events[0], quota.Event{ID: string(first.Send.ID[:]), At: first.Send.TakenAt})
+}

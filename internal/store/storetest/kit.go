@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Show writes a value with its times in µs, so that values compare as texts and differences can be read.
+func Show(v any) string {
+	var b strings.Builder
+	write(&b, reflect.ValueOf(v))
+	return b.String()
+}
+
+func write(b *strings.Builder, v reflect.Value) {
+	if !v.IsValid() {
+		b.WriteString("nil")
+		return
+	}
+	if v.CanInterface() {
+		switch x := v.Interface().(type) {
+		case time.Time:
+			fmt.Fprintf(b, "%s(%v)", x.Format(time.RFC3339Nano), x.Location())
+			return
+		case []byte:
+			fmt.Fprintf(b, "%x", x)
+			return
+		case fmt.Stringer:
+			if v.Kind() != reflect.Pointer {
+				b.WriteString(x.String())
+				return
+			}
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		write(b, v.Elem())
+	case reflect.Struct:
+		b.WriteString("{")
+		for i := range v.NumField() {
+			fmt.Fprintf(b, " %s:", v.Type().Field(i).Name)
+			write(b, v.Field(i))
+		}
+		b.WriteString("}")
+	case reflect.Slice, reflect.Array:
+		b.WriteString("[")
+		for i := range v.Len() {
+			b.WriteString("\n  ")
+			write(b, v.Index(i))
+		}
+		b.WriteString("]")
+	case reflect.String:
+		fmt.Fprintf(b, "%q", v.String())
+	default:
+		fmt.Fprint(b, v.Interface())
+	}
+}
+
+// IsFull holds err against what a write on a full disk answers: nothing was written, and why.
+func IsFull(t *testing.T, err error) {
+	t.Helper()
+	Is(t, err, store.ErrUnavailable)
+	Is(t, err, store.ErrFull)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Errorf("nothing was written, yet %v", err)
+	}
+}
+
+// FillWithSends admits sends until the log takes no more, and says how many it took.
+func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
+	t.Helper()
+	for n := range most {
+		if _, err := f.Begin(t.Context(), f.Intent(from+n)); err != nil {
+			IsFull(t, err)
+			return n
+		}
+	}
+	t.Fatalf("%d sends fit", most)
+	return most
+}
+
+// WritableWithRows says that the log takes writes again and has so many rows, none of a Begin that failed.
+func WritableWithRows(t *testing.T, f *Fixture, want int) {
+	t.Helper()
+	OK(t, f.Ping(t.Context()))
+	Equal(t, "rows", len(f.All(t)), want)
+}
+
+// Traces are what must not be found of a recipient.
+var Traces = map[string]string{
+	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "holder": "s:quentin",
+	"address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
+	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
+}
+
+// WriteTraces has a recipient leave what they can, in every table and state.
+func WriteTraces(t *testing.T, f *Fixture, n int) {
+	t.Helper()
+	f.Serial += 1000
+	mark := func(in *store.Intent) {
+		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
+		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
+	}
+	for i := range 4 {
+		begun := f.Admit(t, f.Intent(n, mark))
+		switch i {
+		case 1:
+			f.End(t, begun.Send.ID, Sent)
+		case 2:
+			Must(f.Postpone(t.Context(), store.Postponement{Held: Held(begun.Send.ID, 1), After: time.Second}))(t)
+		case 3:
+			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+		}
+	}
+	refusal := f.Refusal(n, func(s *store.Send) {
+		s.To, s.Reference, s.IP, s.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+	})
+	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	h := recipient.Hash{15: byte(n)}
+	Must2(f.Suppress(t.Context(), store.Suppression{
+		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,
+		Detail: Traces["why it was suppressed"],
+	}, time.Hour, nil))(t)
+	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil))(t)
+	OK(t, f.AddAuditEntry(t.Context(), f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
+}
+
+// FoundIn names the traces that a dump or a file contains, as text or as the hex of binary columns.
+func FoundIn(content []byte) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(Traces)) {
+		hex := []byte(strings.ToLower(Show([]byte(Traces[name]))))
+		if bytes.Contains(content, []byte(Traces[name])) || bytes.Contains(content, hex) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// OnActs is what an intruder might try who wants an act not to have been: none may get through.
+var OnActs = []string{
+	`UPDATE acts SET who = 'other'`, `UPDATE acts SET reason = '' WHERE false`, `DELETE FROM acts`, `DELETE FROM acts WHERE who = 'mei'`,
+	`DELETE FROM act_people`, `UPDATE act_people SET masked = 'b•••@example.com'`,
+	`UPDATE act_people SET recipient = decode(repeat('02', 16), 'hex'), masked = '•••'`,
+	`UPDATE act_people SET act = '00000000-0000-7000-8000-000000000000', masked = '•••'`,
+	`INSERT INTO acts SELECT * FROM acts ON CONFLICT (id) DO UPDATE SET who = 'other'`,
+	`INSERT INTO act_people SELECT * FROM act_people ON CONFLICT (act) DO UPDATE SET masked = 'x'`,
+}
