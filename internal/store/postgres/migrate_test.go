@@ -135,7 +135,7 @@ func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	// each case has a database, and with it a pool: those of cases that are over make room
 	bouncer := parts.PgBouncer(t, server, "max_user_connections = 100")
-	storetest.RunGroups(t, func(t *testing.T) *storetest.Fixture {
+	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},
 		"begin", "flight", "claim")

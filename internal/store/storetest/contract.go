@@ -3,169 +3,61 @@
 package storetest
 
 import (
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// contract is what every database must do. Each case gets an empty log.
-var contract = []struct {
-	name string
-	run  func(t *testing.T, f *Fixture)
-}{
-	{"begin/writes what it was asked to write", beginWrites},
-	{"begin/refusal leaves nothing behind", refusalLeavesNothing},
-	{"begin/calendar rule on the log's clock", calendarOnTheLogsClock},
-	{"begin/calendar rule after a while", calendarAfterAWhile},
-	{"begin/limiter once far ahead", limiterOnceFarAhead},
-	{"begin/whose sends count", onlyBucketsSendsCount},
-	{"begin/history explains the refusal", historyReproducesDecision},
-	{"begin/repeated with the same ID", repeatedBegin},
-	{"begin/bad intents", badIntents},
-	{"begin/rejections of a recipient", rejectionsOfARecipient},
-	{"begin/rejections, and whose count", onlyRecipientsRejectionsCount},
-	{"begin/rejections, and what is none", otherOutcomesAreNoRejections},
-	{"begin/rejections and the clock", rejectionsAndTheClock},
-	{"begin/60 callers, limit 7", sixtyCallers},
-	{"begin/20 recipients mixed, limit 7", MixedRecipients},
-	{"join/by ID", joinByID},
-	{"join/by holder", joinByHolder},
-	{"join/newest of several", joinNewest},
-	{"join/opens when none", joinOpens},
-	{"check/attempts", attempts},
-	{"check/100 guesses at once", guessesAtOnce},
-	{"check/approve", approvals},
-	{"check/50 approvals at once", approvalsAtOnce},
-	{"check/failures of a recipient", failures},
-	{"check/failures and what does not count", failuresApart},
-	{"check/failures of each kind of caller", failuresByKind},
-	{"check/failures after the rules", failuresAfterTheRules},
-	{"check/failures in a row", failuresInARow},
-	{"check/failures, 100 tries at once", failuresAtOnce},
-	{"check/cancel", cancels},
-	{"check/cancel and approve at once", cancelOrApprove},
-	{"check/redeemed once", redeemedOnce},
-	{"check/newest of a holder", newestOfHolder},
-	{"claim/held, busy and done", claims},
-	{"claim/taken over and given up", claimsGivenUp},
-	{"claim/remembered for its life", claimsForgotten},
-	{"claim/50 at once", claimsAtOnce},
-	{"flight/finish", finish},
-	{"flight/ends all at once", endTogether},
-	{"flight/postpone and take over", postponeAndTakeOver},
-	{"flight/lease", leaseRenewedThenTakenOver},
-	{"flight/first to expire first", firstToExpire},
-	{"flight/each channel apart", channelsTakenOverApart},
-	{"flight/each row once to two replicas", takenOnce},
-	{"flight/stale attempt changes nothing", staleAttempt},
-	{"flight/refund", refundsLeasedAndConfirmed},
-	{"flight/no refund in doubt", noRefundInDoubt},
-	{"refused/added up", refusalsAddUp},
-	{"refused/share a row", refusalsShareARow},
-	{"refused/never touches a send", refusalTouchesNoSend},
-	{"refused/many at once", manyRefusals},
-	{"read/verification", readVerification},
-	{"read/filters", filters},
-	{"read/outcomes of codes, networks", filterByCodeState},
-	{"read/pages with inserts in between", pages},
-	{"read/story", story},
-	{"read/support reference", findBySupportReference},
-	{"read/counting", countingSends},
-	{"read/history", bucketHistory},
-	{"read/rejected", readMailServerRejections},
-	{"read/crowds", heavyRecipients},
-	{"read/by ID", sendsByID},
-	{"read/latest of many", latestOfMany},
-	{"read/hostile texts", hostileTexts},
-	{"acts/added and listed", acts},
-	{"acts/once by ID", actsOnce},
-	{"acts/cancel", cancelsBy},
-	{"suppressed/an address", suppressed},
-	{"suppressed/for an app", suppressedForAnApp},
-	{"suppressed/taken over", suppressedTakenOver},
-	{"suppressed/by a bounce", bounceSuppresses},
-	{"suppressed/by bounces together", bouncesTogether},
-	{"suppressed/list and lift", suppressionList},
-	{"suppressed/acts", suppressionActs},
-	{"suppressed/what was not tried is a failure", untriedAreFailures},
-	{"events/a send that ends", eventOfASend},
-	{"events/an approval", eventOfAnApproval},
-	{"events/none is told", noEventUnlessAsked},
-	{"events/with others that end", eventsAmongOthers},
-	{"events/leases and attempts", eventLeases},
-	{"events/a share for each app", eventShares},
-	{"events/each once to two replicas", eventsOnce},
-	{"events/forgotten and given up", eventsForgotten},
-	{"events/pages", eventPages},
-	{"accounts/added and changed", accounts},
-	{"accounts/changed at once", accountsAtOnce},
-	{"accounts/added at once", accountsAddedAtOnce},
-	{"accounts/sessions", sessions},
-	{"accounts/second factors", secondFactors},
-	{"accounts/second factors at once", secondFactorsAtOnce},
-	{"forgive/sends, rejections and failed checks", forgives},
-	{"forgive/a send under way", forgivesInFlight},
-	{"forgive/nothing else", forgivesNothingElse},
-	{"forgive/what is under way", forgivesUnderWay},
-	{"erase/one and no other", erases},
-	{"erase/frees no quota", eraseFreesNothing},
-	{"erase/what is under way", erasesUnderWay},
-	{"erase/forgotten when its time has come", forgets},
-	{"erase/the forgotten are not one person", forgottenAreDistinct},
-	{"erase/a suppression holds", erasedAndSuppressed},
-	{"stats/of a time", statsOfTimeRange},
-	{"stats/counted ahead", countedAhead},
-	{"stats/days of a zone", daysOfZone},
-	{"stats/what carriers say was lost", lostTextsCounted},
-	{"expire/what is old and done with", expires},
-	{"expire/with its verification", expiresWithVerification},
-	{"expire/two at once", expiresAtOnce},
-	{"spending/together or not at all", spendTogether},
-	{"spending/periods", spendPeriods},
-	{"spending/in parallel", spendInParallel},
-	{"embargo/until its end", carrierHolds},
-	{"heard/of a send", providerEvents},
-	{"heard/and suppressed", eventsSuppress},
-	{"heard/many at once", eventsAtOnce},
-	{"heard/and let go of", eventsExpire},
-	{"receipts/in whatever order", receipts},
-	{"receipts/awaited", pollsUntilAnswered},
-	{"receipts/asked for by one", duePollsShared},
-	{"watch/pauses a prefix", watchPauses},
-	{"watch/counts what went out", watchCounts},
-	{"watch/slides", watchSlides},
-	{"watch/knows what is usual", watchKnowsWhatIsUsual},
-	{"watch/grows stricter", watchGrowsStricter},
-	{"watch/lifted", watchLifted},
-	{"watch/at once", watchedAtOnce},
-	{"watch/list", watchList},
-	{"watch/story", watchStory},
-	{"turn/one at a time", leaseOfOneReplica},
-	{"receipts/before the outcome", receiptFirst},
-	{"receipts/for nothing", receiptsForNothing},
-	{"partitions/drifted IDs", driftedIDs},
-	{"partitions/drifted refusals", driftedRefusals},
-	{"partitions/a window over months", windowOverMonths},
-	{"partitions/rejections over months", rejectedOverMonths},
-	{"partitions/pages over months", pagesOverMonths},
-	{"partitions/an idle replica", idleReplicaSeesOthers},
-	{"partitions/extent", storageStatus},
-	{"end/closed and canceled", callsAfterCancelAndClose},
+// contract is what every database must do, by group. A case is named after its function, and gets an empty log.
+var contract = map[string][]func(t *testing.T, f *Fixture){
+	"begin": {beginWrites, refusalLeavesNothing, calendarOnTheLogsClock, limiterOnceFarAhead, onlyBucketsSendsCount,
+		historyReproducesDecision, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
+		otherOutcomesAreNoRejections, rejectionsAndTheClock, sixtyCallers, MixedRecipients},
+	"join": {joinByID, joinByHolder, joinNewest, joinOpens},
+	"check": {attempts, guessesAtOnce, approvals, approvalsAtOnce, failuresOfARecipient, failuresApart, failuresByKind, failuresAfterTheRules,
+		failuresInARow, failuresAtOnce, cancels, cancelOrApprove, redeemedOnce, newestOfHolder},
+	"claim": {claims, claimsGivenUp, claimsForgotten, claimsAtOnce},
+	"flight": {finish, endTogether, postponeAndTakeOver, leaseRenewedThenTakenOver, firstToExpire, channelsTakenOverApart, takenOnce,
+		staleAttempt, refundsLeasedAndConfirmed, noRefundInDoubt},
+	"refused": {refusalsAddUp, refusalsShareARow, refusalTouchesNoSend, manyRefusals},
+	"read": {readVerification, filters, filterByCodeState, pages, story, findBySupportReference, countingSends, bucketHistory,
+		readMailServerRejections, heavyRecipients, sendsByID, latestOfMany, hostileTexts},
+	"acts": {acts, actsOnce, cancelsBy},
+	"suppressed": {suppressed, suppressedForAnApp, suppressedTakenOver, bounceSuppresses, bouncesTogether, suppressionList,
+		suppressionActs, untriedAreFailures},
+	"events": {eventOfASend, eventOfAnApproval, noEventUnlessAsked, eventsAmongOthers, eventLeases, eventShares, eventsOnce,
+		eventsForgotten, eventPages},
+	"accounts": {accounts, accountsAtOnce, accountsAddedAtOnce, sessions, secondFactors, secondFactorsAtOnce},
+	"forgive":  {forgives, forgivesNothingElse, forgivesUnderWay},
+	"erase":    {erases, eraseFreesNothing, erasesUnderWay, forgets, forgottenAreDistinct, erasedAndSuppressed},
+	"stats":    {statsOfTimeRange, countedAhead, daysOfZone, lostTextsCounted},
+	"expire":   {expires, expiresWithVerification, expiresAtOnce},
+	"spending": {spendTogether, spendPeriods, spendInParallel},
+	"embargo":  {carrierHolds},
+	"heard":    {providerEvents, providerEventsSuppress, providerEventsAtOnce, providerEventsExpire},
+	"receipts": {receipts, pollsUntilAnswered, duePollsShared, receiptFirst, receiptsForNothing},
+	"watch": {watchPauses, watchCounts, watchSlides, watchKnowsWhatIsUsual, watchGrowsStricter, watchLifted, watchedAtOnce, watchList,
+		watchStory},
+	"turn": {leaseOfOneReplica},
+	"partitions": {driftedIDs, driftedRefusals, windowOverMonths, rejectedOverMonths, pagesOverMonths, idleReplicaSeesOthers,
+		storageStatus},
+	"end": {callsAfterCancelAndClose},
 }
 
-// Run holds a database against the contract. open gives each case an empty one.
-func Run(t *testing.T, open func(t *testing.T) *Fixture) { RunGroups(t, open) }
-
-// RunGroups is Run of the groups of cases that are named; all, where none is.
-func RunGroups(t *testing.T, open func(t *testing.T) *Fixture, groups ...string) {
-	for _, c := range contract {
-		group, _, _ := strings.Cut(c.name, "/")
+// Run holds a database against the groups of cases that are named; against all, where none is. open gives each case an empty one.
+func Run(t *testing.T, open func(t *testing.T) *Fixture, groups ...string) {
+	for group, cases := range contract {
 		if len(groups) > 0 && !slices.Contains(groups, group) {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			c.run(t, open(t))
-		})
+		for _, run := range cases {
+			name := runtime.FuncForPC(reflect.ValueOf(run).Pointer()).Name()
+			t.Run(group+"/"+name[strings.LastIndex(name, ".")+1:], func(t *testing.T) {
+				t.Parallel()
+				run(t, open(t))
+			})
+		}
 	}
 }

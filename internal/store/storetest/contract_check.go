@@ -225,7 +225,7 @@ func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...f
 	return all
 }
 
-func failures(t *testing.T, f *Fixture) {
+func failuresOfARecipient(t *testing.T, f *Fixture) {
 	spent := f.spendAllTries(t, 1, 3)
 	last, fresh := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, last.ID, 4)

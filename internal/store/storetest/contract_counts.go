@@ -39,22 +39,6 @@ func calendarOnTheLogsClock(t *testing.T, f *Fixture) {
 	Equal(t, "and again", begun().Admitted, false)
 }
 
-// A replica that has not seen the log's clock for days finds the day all the same.
-func calendarAfterAWhile(t *testing.T, f *Fixture) {
-	begun := func(log store.Store) bool {
-		begun := Must(log.Begin(t.Context(), f.Intent(1, WithRules(today))))(t)
-		return begun.Admitted
-	}
-	Equal(t, "here", begun(f.Store), true)
-	f.Pass(toTheTurn + 23*time.Hour)
-	Equal(t, "there, the day after", begun(f.Replica), true)
-	Equal(t, "and again", begun(f.Replica), true)
-	f.Pass(time.Hour)
-	Equal(t, "here, on the third day", begun(f.Store), true)
-	Equal(t, "and again", begun(f.Store), true)
-	Equal(t, "once more", begun(f.Store), false)
-}
-
 // FailedAtMost is the rule on rejected sends.
 func FailedAtMost(limit int, window time.Duration) quota.Rule {
 	return quota.Rule{Name: "failures", Scope: quota.Failures, Limit: limit, Window: window}

@@ -22,20 +22,6 @@ func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
 	OK(t, f.ResetCounters(t.Context(), buckets, f.Act()))
 }
 
-// forgivesInFlight: a send that was under way at a reset does not count once it has ended.
-func forgivesInFlight(t *testing.T, f *Fixture) {
-	one := WithRules(Rule(1, time.Hour))
-	for n, status := range []store.Status{store.Sent, store.Unknown} {
-		bucket := ana
-		bucket.Recipient = recipient.Hash{15: byte(n)}
-		sent := f.Admit(t, f.Intent(n, one))
-		f.forgive(t, bucket)
-		f.End(t, sent.Send.ID, store.Outcome{Status: status})
-		Equal(t, "counts", f.Row(t, sent.Send.ID).Counts, false)
-		f.Admit(t, f.Intent(n, one))
-	}
-}
-
 func forgives(t *testing.T, f *Fixture) {
 	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
 	sent := f.Ended(t, f.Intent(1, one), Sent)
@@ -138,6 +124,13 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	row := f.Row(t, begun.Send.ID)
 	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
 
+	for n, status := range []store.Status{store.Sent, store.Unknown} { // nor do those that do not give their place back
+		sent, bucket := f.Admit(t, f.Intent(n+2, one)).Send.ID, ana
+		bucket.Recipient = recipient.Hash{15: byte(n + 2)}
+		f.forgive(t, bucket)
+		f.End(t, sent, store.Outcome{Status: status})
+		f.Admit(t, f.Intent(n+2, one))
+	}
 	useTries(t, f, begun.Verification.ID, 1)
 	f.approve(t, begun.Verification.ID)
 	f.spendAllTries(t, 1, 3)

@@ -191,7 +191,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	}
 }
 
-func eventsSuppress(t *testing.T, f *Fixture) {
+func providerEventsSuppress(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	suppress := store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}
 	e := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "postmark", Detail: "abuse"}
@@ -212,7 +212,7 @@ func eventsSuppress(t *testing.T, f *Fixture) {
 }
 
 // A provider that repeats itself on all replicas at once is heard once.
-func eventsAtOnce(t *testing.T, f *Fixture) {
+func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := store.ProviderEventKinds[1:]
 	Equal(t, "recorded", f.atOnce(t, 24, func(log store.Store, i int) (bool, error) {
@@ -223,8 +223,8 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 
-// eventsExpire tests that provider events expire with their send, and suppressions once they have been over for the same time.
-func eventsExpire(t *testing.T, f *Fixture) {
+// providerEventsExpire tests that provider events expire with their send, and suppressions once they have been over for the same time.
+func providerEventsExpire(t *testing.T, f *Fixture) {
 	id := f.Ended(t, f.Intent(1, to(1)), Sent).Send.ID
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
 		store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
