@@ -147,15 +147,3 @@ type SecondFactors interface {
 	// DropSecondFactor takes an account's away, with its recovery codes, and writes the act with it; false: there is none.
 	DropSecondFactor(ctx context.Context, account string, act AuditEntry) (bool, error)
 }
-
-// maxSealed bounds a sealed secret, in bytes.
-const maxSealed = 512
-
-// Checked validates the second factor and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
-// ErrBadRequest.
-func (f SecondFactor) Checked(act AuditEntry) (AuditEntry, error) {
-	if f.Account == "" || !ValidTexts(f.Account) || len(f.Sealed) == 0 || len(f.Sealed) > maxSealed {
-		return act, Bad("a second factor has an account and a sealed secret")
-	}
-	return act.Checked()
-}

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with which outcome (AUDIT-1). Entries
+// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with which outcome. Entries
 // are never changed, except that an erasure removes the recipient. If the action changes the store, the entry is written in the
 // same transaction. Otherwise it is written with outcome Begun before the action, and a second entry completes it afterwards.
 type AuditEntry struct {

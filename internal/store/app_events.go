@@ -32,11 +32,6 @@ type NewEvent struct {
 	Test bool      // of a test recipient
 }
 
-// Check returns an error that wraps ErrBadRequest unless the event is empty or has an ID and a type.
-func (t NewEvent) Check() error {
-	return badRequestIf((t.Type == "") != (t.ID == uuid.Nil) || !ValidTexts(t.Type), "who is told of something is told what, under an ID")
-}
-
 // EventState is where an event's delivery stands.
 type EventState string
 
@@ -85,13 +80,10 @@ type AppEventEnd struct {
 	Answer string
 }
 
-// Checked validates the end of an attempt and returns it as it is stored; errors wrap ErrBadRequest.
-func (e AppEventEnd) Checked() (AppEventEnd, error) {
+// Sanitized returns the end of an attempt as it is stored.
+func (e AppEventEnd) Sanitized() AppEventEnd {
 	e.Answer = sanitized(e.Answer)
-	if e.State != EventPending && e.State != EventDelivered && e.State != EventGivenUp || e.After < 0 {
-		return e, Bad("an attempt ends in a state, and the next one is not in the past")
-	}
-	return e, nil
+	return e
 }
 
 // AppEventFilter selects events. Zero fields select all.
@@ -100,19 +92,4 @@ type AppEventFilter struct {
 	State  EventState
 	Before uuid.UUID // older than this one, by its ID
 	Limit  int       // 1 to 200
-}
-
-// Check returns an error that wraps ErrBadRequest if the filter is not valid.
-func (f AppEventFilter) Check() error {
-	return checkPage(f.Limit)
-}
-
-// CheckShares validates the arguments of AppEventsDue; its error wraps ErrBadRequest.
-func CheckShares(lease time.Duration, shares []Share) error {
-	for _, s := range shares {
-		if err := CheckLease(lease, s.Limit); err != nil {
-			return err
-		}
-	}
-	return CheckLease(lease, 1)
 }

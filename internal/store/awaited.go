@@ -48,11 +48,6 @@ func (a PendingReceipt) Check(ask time.Duration) error {
 		"what is awaited names its carrier, its message and its send")
 }
 
-// CheckDuePolls validates the limit of a call of DuePolls; its error wraps ErrBadRequest.
-func CheckDuePolls(limit int) error {
-	return badRequestIf(limit < 1 || limit > MaxPage, "from 1 to %d messages are asked for", MaxPage)
-}
-
 // OldestFirst sorts the list in place by the time when the carrier took the message, oldest first, and returns it.
 func OldestFirst(list []PendingReceipt) []PendingReceipt {
 	slices.SortFunc(list, func(a, b PendingReceipt) int {
@@ -64,8 +59,3 @@ func OldestFirst(list []PendingReceipt) []PendingReceipt {
 // What a carrier says afterwards changes a send that went out, or may have: to Delivered, or to Undelivered. It never goes
 // back from there: a repeated or late word changes nothing, but that a message which was told to be lost did arrive after
 // all. Whatever it is, the send keeps its place in the quota; and it proves nothing of who holds the phone.
-
-// CheckReceipt returns an error that wraps ErrBadRequest unless the status of a call of Receive is Delivered or Undelivered.
-func CheckReceipt(status Status) error {
-	return badRequestIf(status != Delivered && status != Undelivered, "a receipt says delivered or undelivered")
-}

@@ -10,14 +10,12 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
 // Bounds of what one call may ask for.
 const (
 	MaxPage    = 200
 	MaxRelated = 500
-	maxTaken   = 1000
 	MaxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
 )
 
@@ -68,10 +66,6 @@ func Checked(in Intent) (Intent, error) {
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
 		return in, Bad("an intent names its send, verification, app, channel and purpose")
-	case s.Clock != LogClock && s.TakenAt.IsZero():
-		return in, Bad("no instant on clock %q", s.Clock)
-	case in.TTL < time.Microsecond || in.Lease < time.Microsecond || in.MinLife < 0 || v.MaxAttempts < 1:
-		return in, Bad("life, lease and tries are positive")
 	case v.ByBrowser && v.Holder != "":
 		return in, Bad("a browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
@@ -83,14 +77,6 @@ func Checked(in Intent) (Intent, error) {
 		return in, Bad("a purpose has control characters")
 	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !ValidTexts(r) || strings.Contains(r, Comma) }):
 		return in, Bad("an observed rule has no name, or one with a comma")
-	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Keep() < time.Microsecond }):
-		return in, Bad("limits and windows are positive")
-	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Observe }):
-		return in, Bad("a rule that observes is not the log's to decide")
-	case in.Rejections.Limit < 0 || in.Rejections.Limit > 0 && in.Rejections.Window < time.Microsecond:
-		return in, Bad("the limit and the window of rejections are positive")
-	case in.Rejections.Calendar() || in.Rejections.Observe:
-		return in, Bad("the rule on rejections slides, and is enforced")
 	}
 	return in, nil
 }
@@ -98,29 +84,18 @@ func Checked(in Intent) (Intent, error) {
 // Separator joins purposes where a list has to travel as one text.
 const Separator = "\x1f"
 
-// Checked returns the outcome as it is stored; errors wrap ErrBadRequest. Texts from a mail server that no database could store are
-// repaired, not rejected: without a stored outcome the send would stay in flight.
-func (o Outcome) Checked() (Outcome, error) {
+// Sanitized returns the outcome as it is stored. Texts from a mail server that no database could store are repaired, not rejected:
+// without a stored outcome the send would stay in flight.
+func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Suppress.For).Truncate(time.Microsecond)
-	switch {
-	case o.Status != Sent && o.Status != Failed && o.Status != Unknown:
-		return o, Bad("status %q ends no send", o.Status)
-	case o.Refund && o.Status != Failed:
-		return o, Bad("only what certainly failed is refunded")
-	case o.Suppress.For > 0 && (o.Status != Failed || o.Suppress.Address == recipient.Hash{} || !o.Suppress.Cause.known()):
-		return o, Bad("only a failure suppresses, and an address")
-	}
-	return o, o.Event.Check()
+	return o
 }
 
-// Checked returns the postponement as it is stored, with its texts repaired; its error wraps ErrBadRequest.
-func (p Postponement) Checked() (Postponement, error) {
+// Sanitized returns the postponement as it is stored, with its texts repaired.
+func (p Postponement) Sanitized() Postponement {
 	p.Reason, p.Provider, p.ProviderCode = sanitized(p.Reason), sanitized(p.Provider), sanitized(p.ProviderCode)
-	if p.After < 0 {
-		return p, Bad("a postponement ends in the past")
-	}
-	return p, nil
+	return p
 }
 
 // sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxText bytes, so that every database can store it.
@@ -130,11 +105,6 @@ func sanitized(s string) string {
 		s = strings.ToValidUTF8(s[:MaxText], "")
 	}
 	return s
-}
-
-// CheckLease validates the arguments of a call that leases rows; its error wraps ErrBadRequest.
-func CheckLease(lease time.Duration, limit int) error {
-	return badRequestIf(lease < time.Microsecond || limit < 1 || limit > maxTaken, "a lease is positive and a limit is 1 to %d", maxTaken)
 }
 
 // Checked validates the filter and rounds its instants to microseconds; errors wrap ErrBadRequest.
@@ -149,17 +119,11 @@ func (f Filter) Checked() (Filter, error) {
 	return f, checkPage(f.Limit)
 }
 
-// Merged validates refusals, merges those with the same ID into one row (counts are added), and sorts the rows by ID. So one
-// statement writes each row once, and two replicas lock rows in the same order. Errors wrap ErrBadRequest.
-func Merged(refusals []Send) ([]Send, error) {
+// Merged merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each row
+// once, and two replicas lock rows in the same order.
+func Merged(refusals []Send) []Send {
 	byID := map[uuid.UUID]Send{}
 	for _, r := range refusals {
-		if r.ID == uuid.Nil || r.App == "" || r.Channel == "" || r.Count < 0 || r.RetryAfter < 0 {
-			return nil, Bad("a refusal names its row, app and channel")
-		}
-		if r.Recipients < 0 || r.Recipients > 0 && (r.Recipient != Nobody || r.To != "") {
-			return nil, Bad("a refusal of several recipients names none of them")
-		}
 		r.Count = max(1, r.Count)
 		if earlier, ok := byID[r.ID]; ok {
 			earlier.Count, earlier.RetryAfter, earlier.Recipients = earlier.Count+r.Count, r.RetryAfter, max(earlier.Recipients, r.Recipients)
@@ -172,11 +136,11 @@ func Merged(refusals []Send) ([]Send, error) {
 		rows = append(rows, refusalRow(r))
 	}
 	slices.SortFunc(rows, func(a, b Send) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	return rows, nil
+	return rows
 }
 
 // refusalRow returns the row of a refusal, without LoggedAt and without the fields that only a send has. Texts that no database
-// could store are repaired, not rejected, since every refused request is recorded (AUDIT-1).
+// could store are repaired, not rejected, since every refused request is recorded.
 func refusalRow(r Send) Send {
 	row := Send{
 		ID: r.ID, VerificationID: sanitized(r.VerificationID), App: sanitized(r.App), Channel: recipient.Channel(sanitized(string(r.Channel))),
@@ -199,11 +163,6 @@ func (f Filter) Matchable() bool {
 
 // Comma joins the names of rules, which have none.
 const Comma = ","
-
-// CheckIDs returns an error that wraps ErrBadRequest if a call of SendsByID or CodesOf has too many IDs.
-func CheckIDs[ID any](ids []ID) error {
-	return badRequestIf(len(ids) > maxTaken, "up to %d rows are read by their IDs", maxTaken)
-}
 
 // Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.
 func (h HolderQuery) Check() error {

@@ -62,9 +62,3 @@ func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.T
 	}
 	return out
 }
-
-// Check returns an error that wraps ErrBadRequest if the claim is not valid.
-func (c Claim) Check() error {
-	return badRequestIf(c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease,
-		"a claim names its send, and lives at least as long as its lease")
-}

@@ -19,12 +19,6 @@ type Bucket struct {
 	Purposes  []string // those that share the policy, at least one
 }
 
-// Check returns an error that wraps ErrBadRequest if the bucket is not valid.
-func (b Bucket) Check() error {
-	return badRequestIf(len(b.Purposes) == 0 || !ValidTexts(b.App, string(b.Channel)) || !ValidTexts(b.Purposes...),
-		"a bucket names its app, channel and purposes")
-}
-
 // LockKey hashes a send's app, channel and recipient to the key of the lock on them. Two recipients may share a key; then they only
 // wait for each other.
 func LockKey(s Send) int64 {
@@ -36,7 +30,7 @@ func LockKey(s Send) int64 {
 
 // ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good, ReasonPaused that of
 // one whose channel or purpose is paused. Such sends, and those to who is suppressed, give their places back, so they are
-// bounded by themselves: Begin counts those of a recipient whatever their purpose (QUOTA-15).
+// bounded by themselves: Begin counts those of a recipient whatever their purpose.
 const (
 	ReasonRejected = "rejected"
 	ReasonPaused   = "paused"
@@ -71,14 +65,6 @@ type CounterReset interface {
 // CheckReset validates the arguments of ResetCounters. It returns act as it is stored, and a copy of the buckets in the order in
 // which they are locked. Errors wrap ErrBadRequest.
 func CheckReset(buckets []Bucket, act AuditEntry) ([]Bucket, AuditEntry, error) {
-	if len(buckets) == 0 {
-		return nil, act, Bad("nothing to forgive")
-	}
-	for _, b := range buckets {
-		if err := b.Check(); err != nil {
-			return nil, act, err
-		}
-	}
 	buckets = slices.Clone(buckets)
 	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(LockKey(a.Row()), LockKey(b.Row())) })
 	act, err := act.Checked()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
 )
 
 // ProviderEventKind is what a provider told of a message that it had taken.
@@ -36,16 +35,10 @@ type ProviderEvent struct {
 	Detail   string            `column:"detail,add"`   // machine word or codes
 }
 
-// Checked validates the event and its suppression, and returns both as they are stored; errors wrap ErrBadRequest.
-func (e ProviderEvent) Checked(suppress SuppressAs) (ProviderEvent, SuppressAs, error) {
+// Sanitized returns the event and its suppression as they are stored.
+func (e ProviderEvent) Sanitized(suppress SuppressAs) (ProviderEvent, SuppressAs) {
 	e.At, e.Provider, e.Detail, suppress.For = Micro(e.At), sanitized(e.Provider), sanitized(e.Detail), max(0, suppress.For).Truncate(time.Microsecond)
-	switch {
-	case e.Send == uuid.Nil || e.Kind.rank() < 1:
-		return e, suppress, Bad("an event names its send and its kind")
-	case suppress.For > 0 && (suppress.Address == recipient.Hash{} || !suppress.Cause.known()):
-		return e, suppress, Bad("an event suppresses an address, for a cause")
-	}
-	return e, suppress, nil
+	return e, suppress
 }
 
 // ReceivedAt returns the event with HeardAt set to now, and with At, if it is missing or later, set to now too.

@@ -138,7 +138,7 @@ type Filter struct {
 	Outcome   CodeState // of a send's code
 	Network   string    // of the client
 	From, To  time.Time // LoggedAt in [From, To)
-	Before    *Mark     // rows older than this one (keyset paging, AUDIT-5)
+	Before    *Mark     // rows older than this one (keyset paging)
 	After     *Mark     // or those newer than it, the nearest to it; told newest first like all others
 	Limit     int       // 1 to 200
 }

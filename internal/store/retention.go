@@ -13,7 +13,7 @@ func MonthsAhead(until, now time.Time) int {
 	return 12*(until.Year()-now.Year()) + int(until.Month()-now.Month()) - 1
 }
 
-// MaxLife is the longest that a code lives (SEC-3). Rows stay that much longer, so that the verification that a send opened
+// MaxLife is the longest that a code lives. Rows stay that much longer, so that the verification that a send opened
 // is old enough to go with it.
 const MaxLife = 10 * time.Minute
 
@@ -42,11 +42,6 @@ type Expired struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // the one that went whole; "" is none
 	More      bool   // there may be more to let go of now
-}
-
-// CheckAge validates the arguments of Expire or CountHours; its error wraps ErrBadRequest.
-func CheckAge(age time.Duration, limit int) error {
-	return badRequestIf(age <= 0 || limit < 1, "an age and a limit are positive")
 }
 
 // StorageStatus is how far the log reaches, and what is still to be done in the background.
@@ -81,7 +76,7 @@ func DueBefore(now time.Time, age time.Duration) time.Time {
 }
 
 // A recipient may have themselves erased. What is left is the keyed hash where it counts, so that being erased frees no
-// quota (SEC-12), and how many there were of what; once every window has passed the hash goes, too.
+// quota, and how many there were of what; once every window has passed the hash goes, too.
 
 // ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"

@@ -15,12 +15,6 @@ type HeavyQuery struct {
 	Limit    int           // how many recipients are told, from 1 to 200
 }
 
-// Check returns an error that wraps ErrBadRequest if the query is not valid.
-func (q HeavyQuery) Check() error {
-	return badRequestIf(len(q.Purposes) == 0 || !ValidTexts(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage,
-		"a crowd has purposes, a number of sends, and a limit")
-}
-
 // HeavyRecipient is one recipient with so many sends.
 type HeavyRecipient struct {
 	App       string
@@ -36,14 +30,6 @@ type HeavyRecipient struct {
 type HeavyRow struct {
 	HeavyRecipient
 	All int // how many recipients there are
-}
-
-// MaxLatest bounds the recipients that are looked for at once.
-const MaxLatest = 5000
-
-// CheckLatest validates the arguments of Latest; its error wraps ErrBadRequest.
-func CheckLatest(hs []recipient.Hash, within time.Duration) error {
-	return badRequestIf(len(hs) > MaxLatest || within <= 0, "the latest of up to %d recipients are read, within a positive time", MaxLatest)
 }
 
 // Latest returns the newest row of each recipient, newest first.

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"sendcode/quota"
@@ -27,25 +25,6 @@ type Spent struct {
 type CarrierHold struct {
 	Left  time.Duration // 0: there is none
 	Whole time.Duration
-}
-
-// CheckedCharges validates the charges of a call of Spend and returns a copy in the order in which accounts are locked. Errors wrap
-// ErrBadRequest.
-func CheckedCharges(charges []Charge) ([]Charge, error) {
-	charges = slices.Clone(charges)
-	for _, c := range charges {
-		if c.Account == "" || c.Amount < 0 || c.Limit < 0 || c.Per != quota.Day && c.Per != quota.Month {
-			return nil, Bad("a charge without an account, of less than nothing, or for no day or month")
-		}
-	}
-	// All callers go through accounts in one order, so that none waits for the other in a circle.
-	slices.SortStableFunc(charges, func(a, b Charge) int { return strings.Compare(a.Account, b.Account) })
-	for i := 1; i < len(charges); i++ {
-		if charges[i].Account == charges[i-1].Account {
-			return nil, Bad("an account that is charged twice")
-		}
-	}
-	return charges, nil
 }
 
 // Period returns the first day of t's day or month, in UTC, as "2006-01-02".

@@ -44,8 +44,6 @@ type Suppression struct {
 	LiftedWhy string            `column:"lifted_why"`
 }
 
-func (c Cause) known() bool { return c == HardBounce || c == Complaint || c == OptOut || c == Manual }
-
 // Active reports whether the suppression applies at now: it is not lifted and has not run out.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
@@ -88,17 +86,10 @@ func SuppressionsOf(s Send) []uuid.UUID {
 
 // Checked validates the suppression and act, the audit entry that is written with it (nil: none), and returns both as they are
 // stored. Errors wrap ErrBadRequest.
-func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression, *AuditEntry, error) {
+func (s Suppression) Checked(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
-	switch {
-	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
-		return s, nil, Bad("a suppression names itself, its channel and its address")
-	case !s.Cause.known():
-		return s, nil, Bad("cause %q suppresses no recipient", s.Cause)
-	case lasts < time.Microsecond:
-		return s, nil, Bad("a suppression lasts for a while")
-	case !ValidTexts(s.App, string(s.Channel), s.To):
+	if !ValidTexts(s.App, string(s.Channel), s.To) {
 		return s, nil, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
 	act, err := checkedAct(act)
@@ -115,8 +106,8 @@ func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
 // Errors wrap ErrBadRequest.
 func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
-	if l.Channel == "" || l.Address == (recipient.Hash{}) || !ValidTexts(l.App, string(l.Channel)) {
-		return l, nil, Bad("who lifts a suppression names channel and address")
+	if !ValidTexts(l.App, string(l.Channel)) {
+		return l, nil, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
 	act, err := checkedAct(act)
 	return l, act, err

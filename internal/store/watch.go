@@ -19,18 +19,12 @@ type PrefixWatch struct {
 	Approved int           // approved of a hundred, below which a prefix is paused, 1 to 50
 	Within   time.Duration // over which it is counted
 	TTL      time.Duration // of a code: younger ones may still come back, and are not counted
-	Pause    time.Duration // that a pause lasts; one after another doubles it, up to maxPause
+	Pause    time.Duration // that a pause lasts; one after another doubles it, up to a day
 	Exempt   []string      // beginnings of prefixes that are never paused
 }
 
-// Bounds of a watch.
-const (
-	maxPause   = 24 * time.Hour
-	usualSpan  = 7 * 24 * time.Hour // that is looked back for what is usual, and for earlier pauses
-	UsualSends = 10_000             // of which the newest that many are counted
-	MaxStarted = 100                // pauses at once
-	NoUsual    = -1                 // what is usual, where nothing says it
-)
+// NoUsual is PrefixPause.Usual where too little was sent elsewhere.
+const NoUsual = -1
 
 // PrefixPause keeps an app's text messages from the numbers that begin so, from Since until it runs out or is lifted.
 type PrefixPause struct {
@@ -80,102 +74,10 @@ type PrefixLifting struct {
 	By, Why string
 }
 
-// Check returns an error that wraps ErrBadRequest if the watch is not valid.
-func (w PrefixWatch) Check() error {
-	return badRequestIf(w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause,
-		"a watch counts sends over some time, below half of them, and pauses for a second to a day")
-}
-
 // Exempts reports whether the prefix is never paused.
 func (w PrefixWatch) Exempts(prefix string) bool {
 	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
 }
-
-// Conversion is how many sends there were, and how many of their codes were approved.
-type Conversion struct {
-	App, Country, Prefix string
-	Sends, Approved      int
-}
-
-func (c Conversion) percent() int { return 100 * c.Approved / c.Sends }
-
-// PrefixRecords are what Watch reads and writes, in one transaction that no other Watch runs beside.
-type PrefixRecords interface {
-	// Poor are the prefixes with sends in (from, to], too few of which were approved, and with no pause that ended after them.
-	Poor(w PrefixWatch, from, to time.Time) ([]Conversion, error)
-	// Share is of the app's newest sends in (from, to] outside the prefix; country "": in all.
-	Share(app, country, prefix string, from, to time.Time) (Conversion, error)
-	// Paused is how many pauses of the prefix began after an instant and were not lifted.
-	Paused(app, prefix string, after time.Time) (int, error)
-	Pause(p PrefixPause) error
-}
-
-// PausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved elsewhere too. It reads and
-// writes through b, in b's transaction, and returns the pauses that began at now.
-func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []PrefixPause, err error) {
-	to := now.Add(-w.TTL.Truncate(time.Microsecond))
-	from := to.Add(-w.Within.Truncate(time.Microsecond))
-	found, err := b.Poor(w, from, to)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range found {
-		if w.Exempts(c.Prefix) {
-			continue
-		}
-		usual, err := w.usualPercent(b, c, from)
-		if err != nil {
-			return nil, err
-		}
-		if usual != NoUsual && usual < 2*w.Approved {
-			continue // its codes seldom come back from anywhere: that says nothing of this prefix
-		}
-		p, err := w.startPause(b, c, usual, now)
-		if err != nil {
-			return nil, err
-		}
-		started = append(started, p)
-	}
-	return started, nil
-}
-
-// usualPercent returns the percentage of codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
-// there were too few sends. It looks at the week before, so that an attack on a whole country does not lower it.
-func (w PrefixWatch) usualPercent(b PrefixRecords, c Conversion, before time.Time) (int, error) {
-	most := NoUsual
-	for _, country := range []string{c.Country, ""} {
-		s, err := b.Share(c.App, country, c.Prefix, before.Add(-usualSpan), before)
-		if err != nil {
-			return 0, err
-		}
-		if s.Sends >= w.Sends {
-			most = max(most, s.percent())
-		}
-	}
-	return most, nil
-}
-
-// startPause pauses a prefix and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
-// lifted, up to maxPause.
-func (w PrefixWatch) startPause(b PrefixRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
-	earlier, err := b.Paused(c.App, c.Prefix, now.Add(-usualSpan))
-	if err != nil {
-		return PrefixPause{}, err
-	}
-	lasts := w.Pause.Truncate(time.Microsecond)
-	for ; earlier > 0 && lasts < maxPause; earlier-- {
-		lasts *= 2
-	}
-	p := PrefixPause{
-		App: c.App, Country: c.Country, Prefix: c.Prefix, Since: now, Until: now.Add(min(lasts, maxPause)),
-		Sends: c.Sends, Approved: c.Approved, Usual: usual,
-	}
-	p.ID = uuid.NewSHA1(prefixPauses, []byte(p.App+"\x00"+p.Prefix+"\x00"+now.Format(time.RFC3339Nano)))
-	return p, b.Pause(p)
-}
-
-// prefixPauses is the namespace of their IDs.
-var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
 // Checked validates the filter and rounds its mark; errors wrap ErrBadRequest.
 func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
@@ -193,16 +95,8 @@ func (p PrefixPause) LiftEntry(act AuditEntry) AuditEntry {
 // Errors wrap ErrBadRequest.
 func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
-	if l.ID == uuid.Nil {
-		return l, nil, Bad("who lifts a pause names it")
-	}
 	act, err := checkedAct(act)
 	return l, act, err
-}
-
-// CheckAcquireLease validates the arguments of AcquireLease; its error wraps ErrBadRequest.
-func CheckAcquireLease(name string, lasts time.Duration) error {
-	return badRequestIf(name == "" || !ValidTexts(name) || lasts < time.Millisecond, "a turn has a name and lasts for a while")
 }
 
 // Untried reports whether the pause of a prefix may have stopped the send.

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel that callers of
+// The bound on failed checks: of one recipient's codes, over all verifications of an app and channel that callers of
 // one kind opened (browsers, or secret keys), at most FailureLimit tries fail in any FailureWindow. The kinds are counted apart,
 // so that wrong codes of browsers lock out no back end. A try is a failure from the moment that it is counted, before anything
 // is compared; an approved verification has one failure less than tries. A failure counts until FailureWindow after

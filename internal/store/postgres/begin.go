@@ -158,9 +158,9 @@ const maxRefusals = 1000
 
 // Refused implements Refusals.
 func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
-	rows, err := store.Merged(refusals)
-	if err != nil || len(rows) == 0 {
-		return err
+	rows := store.Merged(refusals)
+	if len(rows) == 0 {
+		return nil
 	}
 	now, err := p.Clock(ctx)
 	if err != nil {

@@ -91,20 +91,12 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 
 // Finish implements Outbox. Outcomes that come while a round trip is under way share the next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	o, err := outcome.Checked()
-	if err != nil {
-		return false, err
-	}
-	return p.endings.submit(ctx, newWaiting[store.Outcome, bool](o, sendKey(o.Held)))
+	return p.endings.submit(ctx, newWaiting[store.Outcome, bool](outcome.Sanitized(), sendKey(outcome.Held)))
 }
 
 // Postpone implements Outbox, in the same way.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
-	q, err := postponement.Checked()
-	if err != nil {
-		return false, err
-	}
-	return p.postponements.submit(ctx, newWaiting[store.Postponement, bool](q, sendKey(q.Held)))
+	return p.postponements.submit(ctx, newWaiting[store.Postponement, bool](postponement.Sanitized(), sendKey(postponement.Held)))
 }
 
 // sendKey hashes a send's ID to the key that keeps two changes of one send out of one statement; only one of them would be applied.
@@ -233,11 +225,7 @@ RETURNING e.id`
 
 // AppEventEnded implements AppEvents. Ends that come while a round trip is under way share the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	e, err := end.Checked()
-	if err != nil {
-		return false, err
-	}
-	return p.eventEnds.submit(ctx, newWaiting[store.AppEventEnd, bool](e, sendKey(e.Held)))
+	return p.eventEnds.submit(ctx, newWaiting[store.AppEventEnd, bool](end.Sanitized(), sendKey(end.Held)))
 }
 
 func (p *DB) endEvents(batch []*eventEnd) {

@@ -33,7 +33,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	if err != nil {
 		return errors.New("store: the database URL can't be read") // the cause may show a password
 	}
-	// A migration that waits for a table makes everybody behind it wait too: rather give up and come again (OPS-1).
+	// A migration that waits for a table makes everybody behind it wait too: rather give up and come again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	if err := checkSessions(ctx, config); err != nil {
@@ -72,7 +72,7 @@ func retryLocked(ctx context.Context, migrate func() error) (err error) {
 }
 
 // lockSchema takes the advisory lock that lets one process migrate, on its own connection, and returns a function that releases it.
-// It polls: a wait inside the database would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots (OPS-1).
+// It polls: a wait inside the database would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {

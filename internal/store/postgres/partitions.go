@@ -50,9 +50,6 @@ const lockNotAvailable = "55P03"
 
 // Expire implements Expirer. If no row of the oldest partition has to stay, the whole partition is dropped.
 func (p *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
-	if err := store.CheckAge(age, limit); err != nil {
-		return gone, err
-	}
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return gone, err

@@ -16,7 +16,7 @@ import (
 
 // Who owns a table can always give himself rights to it. So the service works as another role than the one that migrates,
 // where it is told of one: that role gets its rights here, after each migration, and of the acts the right to read and to
-// add alone (AUDIT-1).
+// add alone.
 
 // rights are what the role may do with a table; all that are not named here it may do all four with.
 var rights = map[string]string{

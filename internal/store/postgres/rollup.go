@@ -74,9 +74,6 @@ INSERT INTO hours (hour) VALUES (@hour)`
 
 // CountHours implements Statistics. Each hour has its own transaction, so that an erasure waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
-	if err := store.CheckAge(age, limit); err != nil {
-		return 0, err
-	}
 	for n < limit {
 		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countOne(q, min(age, countedFor)) })
 		if err != nil || !more {

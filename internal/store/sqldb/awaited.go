@@ -39,9 +39,6 @@ func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, 
 
 // DuePolls implements Receipts.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
-	if err := store.CheckDuePolls(limit); err != nil {
-		return nil, err
-	}
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitFor}},
 		&Step{Statement: inquireSQL, Each: AppendTo(&list, awaitedTable.destinations), Args: Args{

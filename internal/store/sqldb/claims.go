@@ -39,9 +39,6 @@ WHERE v.id = (SELECT s.verification_id FROM sends s WHERE s.id = (SELECT k.send_
 
 // Claim implements IdempotencyKeys.
 func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if err := c.Check(); err != nil {
-		return store.Claimed{}, err
-	}
 	var now time.Time
 	var row store.ClaimRow
 	var s store.Send

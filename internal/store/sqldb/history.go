@@ -51,9 +51,6 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 // HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
-	if err := b.Check(); err != nil {
-		return nil, time.Time{}, err
-	}
 	rows, now, err := readSince(ctx, db, within+gate.MaxStale, PastFields, `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE `+ofRecipient+` AND (s.counts = {{true}}) IS TRUE AND `+db.Dialect.Since("@after", 0),
@@ -73,9 +70,6 @@ func RejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
 
 // Rejected implements Counts.
 func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	if err := b.Check(); err != nil {
-		return nil, time.Time{}, err
-	}
 	rows, now, err := readSince(ctx, db, within, RejectionFields, RejectedSQL, RejectedArgs(b.App, b.Channel, b.Recipient))
 	return gate.RejectionsSince(rows, now, within), now, err
 }
@@ -106,9 +100,6 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 
 // HeavyRecipients implements Search.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
-	if err := q.Check(); err != nil {
-		return nil, 0, err
-	}
 	rows, _, err := readSince(ctx, db, q.Within, heavyFields, db.Dialect.HeavySQL(),
 		Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	if err != nil || len(rows) == 0 {

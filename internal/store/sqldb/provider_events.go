@@ -31,10 +31,7 @@ var toldSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_even
 
 // IngestProviderEvent implements ProviderEvents.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
-	e, suppress, err := e.Checked(suppress)
-	if err != nil {
-		return false, err
-	}
+	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := firstRow(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
   AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
@@ -57,9 +54,6 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 
 // Receive implements Receipts.
 func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
-	if err := store.CheckReceipt(status); err != nil {
-		return false, err
-	}
 	statement := db.Dialect.Delivered
 	if status == store.Undelivered {
 		statement = lostSQL

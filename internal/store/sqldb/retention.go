@@ -59,9 +59,6 @@ func extentFields(e *store.StorageStatus) []any {
 
 // Expire implements Expirer. Provider events are deleted with their sends, or at the same age.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error) {
-	if err := store.CheckAge(age, limit); err != nil {
-		return store.Expired{}, err
-	}
 	return Writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
 }
 

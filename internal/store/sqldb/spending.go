@@ -3,6 +3,8 @@ package sqldb
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -30,10 +32,8 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 
 // Spend implements Budgets.
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
-	charges, err = store.CheckedCharges(charges)
-	if err != nil {
-		return nil, "", err
-	}
+	charges = slices.Clone(charges) // each account once; all callers lock them in one order, so that none waits for another in a circle
+	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
 	spent, err = Writing(ctx, db, func(q Tx) (spent []store.Spent, err error) {
 		for _, c := range charges {
 			at := store.Spent{Charge: c, Period: store.Period(c.Per, q.Now)}

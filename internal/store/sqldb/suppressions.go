@@ -34,7 +34,7 @@ func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 // Suppress implements SuppressionList.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry) (out store.Suppression, added bool, err error) {
-	x, act, err = x.Checked(lasts, act)
+	x, act, err = x.Checked(act)
 	if err != nil {
 		return x, false, err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/store"
 )
 
@@ -33,8 +35,7 @@ FROM (SELECT s.verification_id FROM sends s
       ORDER BY s.logged_at DESC, s.id DESC LIMIT @most) n JOIN verifications v ON v.id = n.verification_id`
 
 	pausedSQL = `
-SELECT p.app, '', p.prefix, count(*), 0 FROM prefix_pauses p
-WHERE p.app = @app AND p.prefix = @prefix AND p.since > @after AND p.lifted_at IS NULL GROUP BY p.app, p.prefix`
+SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix AND p.since > @after AND p.lifted_at IS NULL`
 
 	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
@@ -51,50 +52,102 @@ INSERT INTO turns AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELE
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
-func conversionFields(c *store.Conversion) []any {
-	return []any{&c.App, &c.Country, &c.Prefix, &c.Sends, &c.Approved}
+// Bounds of a watch.
+const (
+	maxPause   = 24 * time.Hour
+	usualSpan  = 7 * 24 * time.Hour // that is looked back for what is usual, and for earlier pauses
+	usualSends = 10_000             // of which the newest that many are counted
+	maxStarted = 100                // pauses at once
+)
+
+// conversion is how many sends there were, and how many of their codes were approved.
+type conversion struct {
+	app, country, prefix string
+	sends, approved      int
 }
 
-// sqlBook is a watchBook over a transaction.
-type sqlBook struct{ q Tx }
-
-// Poor implements store.PrefixRecords.
-func (b sqlBook) Poor(w store.PrefixWatch, from, to time.Time) ([]store.Conversion, error) {
-	return All(b.q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": store.MaxStarted})
+func conversionFields(c *conversion) []any {
+	return []any{&c.app, &c.country, &c.prefix, &c.sends, &c.approved}
 }
 
-// Share implements store.PrefixRecords.
-func (b sqlBook) Share(app, country, prefix string, from, to time.Time) (store.Conversion, error) {
-	return firstRow(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to,
-		"most": store.UsualSends})
-}
-
-// Paused implements store.PrefixRecords.
-func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
-	c, err := firstRow(b.q, conversionFields, pausedSQL, Args{"app": app, "prefix": prefix, "after": after})
-	if errors.Is(err, store.ErrNotFound) {
-		return 0, nil
+// pausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved elsewhere too, and returns the pauses.
+func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
+	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
+	from := to.Add(-w.Within.Truncate(time.Microsecond))
+	found, err := All(q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxStarted})
+	if err != nil {
+		return nil, err
 	}
-	return c.Sends, err
+	for _, c := range found {
+		if w.Exempts(c.prefix) {
+			continue
+		}
+		usual, err := q.usualPercent(w, c, from)
+		if err != nil {
+			return nil, err
+		}
+		if usual != store.NoUsual && usual < 2*w.Approved {
+			continue // its codes seldom come back from anywhere: that says nothing of this prefix
+		}
+		p, err := q.startPause(w, c, usual)
+		if err != nil {
+			return nil, err
+		}
+		started = append(started, p)
+	}
+	return started, nil
 }
 
-// Pause implements store.PrefixRecords.
-func (b sqlBook) Pause(p store.PrefixPause) error { return b.q.exec(prefixPauseTable.add(&p)) }
+// usualPercent returns the percentage of codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
+// there were too few sends. It looks at the week before, so that an attack on a whole country does not lower it.
+func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
+	most := store.NoUsual
+	for _, country := range []string{c.country, ""} {
+		s, err := firstRow(q, conversionFields, shareSQL, Args{"app": c.app, "prefix": c.prefix, "country": country,
+			"from": before.Add(-usualSpan), "to": before, "most": usualSends})
+		if err != nil {
+			return 0, err
+		}
+		if s.sends >= w.Sends {
+			most = max(most, 100*s.approved/s.sends)
+		}
+	}
+	return most, nil
+}
+
+// startPause pauses a prefix and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
+// lifted, up to maxPause.
+func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.PrefixPause, error) {
+	earlier, err := firstRow(q, OneColumn[int], pausedSQL, Args{"app": c.app, "prefix": c.prefix, "after": q.Now.Add(-usualSpan)})
+	if err != nil {
+		return store.PrefixPause{}, err
+	}
+	lasts := w.Pause.Truncate(time.Microsecond)
+	for ; earlier > 0 && lasts < maxPause; earlier-- {
+		lasts *= 2
+	}
+	p := store.PrefixPause{
+		ID:  uuid.NewSHA1(prefixPauses, []byte(c.app+"\x00"+c.prefix+"\x00"+q.Now.Format(time.RFC3339Nano))),
+		App: c.app, Country: c.country, Prefix: c.prefix, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
+		Sends: c.sends, Approved: c.approved, Usual: usual,
+	}
+	return p, q.exec(prefixPauseTable.add(&p))
+}
+
+// prefixPauses is the namespace of their IDs.
+var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
 // watchLock is the key of the lock under which one replica watches.
 const watchLock = 0x7761746368
 
 // PausePrefixes implements PrefixWatcher.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
-	if err := w.Check(); err != nil {
-		return nil, err
-	}
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// A statement of its own: what follows sees what the last holder of the lock has written.
 		if err := q.lock(watchLock); err != nil {
 			return nil, err
 		}
-		return w.PausePrefixes(q.Now, sqlBook{q})
+		return q.pausePrefixes(w)
 	})
 }
 
@@ -146,8 +199,5 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 
 // AcquireLease implements PrefixWatcher.
 func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
-	if err := store.CheckAcquireLease(name, lasts); err != nil {
-		return false, err
-	}
 	return db.runOne(ctx, turnSQL, Args{"name": name, "lasts": lasts})
 }

@@ -158,10 +158,7 @@ func verificationOf(q sqldb.Tx, id string) (store.Verification, error) {
 
 // Refused implements Refusals.
 func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
-	list, err := store.Merged(refusals)
-	if err != nil {
-		return err
-	}
+	list := store.Merged(refusals)
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)

@@ -11,9 +11,6 @@ import (
 
 // Renew implements Outbox.
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
-	if err := store.CheckLease(lease, 1); err != nil {
-		return err
-	}
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
 			_, err := change(q, `UPDATE flights SET due_at = $1 WHERE id = $2 AND attempt = $3 AND NOT queued`,
@@ -28,10 +25,7 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 
 // Finish implements Outbox.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (held bool, err error) {
-	o, err := outcome.Checked()
-	if err != nil {
-		return false, err
-	}
+	o := outcome.Sanitized()
 	err = s.Write(ctx, func(q sqldb.Tx) error {
 		held, err = change(q, `DELETE FROM flights WHERE id = $1 AND attempt = $2`, o.ID, o.Attempt)
 		if err != nil || !held {
@@ -90,10 +84,7 @@ func suppress(q sqldb.Tx, o store.Outcome) error {
 
 // Postpone implements Outbox.
 func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
-	p, err := postponement.Checked()
-	if err != nil {
-		return false, err
-	}
+	p := postponement.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := change(q, `UPDATE flights SET queued = 1, due_at = $1 WHERE id = $2 AND attempt = $3`,
 			q.Now.UnixMicro()+p.After.Microseconds(), p.ID, p.Attempt)
@@ -107,9 +98,6 @@ func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 
 // TakeOver implements Outbox.
 func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
-	if err := store.CheckLease(lease, limit); err != nil {
-		return nil, err
-	}
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
 	if err != nil || !due {
 		return nil, err
@@ -146,9 +134,6 @@ func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, e
 
 // RefundsDue implements Outbox.
 func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	if err := store.CheckLease(lease, limit); err != nil {
-		return nil, err
-	}
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`, sqldb.Args{"lease": lease})
 	if err != nil || !due {
 		return nil, err
@@ -166,10 +151,7 @@ WHERE r.since <= $1 ORDER BY r.since, r.id LIMIT $2`, q.Now.UnixMicro()-lease.Mi
 
 // AppEventEnded implements AppEvents.
 func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	end, err := end.Checked()
-	if err != nil {
-		return false, err
-	}
+	end = end.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		return change(q, `
 UPDATE app_events SET state = $1, answer = $2, due_at = CASE WHEN $1 = 'pending' THEN $3 + $4 END,

@@ -319,7 +319,7 @@ func failuresAfterTheRules(t *testing.T, f *Fixture) {
 	Equal(t, "history", len(begun.History), 4)
 }
 
-// SEC-7: a hundred wrong tries in a row are enough for a month, however they are spread over days.
+// A hundred wrong tries in a row are enough for a month, however they are spread over days.
 func failuresInARow(t *testing.T, f *Fixture) {
 	var first []store.Verification
 	for range 4 {

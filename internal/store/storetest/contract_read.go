@@ -282,7 +282,7 @@ func latestOfMany(t *testing.T, f *Fixture) {
 	f.Pass(time.Hour)
 	got := Must(f.Latest(t.Context(), hashes, time.Hour))(t)
 	Equal(t, "those of long ago", len(got), 0)
-	Must(f.Latest(t.Context(), make([]recipient.Hash, store.MaxLatest), time.Hour))(t)
+	Must(f.Latest(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)
 }
 
 // findBySupportReference: sends and refusals of one second and reference are found, oldest first, and no others.
