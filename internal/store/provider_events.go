@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
 )
 
 // ProviderEventKind is what a provider told of a message that it had taken.

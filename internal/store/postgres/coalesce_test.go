@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -122,10 +121,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		err := <-results["waiting"]
-		storetest.Is(t, err, store.ErrUnavailable)
-		if errors.Is(err, store.ErrUncertain) {
-			t.Errorf("withdrawn, yet %v", err)
-		}
+		storetest.Certain(t, err)
 		err = <-results["under way"]
 		storetest.Is(t, err, store.ErrUnavailable)
 		storetest.Is(t, err, store.ErrUncertain)
@@ -149,10 +145,7 @@ func TestCoalescerBound(t *testing.T) {
 		synctest.Wait()
 		_, err := g.submit(t.Context(), newCall(store.Intent{}, 2))
 		storetest.Is(t, err, errFull)
-		storetest.Is(t, err, store.ErrUnavailable)
-		if errors.Is(err, store.ErrUncertain) {
-			t.Errorf("not taken, yet %v", err)
-		}
+		storetest.Certain(t, err)
 		cancel()
 		synctest.Wait()
 		g.end <- struct{}{}

@@ -28,14 +28,6 @@ func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *pro
 	return f, p
 }
 
-func certain(t *testing.T, err error) {
-	t.Helper()
-	storetest.Is(t, err, store.ErrUnavailable)
-	if errors.Is(err, store.ErrUncertain) {
-		t.Fatalf("certainly nothing was written, yet %v", err)
-	}
-}
-
 func TestPostgresLostConnections(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -165,7 +157,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 	log.decideBatch(batch)
 	for n, x := range batch {
 		if n == 3 {
-			certain(t, x.err)
+			storetest.Certain(t, x.err)
 			continue
 		}
 		storetest.OK(t, x.err)
@@ -194,12 +186,12 @@ func TestPostgresRestart(t *testing.T) {
 
 	server.Stop()
 	_, err := f.Begin(t.Context(), f.Intent(200))
-	certain(t, err)
+	storetest.Certain(t, err)
 	_, err = f.Finish(t.Context(), store.Outcome{Status: store.Sent})
-	certain(t, err)
+	storetest.Certain(t, err)
 	_, err = f.Sends(t.Context(), store.Filter{Limit: 1})
-	certain(t, err)
-	certain(t, f.Ping(t.Context()))
+	storetest.Certain(t, err)
+	storetest.Certain(t, f.Ping(t.Context()))
 	storetest.OK(t, server.Start())
 	storetest.OK(t, f.Ping(t.Context()))
 	f.Admit(t, f.Intent(201))
@@ -222,7 +214,7 @@ func TestPostgresHangs(t *testing.T) {
 	waiting := make(chan error)
 	go func() { _, err := f.Begin(second, behind); waiting <- err }()
 	leave()
-	certain(t, <-waiting) // never left the queue, for its recipient was under way
+	storetest.Certain(t, <-waiting) // never left the queue, for its recipient was under way
 	cancel()
 	err := <-result
 	storetest.Is(t, err, store.ErrUnavailable)
@@ -252,10 +244,10 @@ func TestPostgresReadOnly(t *testing.T) {
 		return others == 0
 	})
 	_, err := f.Begin(t.Context(), f.Intent(2))
-	certain(t, err)
+	storetest.Certain(t, err)
 	_, err = f.Approve(t.Context(), "x", store.NewEvent{})
-	certain(t, err)
-	certain(t, f.Ping(t.Context()))
+	storetest.Certain(t, err)
+	storetest.Certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")
 	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.

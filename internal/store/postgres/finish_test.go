@@ -26,7 +26,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 	log.finish(batch)
 	for n, x := range batch {
 		if n == 2 {
-			certain(t, x.err)
+			storetest.Certain(t, x.err)
 			continue
 		}
 		storetest.OK(t, x.err)
@@ -112,7 +112,7 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
 		kill(t, f.Other.(*DB))
 		kill(t, f.Other.(*DB))
-		certain(t, <-result) // the server said so before it came to the commit
+		storetest.Certain(t, <-result) // the server said so before it came to the commit
 		storetest.Equal(t, "rows", f.Count(t), 1)
 	})
 }
@@ -157,7 +157,7 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 		batch = append(batch, called(t, in))
 	}
 	log.decideBatch(batch)
-	certain(t, batch[0].err)
+	storetest.Certain(t, batch[0].err)
 	for _, x := range batch[1:] {
 		storetest.OK(t, x.err)
 		storetest.Equal(t, "admitted", x.answer.Admitted, true)

@@ -102,7 +102,7 @@ func TestPartitionIsMissing(t *testing.T) {
 	exec(t, owner, `ALTER TABLE sends ATTACH PARTITION sends_old FOR VALUES FROM (MINVALUE) TO ('`+store.LowestID(time.Now().AddDate(0, -2, 0)).String()+`')`)
 	in, refusal := f.Intent(1), f.Refusal(1, nil)
 	_, err := f.Begin(t.Context(), in)
-	certain(t, err)
+	storetest.Certain(t, err)
 	storetest.Is(t, err, store.ErrNoPartition)
 	storetest.Is(t, f.Refused(t.Context(), []store.Send{refusal}), store.ErrNoPartition)
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)

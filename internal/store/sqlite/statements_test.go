@@ -87,20 +87,3 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 	conn(func(c *keepingConn) { storetest.Equal(t, "kept", len(c.idle), keptStatements) })
 }
-
-// A limit is what it says, also where it is a parameter.
-func TestLimitsHold(t *testing.T) {
-	db, _ := onePool(t)
-	storetest.Must(db.Exec(`CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2), (3)`))(t)
-	for _, statement := range []string{`SELECT n FROM t ORDER BY n LIMIT $1`, `SELECT n FROM t ORDER BY n LIMIT ?`} {
-		for _, limit := range []int{2, 1, 3, 0, 9} {
-			rows := storetest.Must(db.Query(statement, limit))(t)
-			got := 0
-			for rows.Next() {
-				got++
-			}
-			storetest.OK(t, rows.Close())
-			storetest.Equal(t, statement, got, min(limit, 3))
-		}
-	}
-}

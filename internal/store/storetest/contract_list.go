@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -164,11 +163,8 @@ func driftedIDs(t *testing.T, f *Fixture) {
 	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour,
 		60 * 24 * time.Hour} {
 		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
-		Is(t, err, store.ErrUnavailable)
+		Certain(t, err)
 		Is(t, err, store.ErrDrift)
-		if errors.Is(err, store.ErrUncertain) {
-			t.Errorf("by %v: not known whether it was written: %v", drift, err)
-		}
 	}
 	Equal(t, "rows", len(f.All(t)), 0)
 	in := f.Intent(1, WithID(f, time.Millisecond-store.MaxDrift))

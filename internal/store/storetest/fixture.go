@@ -246,6 +246,15 @@ func Is(t *testing.T, err, want error) {
 	}
 }
 
+// Certain ends the test unless the error says that the log failed and that certainly nothing was written.
+func Certain(t *testing.T, err error) {
+	t.Helper()
+	Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Fatalf("nothing was written, yet %v", err)
+	}
+}
+
 // Equal ends the test unless both values read the same.
 func Equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -71,11 +70,8 @@ func write(b *strings.Builder, v reflect.Value) {
 // IsFull holds err against what a write on a full disk answers: nothing was written, and why.
 func IsFull(t *testing.T, err error) {
 	t.Helper()
-	Is(t, err, store.ErrUnavailable)
+	Certain(t, err)
 	Is(t, err, store.ErrFull)
-	if errors.Is(err, store.ErrUncertain) {
-		t.Errorf("nothing was written, yet %v", err)
-	}
 }
 
 // FillWithSends admits sends until the log takes no more, and says how many it took.
