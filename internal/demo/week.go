@@ -9,36 +9,17 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/google/uuid"
 
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
 )
 
-// Codes are the use cases. Implementation: *verification.Service.
-type Codes interface {
-	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
-	Check(ctx context.Context, c verification.Caller, id, typed string) (verification.Checked, error)
-}
-
-// Desk is what administrators do. Implementation: *support.Desk.
-type Desk interface {
-	Person(app, channel, to, purpose, reason string) (support.Person, error)
-	ResetQuota(ctx context.Context, p support.Person, act store.AuditEntry) error
-	Suppress(ctx context.Context, b support.SuppressRequest) (store.Suppression, error)
-}
-
-// Receipts takes what carriers report. Implementation: store.Store.
-type Receipts interface {
-	Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
-}
-
 // Parts are what a week is played on.
 type Parts struct {
-	Codes    Codes
-	Desk     Desk
-	Receipts Receipts
+	Codes    *verification.Service
+	Desk     *support.Desk
+	Receipts store.Receipts
 	Flush    func(ctx context.Context) // writes refusals that were gathered
 	Clock    *Clock                    // stands where the week begins
 	Post     *Post

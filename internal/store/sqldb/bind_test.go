@@ -55,7 +55,7 @@ func TestBind(t *testing.T) {
 	} {
 		pg := Dialect{Now: "clock_timestamp()", Typed: true, Words: map[string]string{"true": "true", "skip locked": "FOR UPDATE SKIP LOCKED"},
 			At: func(at time.Time) any { return at }}
-		lite := Dialect{Words: map[string]string{"true": "1", "skip locked": ""}, At: func(at time.Time) any { return Micros(at) }}
+		lite := Dialect{Words: map[string]string{"true": "1", "skip locked": ""}, At: func(at time.Time) any { return at.UnixMicro() }}
 		text, values := pg.Bind(c.statement, c.args, time.Time{})
 		storetest.Equal(t, name+": postgres", text, c.postgres)
 		storetest.Equal(t, name+": postgres", values, c.values)

@@ -231,7 +231,7 @@ func timeColumn[T any](of func(*T) *time.Time) column[T] {
 			if of(x).IsZero() {
 				return nil
 			}
-			return Micros(*of(x))
+			return of(x).UnixMicro()
 		},
 		many: func(buf []byte, x *T) []byte { return AppendInstant(buf, *of(x)) }, of: Instant,
 	}
@@ -289,7 +289,7 @@ func maybeIDColumn[T any](of func(*T) *uuid.UUID) column[T] {
 	return column[T]{
 		kind: "uuid",
 		to:   func(x *T) any { return maybeIDField{of(x)} },
-		one:  func(x *T) any { return idOrNull(*of(x)) },
+		one:  func(x *T) any { return orNull(*of(x)) },
 		many: func(buf []byte, x *T) []byte { return AppendMaybeID(buf, *of(x)) }, of: UUID,
 	}
 }

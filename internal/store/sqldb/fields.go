@@ -139,14 +139,3 @@ func (f maybeIDField) Scan(src any) error { return f.to.Scan(src) }
 func WorkFields(w *store.Work) []any {
 	return append(SendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
-
-// Micros returns an instant as SQLite stores it, in µs since 1970.
-func Micros(t time.Time) int64 { return t.UnixMicro() }
-
-// idOrNull returns nil, which is NULL, for the nil UUID.
-func idOrNull(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
-}

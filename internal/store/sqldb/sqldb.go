@@ -166,7 +166,7 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 	return Reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
 }
 
-// readFirstRow is single in a read of its own.
+// readFirstRow is firstRow in a read of its own.
 func readFirstRow[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
 	return Reading(ctx, db, func(q Tx) (T, error) { return firstRow(q, fields, statement, args) })
 }
