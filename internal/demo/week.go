@@ -76,7 +76,7 @@ func (w *week) at(at time.Time, do func(ctx context.Context) error) {
 	}
 }
 
-// after is relative to what is going on now.
+// after schedules a step so long after the present one.
 func (w *week) after(d time.Duration, do func(ctx context.Context) error) {
 	w.at(w.Clock.Now().Add(d), do)
 }

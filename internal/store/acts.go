@@ -98,9 +98,6 @@ func (f AuditFilter) Checked() (AuditFilter, error) {
 	return f, checkPage(f.Limit)
 }
 
-// The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they
-// write down.
-
 // Late returns the entry as failed, because the verification had already ended.
 func (a AuditEntry) Late() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"

@@ -30,7 +30,7 @@ type Receipts interface {
 	// time with it, twice as far as the one before, up to six hours: so no other replica asks as well, and one whose asker
 	// died is asked again. What has been awaited for three days is given up.
 	DuePolls(ctx context.Context, limit int) ([]PendingReceipt, error)
-	// PollAnswered forgets what is awaited of a send: there is a receipt, or there will be none.
+	// PollAnswered ends the wait for a receipt of a send.
 	PollAnswered(ctx context.Context, send uuid.UUID) error
 }
 

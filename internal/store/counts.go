@@ -29,7 +29,7 @@ func LockKey(s Send) int64 {
 }
 
 // ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good, ReasonPaused that of
-// one whose channel or purpose is paused. Such sends, and those to who is suppressed, give their places back, so they are
+// one whose channel or purpose is paused. Such sends, and those to suppressed recipients, give their places back, so they are
 // bounded by themselves: Begin counts those of a recipient whatever their purpose.
 const (
 	ReasonRejected = "rejected"
@@ -52,10 +52,9 @@ func CountedRejection(s Send) CountedSend {
 // An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
 // on and for both gates. What happened stays to be read.
 
-// CounterReset is the part of the log that forgets what counts.
+// CounterReset ends what counts for a recipient.
 type CounterReset interface {
-	// ResetCounters has everything that counts in the buckets count no more: their sends, and of their recipients, apps and channels
-	// the rejected sends and the failed checks. A send that is under way is forgiven with all that becomes of it. The act is written with it,
+	// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed checks of their recipients. A send that is under way is forgiven with all that becomes of it. The act is written with it,
 	// or neither. Codes keep the tries that they had: no more guesses are allowed at one code.
 	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
 	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.

@@ -24,7 +24,7 @@ var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBoun
 // rank orders kinds from weakest to strongest. A send shows the strongest kind that a provider reported.
 func (k ProviderEventKind) rank() int { return slices.Index(ProviderEventKinds, k) }
 
-// ProviderEvent is one of them. A send has one of each kind: what is told again changes nothing.
+// ProviderEvent is one event of a send, which has one of each kind: a repeated one changes nothing.
 type ProviderEvent struct {
 	Send     uuid.UUID         `column:"send_id,add"`
 	Kind     ProviderEventKind `column:"kind,add"`

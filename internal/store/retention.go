@@ -17,7 +17,7 @@ func MonthsAhead(until, now time.Time) int {
 // is old enough to go with it.
 const MaxLife = 10 * time.Minute
 
-// Expirer makes room for new rows, lets go of what is old, and forgets people.
+// Expirer makes partitions for new rows, deletes old rows, and erases recipients.
 type Expirer interface {
 	// EnsurePartitions makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
 	// for ever. Several replicas may call it at once.
@@ -37,14 +37,14 @@ type Expirer interface {
 	StorageStatus(ctx context.Context, age time.Duration) (StorageStatus, error)
 }
 
-// Expired is what an Expire let go of.
+// Expired says what a call of Expire deleted.
 type Expired struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // the one that went whole; "" is none
 	More      bool   // there may be more to let go of now
 }
 
-// StorageStatus is how far the log reaches, and what is still to be done in the background.
+// StorageStatus reports the oldest row and how much the background jobs still have to do.
 type StorageStatus struct {
 	Now        time.Time     // on the log's clock
 	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
@@ -55,7 +55,7 @@ type StorageStatus struct {
 	Partitions []Partition   // of sends, the oldest first; none where there are no partitions
 }
 
-// MaxDue is as far as what is due is counted.
+// MaxDue is the largest number of due rows that is counted.
 const MaxDue = 10_000
 
 // Until returns when the last partition ends; the zero time means never.
@@ -75,13 +75,13 @@ func DueBefore(now time.Time, age time.Duration) time.Time {
 	return now.Add(-(age + MaxLife).Truncate(time.Microsecond))
 }
 
-// A recipient may have themselves erased. What is left is the keyed hash where it counts, so that being erased frees no
+// A recipient can be erased. The keyed hash stays where it counts, so that an erasure frees no
 // quota, and how many there were of what; once every window has passed the hash goes, too.
 
 // ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"
 
-// Nobody stands for a person who was forgotten: the zero hash.
+// Nobody is the zero hash, which replaces the hash of a recipient who was forgotten.
 var Nobody recipient.Hash
 
 // CheckErased validates the arguments of Erase and returns act as it is stored; errors wrap ErrBadRequest.

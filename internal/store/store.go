@@ -1,5 +1,4 @@
-// Package store is what is kept: every send, every refusal and every verification is a row, and nothing is sent without its
-// row. It is three things at once.
+// Package store has a row for every send, refusal and verification; nothing is sent without its row. The rows are three things at once.
 //
 //   - The record that answers "did the mail to this person go out, and if not, why?".
 //   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
@@ -84,8 +83,8 @@ type Verifications interface {
 	// recipient is at the bound on failed checks; in the last case alone it is returned still pending. The verification
 	// is returned as it is afterwards, with the log's clock.
 	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
-	// LockedOut says whether the bounds on failed checks let codes be tried now: those of the recipient of v that callers of the
-	// same kind opened as v.
+	// LockedOut returns for how long the bounds on failed checks refuse tries at the codes of v's recipient that the same kind of caller
+	// opened.
 	LockedOut(ctx context.Context, v Verification) (Lockout, error)
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
 	// was compared is counted already. False: another check did, or it ended. With it the event of tell is written, if any.
@@ -176,12 +175,12 @@ type Budgets interface {
 type CarrierHolds interface {
 	// HoldBack keeps messages from a recipient for a while; a longer one that holds already stays.
 	HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
-	// HeldBack is what is left of an embargo.
+	// HeldBack returns how long the hold on a recipient still lasts.
 	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (CarrierHold, error)
 }
 
 // Statistics count what there is in a stretch of time. Postgres keeps, of each hour that is over, what Stats and Domains count in it: a
-// month of a busy service is more rows than anybody waits for. SQLite, which has few, counts anew each time.
+// month of a busy service has too many rows to count while a page loads. SQLite, which has few, counts anew each time.
 type Statistics interface {
 	// Stats counts what there is in a stretch of time.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)

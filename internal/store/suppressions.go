@@ -71,7 +71,7 @@ type SuppressionFilter struct {
 type LiftRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash
-	App     string // only what is of this app alone; empty: of whatever app
+	App     string // only suppressions of this app alone; empty: of every app
 	By, Why string
 }
 

@@ -9,11 +9,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// A fraudster who has codes sent to numbers that he is paid for never enters them. So what shows him is where codes go and do
-// not come back. Numbers are looked at by how they begin, as far as a mask shows it, and by app: what one app does is not
-// felt at another.
+// A fraudster has codes sent to numbers that earn money, and never enters them: few of those codes are approved. So approvals are
+// counted for each app by the prefix of the number, as far as its masked form shows it.
 
-// PrefixWatch says what is looked at, and what has a prefix paused.
+// PrefixWatch says when a prefix of phone numbers is paused.
 type PrefixWatch struct {
 	Sends    int           // text messages from which on a share says something, at least 1
 	Approved int           // approved of a hundred, below which a prefix is paused, 1 to 50
@@ -52,7 +51,7 @@ type PrefixPauseFilter struct {
 	Limit  int   // 1 to 200
 }
 
-// PrefixWatcher is the part of the log that watches where codes go and do not come back.
+// PrefixWatcher pauses prefixes with few approved codes.
 type PrefixWatcher interface {
 	// PausePrefixes pauses prefixes whose share of approved codes is too small, and returns what it paused. A send is counted in one
 	// pause at most: what was sent before the end of a prefix's last pause says nothing any more. Several replicas may watch

@@ -44,7 +44,7 @@ type (
 // batcher lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
 // there is no window in which it would wait for others. Of the calls with one key at most one is under way, in all
 // round trips together: two in one statement would not see each other's row, and in two statements the second would
-// hold up everybody that shares its round trip.
+// hold up all calls that share its round trip.
 type batcher[In, Answer any] struct {
 	Run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
 	most    int                          // round trips at once

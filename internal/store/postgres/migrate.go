@@ -33,7 +33,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	if err != nil {
 		return errors.New("store: the database URL can't be read") // the cause may show a password
 	}
-	// A migration that waits for a table makes everybody behind it wait too: rather give up and come again.
+	// A migration that waits for a table blocks all later statements on it, so it gives up and tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	if err := checkSessions(ctx, config); err != nil {

@@ -240,7 +240,7 @@ func (p *DB) withConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	defer conn.Release()
 	err = f(conn)
 	if readOnly(err) {
-		_ = conn.Conn().Close(ctx) // this server no longer is the primary: the next connection finds who is
+		_ = conn.Conn().Close(ctx) // this server is no longer the primary; the next connection goes to the one that is
 	}
 	return err
 }

@@ -27,7 +27,7 @@ INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at
 SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
 )
 
-// appEventSQL completes events with what is known of their sends and verifications.
+// appEventSQL reads events with the columns of their sends and verifications.
 var appEventSQL = `SELECT ` + appEventTable.selectList() + ` FROM app_events e {{of event}}`
 
 // takeEventsSQL returns the statement that starts the next attempt of events that are due, as many of each app as its share allows.

@@ -58,7 +58,7 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 		Forget: `UPDATE act_people SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 	},
 	{
-		Table:  "embargoes", // a hash and its times: what is erased is nothing
+		Table:  "embargoes", // a hash and its times: there is nothing to erase
 		Forget: `DELETE FROM embargoes WHERE recipient = @recipient AND until <= @now`,
 	},
 	{
@@ -80,7 +80,7 @@ UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', r
 WHERE recipient = @recipient AND masked <> '•••' AND `
 	forgetSendsSQL = `UPDATE sends SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••' AND `
 
-	// An erasure that comes after another one keeps what was erased before for as long as what is erased now.
+	// A second erasure of a recipient puts off the forgetting of what the first one erased.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @now + @keep)
 ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`

@@ -32,7 +32,7 @@ var (
 	})
 )
 
-// What is in a small table of its own, as long as there is something.
+// Columns of a send that are kept in a small table of their own while they have a value.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM flights f WHERE f.id = s.id) END`

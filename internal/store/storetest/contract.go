@@ -12,7 +12,7 @@ import (
 
 // contract is what every database must do, by group. A case is named after its function, and gets an empty log.
 var contract = map[string][]func(t *testing.T, f *Fixture){
-	"begin": {beginWrites, refusalLeavesNothing, calendarOnTheLogsClock, limiterOnceFarAhead, onlyBucketsSendsCount,
+	"begin": {beginWrites, refusalLeavesNothing, limiterOnceFarAhead, onlyBucketsSendsCount,
 		historyReproducesDecision, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		otherOutcomesAreNoRejections, rejectionsAndTheClock, sixtyCallers, MixedRecipients},
 	"join": {joinByID, joinByHolder, joinNewest, joinOpens},
@@ -29,7 +29,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		suppressionActs, untriedAreFailures},
 	"events": {eventOfASend, eventOfAnApproval, noEventUnlessAsked, eventsAmongOthers, eventLeases, eventShares, eventsOnce,
 		eventsForgotten, eventPages},
-	"accounts": {accounts, accountsAtOnce, accountsAddedAtOnce, sessions, secondFactors, secondFactorsAtOnce},
+	"accounts": {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
 	"forgive":  {forgives, forgivesNothingElse, forgivesUnderWay},
 	"erase":    {erases, eraseFreesNothing, erasesUnderWay, forgets, forgottenAreDistinct, erasedAndSuppressed},
 	"stats":    {statsOfTimeRange, countedAhead, daysOfZone, lostTextsCounted},

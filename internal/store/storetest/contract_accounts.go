@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -65,33 +64,6 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	})
 	Equal(t, "after all", Must(f.Account(t.Context(), "mei"))(t), want)
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1+len(changes))
-}
-
-// One account for those who add the same name at once, and one for those who add the same identity.
-func accountsAddedAtOnce(t *testing.T, f *Fixture) {
-	var adding [8]store.Account
-	var acts [8]store.AuditEntry
-	var errs [8]error
-	for i := range adding {
-		adding[i], acts[i] = store.Account{Name: "mei", Role: "reader", Password: string(rune('a' + i))}, f.Act()
-		if i >= 4 {
-			adding[i].Name, adding[i].Identity = "li-"+adding[i].Password, "li@example.com"
-		}
-	}
-	Together(8, func(i int) { errs[i] = f.Both(i).AddAccount(t.Context(), adding[i], acts[i]) })
-	count := map[error]int{}
-	for i, err := range errs {
-		for _, known := range []error{nil, store.ErrNameTaken, store.ErrIdentityTaken} {
-			if errors.Is(err, known) {
-				count[known]++
-			}
-		}
-		if got, missing := f.Account(t.Context(), adding[i].Name); err == nil && (missing != nil || got.Password != adding[i].Password) {
-			t.Errorf("%d was said to be added: %v", i, missing)
-		}
-	}
-	Equal(t, "answers", count, map[error]int{nil: 2, store.ErrNameTaken: 3, store.ErrIdentityTaken: 3})
-	Equal(t, "accounts and acts", []int{len(Must(f.Accounts(t.Context()))(t)), len(f.ListActs(t, store.AuditFilter{}))}, []int{2, 2})
 }
 
 func sessions(t *testing.T, f *Fixture) {

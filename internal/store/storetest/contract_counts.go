@@ -10,35 +10,6 @@ import (
 	"sendcode/quota"
 )
 
-// Shanghai's day turns at 16:00 UTC: four hours after epoch, less the part of a second that epoch has.
-var (
-	today     = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 2, Per: quota.Day, Zone: time.FixedZone("Shanghai", 8*3600)}}
-	toTheTurn = 4*time.Hour - 123457*time.Microsecond
-)
-
-// Where no limiter let it in, the log's own clock turns the day, at whatever time it was seen last.
-func calendarOnTheLogsClock(t *testing.T, f *Fixture) {
-	begun := func() store.Begun { return f.MustBegin(t, f.Intent(1, WithRules(today))) }
-	Equal(t, "first", begun().Admitted, true)
-	f.Pass(toTheTurn - time.Microsecond)
-	Equal(t, "second, 1 µs before the turn", begun().Admitted, true)
-	got := begun()
-	Equal(t, "third", got.Admitted, false)
-	d := quota.Evaluate(today, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
-	Equal(t, "wait", d.RetryAfter(), time.Microsecond)
-	f.Pass(time.Microsecond)
-	Equal(t, "first of the new day", begun().Admitted, true)
-	Equal(t, "second", begun().Admitted, true)
-	Equal(t, "third", begun().Admitted, false)
-	f.Pass(-time.Microsecond) // and the day before stays spent
-	Equal(t, "after a step back", begun().Admitted, false)
-	f.Pass(100 * 24 * time.Hour)
-	Equal(t, "months later", begun().Admitted, true)
-	f.Pass(-10 * 24 * time.Hour)
-	Equal(t, "10 days back, with one still to come", begun().Admitted, true)
-	Equal(t, "and again", begun().Admitted, false)
-}
-
 // FailedAtMost is the rule on rejected sends.
 func FailedAtMost(limit int, window time.Duration) quota.Rule {
 	return quota.Rule{Name: "failures", Scope: quota.Failures, Limit: limit, Window: window}
@@ -108,8 +79,7 @@ func otherOutcomesAreNoRejections(t *testing.T, f *Fixture) {
 	f.MustTakeOver(t, 1)
 	f.Pass(10 * time.Second)
 	f.MustTakeOver(t, 10)
-	f.MustFinish(t, store.Outcome{Held: Held(waiting.Send.ID, 3), Status: store.Failed, Reason: store.ReasonRejected,
-		Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: Held(waiting.Send.ID, 3), Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
 	Equal(t, "in doubt", f.Row(t, waiting.Send.ID).InDoubt, true)
 	f.Refuse(t, f.Intent(1, one))
 }

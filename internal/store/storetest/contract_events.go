@@ -137,8 +137,7 @@ func eventLeases(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "after stale words", f.events(t, store.AppEventFilter{})[0], second)
 
-	f.endEvent(t, store.AppEventEnd{Held: Held(first.ID, 2), State: store.EventPending, After: time.Minute + 9,
-		Answer: "503\x00"}, true)
+	f.endEvent(t, store.AppEventEnd{Held: Held(first.ID, 2), State: store.EventPending, After: time.Minute + 9, Answer: "503\x00"}, true)
 	second.DueAt, second.Answer = f.Now.Add(time.Minute), "503\uFFFD"
 	Equal(t, "put off", f.events(t, store.AppEventFilter{})[0], second)
 	f.Pass(time.Minute - time.Microsecond)

@@ -101,8 +101,7 @@ func suppressedTakenOver(t *testing.T, f *Fixture) {
 	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
 	work := f.MustTakeOver(t, 10)
 	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
-	f.MustFinish(t, store.Outcome{Held: Held(first.Send.ID, 2), Status: store.Failed, Reason: store.ReasonSuppressed,
-		Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: Held(first.Send.ID, 2), Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true}, true)
 	again := f.Admit(t, in)
 	Equal(t, "repeated", again.Repeated, true)
 	Equal(t, "as it was written", again.Send, first.Send)
