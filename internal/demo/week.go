@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"

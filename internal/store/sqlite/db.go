@@ -85,20 +85,8 @@ func change(q sqldb.Tx, statement string, args ...any) (bool, error) {
 
 // rows returns all rows of a statement with numbered parameters.
 func rows[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
-	c := q.Conn.(liteConn)
-	found, err := c.q.QueryContext(c.ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Close()
-	for found.Next() {
-		var x T
-		if err := found.Scan(fields(&x)...); err != nil {
-			return nil, err
-		}
-		list = append(list, x)
-	}
-	return list, found.Err()
+	_, err = q.Conn.Run(statement, args, sqldb.AppendTo(&list, fields))
+	return list, err
 }
 
 // first returns the first row of a statement with numbered parameters, or ErrNotFound.
