@@ -129,8 +129,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		go g.close()
 		g.end <- struct{}{} // one round trip alone: the call that waited was withdrawn
 		synctest.Wait()
-		_, err = g.submit(t.Context(), newCall(store.Intent{}, 1))
-		storetest.Is(t, err, errClosed)
+		storetest.Is(t, storetest.Err(g.submit(t.Context(), newCall(store.Intent{}, 1))), errClosed)
 	})
 }
 

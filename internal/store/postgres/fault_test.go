@@ -185,12 +185,9 @@ func TestPostgresRestart(t *testing.T) {
 	}
 
 	server.Stop()
-	_, err := f.Begin(t.Context(), f.Intent(200))
-	storetest.Certain(t, err)
-	_, err = f.Finish(t.Context(), store.Outcome{Status: store.Sent})
-	storetest.Certain(t, err)
-	_, err = f.Sends(t.Context(), store.Filter{Limit: 1})
-	storetest.Certain(t, err)
+	storetest.Certain(t, storetest.Err(f.Begin(t.Context(), f.Intent(200))))
+	storetest.Certain(t, storetest.Err(f.Finish(t.Context(), store.Outcome{Status: store.Sent})))
+	storetest.Certain(t, storetest.Err(f.Sends(t.Context(), store.Filter{Limit: 1})))
 	storetest.Certain(t, f.Ping(t.Context()))
 	storetest.OK(t, server.Start())
 	storetest.OK(t, f.Ping(t.Context()))
@@ -243,10 +240,8 @@ func TestPostgresReadOnly(t *testing.T) {
 		others := one[int](t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
 		return others == 0
 	})
-	_, err := f.Begin(t.Context(), f.Intent(2))
-	storetest.Certain(t, err)
-	_, err = f.Approve(t.Context(), "x", store.NewEvent{})
-	storetest.Certain(t, err)
+	storetest.Certain(t, storetest.Err(f.Begin(t.Context(), f.Intent(2))))
+	storetest.Certain(t, storetest.Err(f.Approve(t.Context(), "x", store.NewEvent{})))
 	storetest.Certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")

@@ -54,8 +54,7 @@ func TestPostgresCommitOnAFullDisk(t *testing.T) {
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
 CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
 	storetest.OK(t, err)
-	_, err = f.Begin(t.Context(), f.Intent(1))
-	storetest.IsFull(t, err)
+	storetest.IsFull(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))))
 	storetest.Must(log.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`))(t)
 	storetest.WritableWithRows(t, f, 0)
 	f.Admit(t, f.Intent(1))

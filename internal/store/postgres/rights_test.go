@@ -109,8 +109,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	log := openTest(t, address, serverClock)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
-	_, err = Open(t.Context(), address, "missing_role")
-	storetest.Is(t, err, store.ErrUnavailable)
+	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), store.ErrUnavailable)
 }
 
 // An owner that may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.

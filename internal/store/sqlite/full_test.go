@@ -79,10 +79,8 @@ func TestFaults(t *testing.T) {
 
 	fault = Down
 	in := f.Intent(1)
-	_, err := f.Begin(t.Context(), in)
-	storetest.Certain(t, err)
-	_, err = f.Sends(t.Context(), store.Filter{Limit: 1})
-	storetest.Is(t, err, store.ErrUnavailable)
+	storetest.Certain(t, storetest.Err(f.Begin(t.Context(), in)))
+	storetest.Is(t, storetest.Err(f.Sends(t.Context(), store.Filter{Limit: 1})), store.ErrUnavailable)
 	fault = None
 	storetest.Equal(t, "rows while down", len(f.All(t)), 0)
 

@@ -11,8 +11,7 @@ import (
 )
 
 func accounts(t *testing.T, f *Fixture) {
-	_, err := f.Account(t.Context(), "\x00")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.Account(t.Context(), "\x00")), store.ErrNotFound)
 	mei := store.Account{Name: "mei", Role: "operator", Password: "$argon2id$…", MadeAt: f.Now}
 	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
 	f.Pass(time.Second)
@@ -25,8 +24,7 @@ func accounts(t *testing.T, f *Fixture) {
 	Equal(t, "changed", Must(f.Replica.Account(t.Context(), "mei"))(t), changed)
 	Equal(t, "of the identity", Must(f.Replica.AccountOf(t.Context(), "li@example.com"))(t), li)
 	for _, unknown := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
-		_, err = f.AccountOf(t.Context(), unknown)
-		Is(t, err, store.ErrNotFound)
+		Is(t, Err(f.AccountOf(t.Context(), unknown)), store.ErrNotFound)
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
 	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
@@ -43,8 +41,7 @@ func accounts(t *testing.T, f *Fixture) {
 	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
 	Equal(t, "open again", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
-	_, err = f.AccountOf(t.Context(), "mei@example.com")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.AccountOf(t.Context(), "mei@example.com")), store.ErrNotFound)
 }
 
 // Changes of one account through two replicas, each from the same read, do not undo each other; each writes its act.
@@ -93,16 +90,14 @@ func sessions(t *testing.T, f *Fixture) {
 	OK(t, f.Replica.EndSession(t.Context(), [32]byte{2}))
 	OK(t, f.EndSession(t.Context(), [32]byte{2}))
 	OK(t, f.SeeSession(t.Context(), [32]byte{2}))
-	_, _, err := find(f.Store, 2)
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err2(find(f.Store, 2)), store.ErrNotFound)
 	f.Pass(12*time.Hour - time.Minute)
 	begin(3)
-	_, _, err = find(f.Store, 1)
+	_, _, err := find(f.Store, 1)
 	OK(t, err) // to the microsecond
 	f.Pass(time.Microsecond)
 	begin(4)
-	_, _, err = find(f.Store, 1)
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err2(find(f.Store, 1)), store.ErrNotFound)
 }
 
 // Act is one of an administrator, with room for changes.
@@ -177,8 +172,7 @@ func actsOnce(t *testing.T, f *Fixture) {
 func cancelsBy(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	f.Pass(time.Second)
-	_, err := f.CancelBy(t.Context(), v.ID, f.Act(func(a *store.AuditEntry) { a.Who = "" }))
-	Is(t, err, store.ErrBadRequest)
+	Is(t, Err(f.CancelBy(t.Context(), v.ID, f.Act(func(a *store.AuditEntry) { a.Who = "" }))), store.ErrBadRequest)
 	var acts []store.AuditEntry
 	for n, id := range []string{v.ID, v.ID, "no such id"} {
 		act := f.Act()
@@ -201,10 +195,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	}
 	yes := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, true) }
 	no := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, false) }
-	_, err := f.SecondFactor(t.Context(), "mei")
-	Is(t, err, store.ErrNotFound)
-	_, err = f.SecondFactor(t.Context(), "\x00")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.SecondFactor(t.Context(), "mei")), store.ErrNotFound)
+	Is(t, Err(f.SecondFactor(t.Context(), "\x00")), store.ErrNotFound)
 	no(f.TakeStep(t.Context(), "mei", 1, []byte("sealed"), []byte("sealed")))
 	no(f.PutRecoveryCodes(t.Context(), "mei", codes(1), f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
@@ -238,8 +230,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 5)
 
 	yes(f.DropSecondFactor(t.Context(), "mei", f.Act()))
-	_, err = f.Replica.SecondFactor(t.Context(), "mei")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.Replica.SecondFactor(t.Context(), "mei")), store.ErrNotFound)
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{4}, f.Act()))
 	yes(f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, f.Act()))
 }

@@ -52,8 +52,7 @@ func refusalLeavesNothing(t *testing.T, f *Fixture) {
 	got := f.Refuse(t, in)
 	Equal(t, "verification and send", Show(got.Verification)+Show(got.Send), Show(store.Verification{})+Show(store.Send{}))
 	Equal(t, "rows", f.All(t), before)
-	_, _, _, err := f.Attempt(t.Context(), in.Verification.ID)
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err3(f.Attempt(t.Context(), in.Verification.ID)), store.ErrNotFound)
 
 	resend := f.Intent(1, WithRules(Rule(1, time.Minute)), func(in *store.Intent) { in.Join = first.Verification.ID })
 	f.Refuse(t, resend)
@@ -138,8 +137,7 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Equal(t, "repeated after its end", f.MustBegin(t, in).Send, first.Send)
 
 	in.Send.Recipient[0] ^= 1
-	_, err := f.Begin(t.Context(), in)
-	Is(t, err, store.ErrBadRequest)
+	Is(t, Err(f.Begin(t.Context(), in)), store.ErrBadRequest)
 }
 
 // badIntents are texts and purposes that a request could bring along, and that a database cannot hold or would take for others.

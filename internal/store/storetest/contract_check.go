@@ -11,8 +11,7 @@ import (
 )
 
 func attempts(t *testing.T, f *Fixture) {
-	_, _, _, err := f.Attempt(t.Context(), "no such id")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err3(f.Attempt(t.Context(), "no such id")), store.ErrNotFound)
 	v := f.Admit(t, f.Intent(1)).Verification
 	for n := 1; n <= 7; n++ {
 		got, counted, now := Must3(f.Attempt(t.Context(), v.ID))(t)
@@ -207,8 +206,7 @@ func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lock
 	Equal(t, "admitted", begun.Admitted, false)
 	Equal(t, "lockout", begun.Lockout, want)
 	Equal(t, "rows", len(f.All(t)), before)
-	_, _, _, err := f.Verification(t.Context(), in.Verification.ID)
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err3(f.Verification(t.Context(), in.Verification.ID)), store.ErrNotFound)
 }
 
 func byBrowser(in *store.Intent) { in.Verification.ByBrowser = true }

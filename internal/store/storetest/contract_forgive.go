@@ -329,10 +329,8 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	kept := f.Ended(t, f.Intent(1), Sent)
 	f.Pass(time.Hour + store.MaxLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	_, _, _, err := f.Verification(t.Context(), old.Verification.ID)
-	Is(t, err, store.ErrNotFound)
-	_, err = f.Story(t.Context(), old.Send.ID)
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err3(f.Verification(t.Context(), old.Verification.ID)), store.ErrNotFound)
+	Is(t, Err(f.Story(t.Context(), old.Send.ID)), store.ErrNotFound)
 	_, newest, _ := Must3(f.Verification(t.Context(), kept.Verification.ID))(t)
 	Equal(t, "its send", newest.ID, kept.Send.ID)
 }

@@ -64,8 +64,7 @@ func refusalTouchesNoSend(t *testing.T, f *Fixture) {
 
 	in := f.Intent(2)
 	in.Send.ID = fresh.ID
-	_, err := f.Begin(t.Context(), in)
-	Is(t, err, store.ErrBadRequest)
+	Is(t, Err(f.Begin(t.Context(), in)), store.ErrBadRequest)
 }
 
 func manyRefusals(t *testing.T, f *Fixture) {
@@ -86,8 +85,7 @@ func manyRefusals(t *testing.T, f *Fixture) {
 }
 
 func readVerification(t *testing.T, f *Fixture) {
-	_, _, _, err := f.Verification(t.Context(), "no such id")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err3(f.Verification(t.Context(), "no such id")), store.ErrNotFound)
 	first := f.Admit(t, f.Intent(1))
 	id := first.Verification.ID
 	f.Pass(time.Second)
@@ -102,8 +100,7 @@ func readVerification(t *testing.T, f *Fixture) {
 }
 
 func story(t *testing.T, f *Fixture) {
-	_, err := f.Story(t.Context(), uuid.UUID{1})
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), store.ErrNotFound)
 	say := func(n int, change func(*store.Send)) store.Send {
 		r := f.Refusal(n, change)
 		OK(t, f.Refused(t.Context(), []store.Send{r}))
@@ -184,10 +181,8 @@ func countingSends(t *testing.T, f *Fixture) {
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
-		_, _, _, err := f.Verification(t.Context(), id)
-		Is(t, err, store.ErrNotFound)
-		_, _, _, err = f.Attempt(t.Context(), id)
-		Is(t, err, store.ErrNotFound)
+		Is(t, Err3(f.Verification(t.Context(), id)), store.ErrNotFound)
+		Is(t, Err3(f.Attempt(t.Context(), id)), store.ErrNotFound)
 		Equal(t, "approved", Must(f.Approve(t.Context(), id, store.NewEvent{}))(t), false)
 	}
 	// The longest texts fit into every index, also where nothing can be compressed.
@@ -227,10 +222,8 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 	OK(t, f.Ping(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.Begin(ctx, f.Intent(1))
-	Certain(t, err)
-	_, err = f.Sends(ctx, store.Filter{Limit: 1})
-	Is(t, err, store.ErrUnavailable)
+	Certain(t, Err(f.Begin(ctx, f.Intent(1))))
+	Is(t, Err(f.Sends(ctx, store.Filter{Limit: 1})), store.ErrUnavailable)
 	Equal(t, "rows", len(f.All(t)), 0)
 
 	OK(t, f.Close())

@@ -115,17 +115,14 @@ func pollsUntilAnswered(t *testing.T, f *Fixture) {
 		Equal(t, "send", Must(f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1)))(t), want)
 	}
 	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
-		_, err := f.SendAwaiting(t.Context(), other[0], other[1])
-		Is(t, err, store.ErrNotFound)
+		Is(t, Err(f.SendAwaiting(t.Context(), other[0], other[1])), store.ErrNotFound)
 	}
 	OK(t, f.PollAnswered(t.Context(), a.Send))
 	OK(t, f.PollAnswered(t.Context(), a.Send))
-	_, err := f.SendAwaiting(t.Context(), "c", "m1")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.SendAwaiting(t.Context(), "c", "m1")), store.ErrNotFound)
 	f.Pass(72 * time.Hour)
 	Equal(t, "given up", f.duePolls(t, 9), nil)
-	_, err = f.SendAwaiting(t.Context(), "c", "m2")
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err(f.SendAwaiting(t.Context(), "c", "m2")), store.ErrNotFound)
 }
 
 // Replicas that ask at once share the messages, the longest overdue first.

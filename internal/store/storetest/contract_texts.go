@@ -190,8 +190,7 @@ func watchLifted(t *testing.T, f *Fixture) {
 	p := f.prefixPaused(t, "shop", "+49151", true)
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
 		Outcome: store.AuditDone}
-	_, _, err := f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)
-	Is(t, err, store.ErrNotFound)
+	Is(t, Err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), store.ErrNotFound)
 	f.Pass(time.Minute)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
 	for n, by := range []string{"mei\x00", "another"} {

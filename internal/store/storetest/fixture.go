@@ -231,6 +231,13 @@ func Must3[A, B, C any](a A, b B, c C, err error) func(testing.TB) (A, B, C) {
 	return func(t testing.TB) (A, B, C) { t.Helper(); OK(t, err); return a, b, c }
 }
 
+// Err, Err2 and Err3 return the error of a call alone.
+func Err[A any](_ A, err error) error { return err }
+
+func Err2[A, B any](_ A, _ B, err error) error { return err }
+
+func Err3[A, B, C any](_ A, _ B, _ C, err error) error { return err }
+
 // Code reads one verification.
 func (f *Fixture) Code(t *testing.T, id string) store.Verification {
 	t.Helper()
