@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+)
+
+// What was counted ahead is what the rows say, whatever is asked and however far the counting has come.
+func TestPostgresCountsAhead(t *testing.T) {
+	f := newPostgresFixture(t)
+	count := func(log store.Store, limit int) (n int) {
+		for {
+			k := storetest.Must(log.CountHours(t.Context(), 1000*time.Hour, limit))(t)
+			if n += k; k < limit {
+				return n
+			}
+		}
+	}
+	begin := f.Now
+	traffic(t, f, 5)
+	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour })) // its hour can't be counted yet
+	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
+	f.Ended(t, f.Intent(5001), storetest.Sent) // with an hour's first instant
+	f.Pass(59 * time.Minute)
+	late := f.Ended(t, f.Intent(5002), storetest.Sent)
+	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
+	count(f.Store, 1000)
+	storetest.Must(f.Approve(t.Context(), late.Verification.ID, store.NewEvent{}))(t)
+	f.Pass(time.Hour)
+	traffic(t, f, 2)
+	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
+	storetest.Must(f.CountHours(t.Context(), 1000*time.Hour, 1))(t) // the newest hours first
+	statsEqualRows(t, f, "partly counted", asked)
+	done := make(chan int)
+	go func() { done <- count(f.Replica, 2) }()
+	count(f.Store, 3)
+	<-done
+	statsEqualRows(t, f, "counted", asked)
+	f.End(t, waiting.Send.ID, store.Outcome{Status: store.Failed, Reason: "expired"})
+	statsEqualRows(t, f, "once what was under way has ended", asked)
+	count(f.Store, 100)
+	statsEqualRows(t, f, "with that counted", asked)
+	storetest.Equal(t, "hours counted twice", count(f.Store, 100), 0)
+}
+
+// statsQueries are of times that begin and end within hours, and of parts of what there is.
+func statsQueries(from, to time.Time) []store.StatsQuery {
+	return []store.StatsQuery{
+		{From: from, To: to, Each: time.Hour}, {From: from.Add(17 * time.Minute), To: to, Each: 24 * time.Hour},
+		{From: from.Add(time.Hour + time.Microsecond), To: to.Add(-3*time.Hour - 11*time.Minute), Each: time.Hour},
+		{From: from, To: to.Add(-4 * time.Hour), Each: 24 * time.Hour, App: "desk"}, {From: from, To: to, Each: time.Hour, App: "desk"},
+		{From: from, To: to, Each: 24 * time.Hour, Channel: recipient.SMS}, {From: from.Add(17 * time.Minute), To: to, Each: time.Hour, Purpose: "login"},
+		{From: from, To: to, Each: time.Hour, Purpose: "nothing"},
+	}
+}
+
+// statsEqualRows asks each question of the log and of the statements of sqldb, which read rows alone.
+func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []store.StatsQuery) {
+	t.Helper()
+	rows := &f.DB.(*DB).DB
+	for _, q := range asked {
+		what := fmt.Sprintf("%s, %+v", when, q)
+		got, want := storetest.Must(f.Stats(t.Context(), q))(t), storetest.Must(rows.Stats(t.Context(), q))(t)
+		replaceIfNear(t, &got, want)
+		storetest.Equal(t, what, got, want)
+		storetest.Equal(t, what+": domains", storetest.Must(f.Domains(t.Context(), q))(t), storetest.Must(rows.Domains(t.Context(), q))(t))
+		for by := range sqldb.Dimensions {
+			storetest.Equal(t, what+": codes by "+string(by), storetest.Must(f.ApprovalsBy(t.Context(), q, by))(t),
+				storetest.Must(rows.ApprovalsBy(t.Context(), q, by))(t))
+		}
+	}
+}
+
+// replaceIfNear has times that are told within 2 % count as the same.
+func replaceIfNear(t *testing.T, got *store.Stats, want store.Stats) {
+	t.Helper()
+	same := func(got *store.Measures, want store.Measures) {
+		for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
+			if off := *told - is; max(off, -off) > is/50+time.Microsecond {
+				t.Errorf("%s, want %s", *told, is)
+			}
+			*told = is
+		}
+	}
+	same(&got.Measures, want.Measures)
+	for i := range min(len(got.Intervals), len(want.Intervals)) {
+		same(&got.Intervals[i].Measures, want.Intervals[i].Measures)
+	}
+}
+
+// traffic is some hours of everything that statistics tell apart, some of it under way still.
+func traffic(t *testing.T, f *storetest.Fixture, hours int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(7, uint64(hours)))
+	for n := range hours * 12 {
+		in := f.Intent(n, func(in *store.Intent) {
+			in.Send.App = []string{"shop", "shop", "desk"}[random.IntN(3)]
+			in.Send.To = fmt.Sprintf("a•••@%c.example", 'a'+rune(random.IntN(14)))
+			if random.IntN(5) == 0 {
+				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
+			}
+		})
+		begun := f.Admit(t, in)
+		again := f.Intent(n, func(again *store.Intent) {
+			again.Send.App, again.Send.Channel, again.Send.To, again.Join = in.Send.App, in.Send.Channel, in.Send.To, begun.Verification.ID
+		})
+		f.Pass(time.Duration(random.IntN(150)) * time.Second)
+		outcomes := []store.Outcome{{Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, {Status: store.Failed, Reason: "expired"},
+			{Status: store.Unknown, Reason: "no_answer"}, {Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]}}
+		o := outcomes[min(random.IntN(8), 3)]
+		f.End(t, begun.Send.ID, o)
+		if o.Status == store.Sent {
+			if random.IntN(2) == 0 {
+				f.Ended(t, again, storetest.Sent)
+			}
+			if random.IntN(3) > 0 {
+				storetest.Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t)
+			}
+		}
+		if random.IntN(3) == 0 {
+			storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(n, func(s *store.Send) {
+				s.Count, s.BlockedBy = 1+random.IntN(9), []string{"minute", "day"}[random.IntN(2)]
+			})}))
+		}
+		f.Pass(time.Duration(random.IntN(400)) * time.Second)
+	}
+}
+
+// Rows that are gone were counted; who is erased takes their domain with them; old hours go.
+func TestPostgresCountsForItself(t *testing.T) {
+	f := newPostgresFixture(t)
+	log := f.DB.(*DB)
+	rows := func(table string) (n int) {
+		storetest.OK(t, log.read(t.Context(), func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n)
+		}))
+		return n
+	}
+	begin := f.Now.Truncate(time.Hour)
+	traffic(t, f, 6)
+	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
+	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+	storetest.OK(t, log.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
+	f.Pass(2 * time.Hour)
+	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
+	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
+	want := storetest.Must(f.Stats(t.Context(), q))(t)
+	n := storetest.Must(f.CountHours(t.Context(), f.Now.Sub(begin)+time.Hour, 1000))(t)
+	if hours := rows("hours"); n < 6 || hours != n {
+		t.Fatalf("%d hours counted, %d there", n, hours)
+	}
+	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour,
+		store.AuditEntry{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.AuditDone}))
+	domains := storetest.Must(f.Domains(t.Context(), q))(t)
+	for _, d := range domains {
+		if d.Domain == "quentin.example" {
+			t.Error("an erased recipient's domain is left")
+		}
+	}
+	if len(domains) == 0 || rows(`hour_domains WHERE domain = 'quentin.example'`) != 0 {
+		t.Errorf("domains %v", domains)
+	}
+	if n := rows(`hour_codes WHERE value = 'quentin.example'`); n != 0 || rows(`hour_codes WHERE dimension = 'domain'`) == 0 {
+		t.Errorf("%d rows of codes still have the erased recipient's domain", n)
+	}
+	codes := storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
+	storetest.Must(log.pool.Exec(context.Background(), `DELETE FROM sends`))(t)
+	storetest.Equal(t, "codes by country once the rows are gone", storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
+	got := storetest.Must(f.Stats(t.Context(), q))(t)
+	replaceIfNear(t, &got, want)
+	storetest.Equal(t, "once the rows are gone", got, want)
+	storetest.Must(f.CountHours(t.Context(), time.Hour, 1))(t)
+	for _, table := range []string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {
+		if n := rows(table + ` WHERE hour < '` + end.Add(-2*time.Hour).Format(time.RFC3339) + `'`); n != 0 {
+			t.Errorf("%s still has %d rows that are too old", table, n)
+		}
+	}
+}
