@@ -31,17 +31,3 @@ func TestTheSameWeek(t *testing.T) {
 		t.Errorf("from %s to %s", first, last)
 	}
 }
-
-func TestTheClockOnlyGoesForward(t *testing.T) {
-	at := time.Unix(1e9, 0)
-	c := NewClock(at)
-	c.Reach(at.Add(-time.Hour))
-	c.Pass(-time.Hour)
-	if !c.Now().Equal(at) {
-		t.Errorf("it is %s", c.Now())
-	}
-	c.Pass(time.Second)
-	if want := at.Add(time.Second); !c.Now().Equal(want) {
-		t.Errorf("%s, want %s", c.Now(), want)
-	}
-}

@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
@@ -99,34 +97,4 @@ func TestFaults(t *testing.T) {
 	log.SetFault(nil)
 	fault = Down
 	storetest.OK(t, f.Ping(t.Context()))
-}
-
-// Two logs in memory are apart, and an interrupted read does not end one, though its connection is the database.
-func TestSQLiteMemoryStays(t *testing.T) {
-	f, other := newSQLiteMemory(t), newSQLiteMemory(t)
-	f.Admit(t, f.Intent(1))
-	for i := range 50 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
-		_, err := f.Sends(ctx, store.Filter{Limit: 1})
-		cancel()
-		if i == 0 {
-			storetest.Is(t, err, store.ErrUnavailable)
-		}
-	}
-	storetest.Equal(t, "rows", len(f.All(t)), 1)
-	storetest.Equal(t, "rows of another log", len(other.All(t)), 0)
-}
-
-// In a bubble time is the bubble's, and with Close everything ends that the log started: the bubble would wait for it.
-func TestSQLiteMemoryInABubble(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		log := storetest.Must(OpenMemory(time.Now))(t)
-		began := time.Now()
-		storetest.Must(log.AcquireLease(t.Context(), "turn", time.Hour))(t)
-		time.Sleep(time.Hour)
-		storetest.Equal(t, "an hour later", storetest.Must(log.AcquireLease(t.Context(), "turn", time.Hour))(t), true)
-		storetest.Equal(t, "the log's clock", storetest.Must(log.StorageStatus(t.Context(), 0))(t).Now.Sub(began), time.Hour)
-		storetest.OK(t, log.Close())
-		storetest.Is(t, log.Ping(t.Context()), store.ErrUnavailable)
-	})
 }
