@@ -80,6 +80,18 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	})
 }
 
+func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
+	inRedemption(t, func(r *redeeming) {
+		got, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Reference: r.reference(rig.BackEnd.App)})
+		if err != nil || got.To != rig.Ana {
+			r.Errorf("%+v, %v", got, err)
+		}
+		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
+			r.Errorf("its proof: %v", err)
+		}
+	})
+}
+
 // What is forged, of another app, expired, or of no approval gets one answer, and nothing of it is redeemed.
 func TestRedeemRefuses(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {

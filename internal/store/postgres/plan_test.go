@@ -73,7 +73,7 @@ func countsByName(t *testing.T, admin *pgx.Conn, query string) map[string]int64 
 // useAll calls every method, with every filter that has an index, often enough for the planner to settle.
 func useAll(t *testing.T, f *storetest.Fixture) {
 	t.Helper()
-	for range 12 {
+	for range 8 {
 		in := f.Intent(1, storetest.WithRules(storetest.Rule(1000, time.Hour)), storetest.TakenAt("redis", storetest.Epoch))
 		in.Verification.Holder = "s:1"
 		begun := f.Admit(t, in)

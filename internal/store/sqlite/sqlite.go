@@ -182,7 +182,7 @@ func commitError(err error) error {
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
 // CountHours implements Statistics. SQLite counts nothing ahead.
-func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
+func (s *DB) CountHours(ctx context.Context, _ time.Duration, _ int) (int, error) {
 	return 0, s.Write(ctx, func(sqldb.Tx) error { return nil })
 }
 

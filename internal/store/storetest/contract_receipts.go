@@ -133,7 +133,7 @@ func duePollsShared(t *testing.T, f *Fixture) {
 	f.Pass(11 * time.Second)
 	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
 	f.Pass(39 * time.Second)
-	eachOnce(t, f, 39, func(log store.Store) (ids []string, err error) {
+	eachOnce(t, f, 40, func(log store.Store) (ids []string, err error) {
 		list, err := log.DuePolls(t.Context(), 3)
 		for _, p := range list {
 			ids = append(ids, p.ID)
