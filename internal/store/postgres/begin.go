@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,14 +38,9 @@ const (
 // beginTimeout bounds a Begin with all that it tries; it is less than callers wait, so that they hear what came of it.
 const beginTimeout = 4 * time.Second
 
-// prepareBegin prepares the statements of Begin, Finish and Postpone on a writer's connection, each with one generic plan.
-func (p *DB) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
-	// Planned once: the arrays' lengths make each batch look different, and planning costs as much as deciding. The plan
-	// can be no other anyway: each row is looked up by the one index that finds it.
-	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
-		return err
-	}
-	for _, s := range []struct{ name, sql string }{
+// beginStatements are the statements of Begin.
+func (p *DB) beginStatements() []statement {
+	return []statement{
 		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
@@ -57,16 +51,7 @@ func (p *DB) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		{stmtSends, sqldb.SendTable.InsertMany(sqldb.AsSend)},
 		{stmtFlights, flightsSQL},
 		{stmtCommit, "COMMIT"},
-		{stmtFinish, p.sql(finishSQL)},
-		{stmtFinishFully, p.sql(finishFullySQL)},
-		{stmtPostpone, p.sql(postponeSQL)},
-		{stmtEndEvents, p.sql(endEventsSQL)},
-	} {
-		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
 	}
-	return nil
 }
 
 // Begin implements Outbox.

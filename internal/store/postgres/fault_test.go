@@ -259,7 +259,7 @@ func TestPostgresIsDurable(t *testing.T) {
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
 		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
 		log := openTest(t, address, serverClock)
-		for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
+		for _, pool := range []*pgxpool.Pool{log.writers, log.finishers, log.pool} {
 			got := one[string](t, pool, `SHOW synchronous_commit`)
 			storetest.Equal(t, "synchronous_commit with a default of "+setting, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -19,11 +20,22 @@ const (
 	stmtFinish      = "sendcode_finish"
 	stmtFinishFully = "sendcode_finish_fully"
 	stmtPostpone    = "sendcode_postpone"
+	stmtRenew       = "sendcode_renew"
+	stmtTakeOver    = "sendcode_take_over"
 	stmtEndEvents   = "sendcode_end_events"
 )
 
+// finishStatements are the statements of the finishers' pool.
+func (p *DB) finishStatements() []statement {
+	return []statement{
+		{stmtFinish, p.sql(finishSQL)}, {stmtFinishFully, p.sql(finishFullySQL)}, {stmtPostpone, p.sql(postponeSQL)},
+		{stmtRenew, p.sql(renewSQL)}, {stmtTakeOver, p.sql(takeOverSQL)}, {stmtEndEvents, p.sql(endEventsSQL)},
+	}
+}
+
 // All of these begin with the flights, whose rows say which attempt holds, and lock them; only then is sends touched, by the list of
-// the IDs and thus by its key, in the partitions from the first of them to the last.
+// the IDs and thus by its key, in the partitions from the first of them to the last. Lists are in the order of the IDs, so that two
+// statements do not wait for each other's rows in a circle.
 
 // seenSQL notes the minutes in which a provider had sends; in order, so that two statements do not wait for each other in a circle.
 const seenSQL = `, seen AS (
@@ -34,8 +46,8 @@ SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM done 
 // postponeSQL puts a batch of sends back, as finishSQL closes one.
 const postponeSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
-UPDATE flights f SET queued = true, due_at = clock.now + p.after * interval '1 microsecond'
-FROM clock, unnest($1::uuid[], $2::int[], $6::bigint[]) AS p(id, attempt, after)
+UPDATE flights f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
+FROM unnest($1::uuid[], $2::int[], $6::bigint[]) AS p(id, attempt, after)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = p.id AND f.attempt = p.attempt
 RETURNING f.id
 ), done AS (
@@ -54,8 +66,8 @@ WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
 RETURNING f.id
 ), done AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
-       finished_at = clock.now{{refund}}
-FROM clock, held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[]{{arrays}})
+       finished_at = (SELECT now FROM clock){{refund}}
+FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[]{{arrays}})
      AS o(id, status, reason, provider, provider_code, took{{names}})
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at{{columns}}
@@ -118,11 +130,12 @@ func (p *DB) postpone(batch []*putBack) {
 	changeBatch(p, stmtPostpone, batch, postponeParameters, func(q store.Postponement) uuid.UUID { return q.ID })
 }
 
-// changeBatch runs a statement on a batch of calls and tells each whether its row changed. If one row made the batch fail, it
+// changeBatch runs a statement on a batch of calls, which it sorts by ID, and tells each whether its row changed. If one row made the batch fail, it
 // repeats each call alone. Every call gets an answer or an error.
 func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
+	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int { a, b := id(x.in), id(y.in); return bytes.Compare(a[:], b[:]) })
 	changed, err := p.changed(ctx, statement, parameters(batch))
 	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(code(err), "40")) {
 		// One of them fails the others, by its data or by a lock; alone it fails itself.
@@ -138,22 +151,17 @@ func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], pa
 
 // changed runs a prepared statement and returns the IDs of the rows that it changed.
 func (p *DB) changed(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
-	conn, err := p.writers.Acquire(ctx)
-	if err != nil {
-		return nil, store.Unavailable(postgresCause(err))
-	}
-	defer conn.Release()
-	rows, _ := conn.Query(ctx, statement, parameters...)
 	changed := map[uuid.UUID]bool{}
-	var id pgtype.UUID
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
-	if readOnly(err) {
-		_ = conn.Conn().Close(ctx)
-	}
+	err := withConn(ctx, p.finishers, func(conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, statement, parameters...)
+		var id pgtype.UUID
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
+		return err
+	})
 	return changed, writeError(err)
 }
 
-// finishParameters returns the parameters of finishSQL.
+// finishParameters returns the parameters of finishSQL for a batch in the order of the IDs.
 func finishParameters(batch []*ending) []any { return sharedFinishParameters(batch, 9) }
 
 // sharedFinishParameters returns the parameters that finishSQL and finishFullySQL share, with room for `most` parameters.
@@ -166,8 +174,7 @@ func sharedFinishParameters(batch []*ending, most int) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Took.Microseconds()) })
-	first, last := idRange(batch, func(x *ending) uuid.UUID { return x.in.ID })
-	return p.Args(oneID(first), oneID(last))
+	return p.Args(oneID(batch[0].in.ID), oneID(batch[len(batch)-1].in.ID))
 }
 
 // finishFullyParameters returns the parameters of finishFullySQL.
@@ -196,31 +203,18 @@ func postponeParameters(batch []*putBack) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *putBack) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
-	first, last := idRange(batch, func(x *putBack) uuid.UUID { return x.in.ID })
-	return p.Args(oneID(first), oneID(last))
+	return p.Args(oneID(batch[0].in.ID), oneID(batch[len(batch)-1].in.ID))
 }
 
-// idRange returns the smallest and the largest ID of a batch, which must not be empty.
-func idRange[X any](batch []X, id func(X) uuid.UUID) (first, last uuid.UUID) {
-	first, last = id(batch[0]), id(batch[0])
-	for _, x := range batch[1:] {
-		if next := id(x); bytes.Compare(next[:], first[:]) < 0 {
-			first = next
-		} else if bytes.Compare(next[:], last[:]) > 0 {
-			last = next
-		}
-	}
-	return first, last
-}
-
-// endEventsSQL closes a batch of attempts, as finishSQL closes sends.
+// endEventsSQL closes a batch of attempts, as finishSQL closes sends. It asks for the state, not for due_at IS NOT NULL: the planner might
+// read the index of all that are due.
 const endEventsSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,
-       due_at = CASE WHEN o.state = 'pending' THEN clock.now + o.after * interval '1 microsecond' END,
-       ended_at = CASE WHEN o.state <> 'pending' THEN clock.now END
-FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id, attempt, state, answer, after)
-WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.due_at IS NOT NULL
+       due_at = CASE WHEN o.state = 'pending' THEN (SELECT now FROM clock) + o.after * interval '1 microsecond' END,
+       ended_at = CASE WHEN o.state <> 'pending' THEN (SELECT now FROM clock) END
+FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id, attempt, state, answer, after)
+WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
 // AppEventEnded implements AppEvents. Ends that come while a round trip is under way share the next one.

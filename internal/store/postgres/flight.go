@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,14 +19,15 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 	if len(held) == 0 {
 		return nil
 	}
+	held = slices.SortedFunc(slices.Values(held), func(x, y store.Held) int { return bytes.Compare(x.ID[:], y.ID[:]) }) // see finish.go
 	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
 	}
-	return p.change(ctx, func(conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, p.sql(renewSQL), lease.Microseconds(), ids, attempts)
+	return writeError(withConn(ctx, p.finishers, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, stmtRenew, lease.Microseconds(), ids, attempts)
 		return err
-	})
+	}))
 }
 
 const renewSQL = `
@@ -64,8 +67,8 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		at time.Time
 		store.Work
 	}
-	rows, err := changeRows(ctx, p, func(d *due) []any { return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...) },
-		takeOverSQL, limit, lease.Microseconds(), string(ch), now, p.overdue.searchFrom(ch, now))
+	rows, err := changeRows(ctx, p.finishers, func(d *due) []any { return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...) },
+		stmtTakeOver, limit, lease.Microseconds(), string(ch), now, p.overdue.searchFrom(ch, now))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +125,10 @@ func (o *overdue) recordSearch(ch recipient.Channel, now time.Time, empty bool) 
 
 // RefundsDue implements Outbox.
 func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	return changeRows(ctx, p, sqldb.RefundFields, `
+	return changeRows(ctx, p.pool, sqldb.RefundFields, p.sql(refundsDueSQL), limit, lease.Microseconds())
+}
+
+const refundsDueSQL = `
 WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
 ), due AS MATERIALIZED (
@@ -134,17 +140,16 @@ WITH clock AS MATERIALIZED (
     RETURNING r.id, r.attempt, due.since
 )
 SELECT leased.id, leased.attempt, s.app, s.channel, s.purpose, s.recipient
-FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`, limit, lease.Microseconds())
-}
+FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`
 
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
-func changeRows[T any](ctx context.Context, p *DB, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		_, err := pgConn{ctx, conn}.Run(p.sql(statement), args, sqldb.AppendTo(&list, fields))
+func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
+	err = withConn(ctx, pool, func(conn *pgxpool.Conn) error {
+		_, err := pgConn{ctx, conn}.Run(statement, args, sqldb.AppendTo(&list, fields))
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, writeError(err)
 	}
 	return list, nil
 }

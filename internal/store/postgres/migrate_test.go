@@ -156,7 +156,7 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 		"application_name":   "sendcode",
 		"synchronous_commit": "on",
 	} {
-		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "others": p.pool} {
+		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers, "others": p.pool} {
 			got := one[string](t, pool, `SELECT current_setting($1)`, setting)
 			if got != want {
 				t.Errorf("%s: %s is %s, want %s", name, setting, got, want)

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -22,10 +23,11 @@ import (
 type DB struct {
 	sqldb.DB
 
-	writers *pgxpool.Pool // of Begin and of what ends something alone, so that no slow reader can hold them up
-	pool    *pgxpool.Pool
-	begins  *coalescer
-	endings *batcher[store.Outcome, bool]
+	writers   *pgxpool.Pool // of Begin alone, so that no slow reader can hold it up
+	finishers *pgxpool.Pool // of Finish, Postpone, Renew, TakeOver and the ends of events; see finisherSession
+	pool      *pgxpool.Pool
+	begins    *coalescer
+	endings   *batcher[store.Outcome, bool]
 
 	postponements *batcher[store.Postponement, bool]
 	eventEnds     *batcher[store.AppEventEnd, bool]
@@ -40,7 +42,8 @@ type DB struct {
 const (
 	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
 
-	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more, Finish, Postpone and the ends of events one each
+	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
+	finisherConns  = 5 // one each for Finish, Postpone, Renew, TakeOver and the ends of events
 	connectTimeout = 3 * time.Second
 	idleTime       = 5 * time.Minute
 	lifetime       = time.Hour
@@ -66,6 +69,14 @@ var session = map[string]string{
 	"jit":               "off",
 }
 
+// writerSession is added to session for Begin.
+var writerSession = map[string]string{"idle_in_transaction_session_timeout": betweenTrips}
+
+// finisherSession is added to session for statements that join a list of IDs with the rows that have them. The planner expects one row
+// of such a join, whatever the list, and may choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and
+// 4,000 leases more than a second. A hash join costs the same for one ID and grows with the list.
+var finisherSession = map[string]string{"enable_nestloop": "off"}
+
 // betweenTrips is how long a transaction of Begin may wait for its second trip: less than others wait for a lock, so that a replica that
 // stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
@@ -82,24 +93,9 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p.DB = sqldb.DB{Dialect: words, Engine: p}
 	p.Dialect.Now = now
 	var err error
-	if p.pool, err = newPool(ctx, url, role, nil); err != nil {
-		return nil, err
-	}
-	if err = p.ownSessions(ctx); err == nil {
-		err = checkSchema(ctx, p.pool)
-	}
+	told, err := p.openPools(ctx, url, role)
 	if err != nil {
-		p.pool.Close()
-		return nil, err
-	}
-	if p.writers, err = newPool(ctx, url, role, p.prepareBegin); err != nil {
-		p.pool.Close()
-		return nil, err
-	}
-	told, err := p.Clock(ctx)
-	if err != nil {
-		p.writers.Close()
-		p.pool.Close()
+		p.closePools()
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
@@ -108,22 +104,59 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	return p, nil
 }
 
-// newPool opens a pool of connections. With prepare, it is the writers' pool, and prepare runs on each new connection. Errors do
-// not contain the URL.
-func newPool(ctx context.Context, url, role string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
+// openPools opens the pools, checks the server and its schema, and returns the log's time. After an error some may be open.
+func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, err error) {
+	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
+		return now, err
+	}
+	if err = p.ownSessions(ctx); err != nil {
+		return now, err
+	}
+	if err = checkSchema(ctx, p.pool); err != nil {
+		return now, err
+	}
+	if p.writers, err = newPool(ctx, url, role, poolOptions{conns: maxWriters, session: writerSession, statements: p.beginStatements()}); err != nil {
+		return now, err
+	}
+	if p.finishers, err = newPool(ctx, url, role, poolOptions{conns: finisherConns, session: finisherSession, statements: p.finishStatements()}); err != nil {
+		return now, err
+	}
+	return p.Clock(ctx)
+}
+
+func (p *DB) closePools() {
+	for _, pool := range []*pgxpool.Pool{p.writers, p.finishers, p.pool} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// poolOptions say what a pool has that others do not.
+type poolOptions struct {
+	conns      int32             // at most; 0: otherConns, unless the URL says pool_max_conns
+	session    map[string]string // settings besides session
+	statements []statement       // prepared on each connection, each with one generic plan
+}
+
+// statement is a statement to prepare.
+type statement struct{ name, sql string }
+
+// newPool opens a pool of connections. Errors do not contain the URL.
+func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
 	}
-	if prepare != nil {
-		config.MaxConns, config.MinConns = maxWriters+3, 1
+	if o.conns > 0 {
+		config.MaxConns, config.MinConns = o.conns, 1
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
 	}
 	// A connection that died while it was idle must not make a write uncertain. Begin, which can be repeated, is spared
 	// the round trip that others make after a pause.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
-		return readable(p.Conn.PgConn().Conn()) || prepare == nil && p.IdleDuration > time.Second
+		return readable(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
 	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
@@ -131,9 +164,7 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	settings := maps.Clone(session)
-	if prepare != nil {
-		settings["idle_in_transaction_session_timeout"] = betweenTrips
-	}
+	maps.Copy(settings, o.session)
 	for name, value := range settings {
 		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
 			config.ConnConfig.RuntimeParams[name] = value
@@ -146,12 +177,29 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}
-		if err := durable(ctx, conn); err != nil || prepare == nil {
+		if err := durable(ctx, conn); err != nil {
 			return err
 		}
-		return prepare(ctx, conn)
+		return prepareAll(ctx, conn, o.statements)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// prepareAll prepares the statements on a new connection. They are planned once: the arrays' lengths make each batch look different,
+// and planning costs as much as running.
+func prepareAll(ctx context.Context, conn *pgx.Conn, statements []statement) error {
+	if len(statements) == 0 {
+		return nil
+	}
+	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
+		return err
+	}
+	for _, s := range statements {
+		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
 }
 
 // ownSessions checks with one connection of the pool that no pooler divides sessions.
@@ -201,24 +249,23 @@ func (p *DB) Close() error {
 	p.endings.close()
 	p.postponements.close()
 	p.eventEnds.close()
-	p.writers.Close()
-	p.pool.Close()
+	p.closePools()
 	return nil
 }
 
 // read runs f, which must only read, on a pooled connection. If the connection was lost, it empties the pool and runs f once more.
 func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	err := p.withConn(ctx, f)
+	err := withConn(ctx, p.pool, f)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
 		p.pool.Reset() // its neighbours were made at the same time
-		err = p.withConn(ctx, f)
+		err = withConn(ctx, p.pool, f)
 	}
 	return store.Unavailable(postgresCause(err))
 }
 
 // change runs f, which may write, on a pooled connection, and never repeats it.
 func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	return writeError(p.withConn(ctx, f))
+	return writeError(withConn(ctx, p.pool, f))
 }
 
 // writeError wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
@@ -232,8 +279,8 @@ func writeError(err error) error {
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A
 // connection to a server that has become read-only is closed.
-func (p *DB) withConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	conn, err := p.pool.Acquire(ctx)
+func withConn(ctx context.Context, pool *pgxpool.Pool, f func(*pgxpool.Conn) error) error {
+	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return store.Unavailable(postgresCause(err))
 	}

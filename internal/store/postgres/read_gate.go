@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -255,9 +256,22 @@ func boundsOf(batch []*call, near time.Time) bounds {
 		reach = max(reach, gate.MaxRowAge(x.in))
 	}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
-	b.earliest, b.latest = idRange(batch, func(x *call) uuid.UUID { return x.in.Send.ID })
+	b.earliest, b.latest = idRange(batch)
 	return b
 }
 
 // contain reports whether now is within the time for which the bounds were made.
 func (b bounds) contain(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
+
+// idRange returns the smallest and the largest ID of a batch, which must not be empty.
+func idRange(batch []*call) (first, last uuid.UUID) {
+	first, last = batch[0].in.Send.ID, batch[0].in.Send.ID
+	for _, x := range batch[1:] {
+		if next := x.in.Send.ID; bytes.Compare(next[:], first[:]) < 0 {
+			first = next
+		} else if bytes.Compare(next[:], last[:]) > 0 {
+			last = next
+		}
+	}
+	return first, last
+}
