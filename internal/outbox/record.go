@@ -72,7 +72,7 @@ func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 		if err == nil {
 			return applied
 		}
-		o.Logger.Warn("the log did not take an outcome; repeating", "error", err)
+		o.warnOfWrite(err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -80,5 +80,17 @@ func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 			timer.Stop()
 			return false
 		}
+	}
+}
+
+// warnOfWrite counts a failed write and logs a warning with the count, at most one each second: while the log is unavailable, every
+// flight repeats its write.
+func (o *Outbox) warnOfWrite(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failedWrites++
+	if now := o.Now(); now.Sub(o.warned) >= time.Second {
+		o.Logger.Warn("the log did not take outcomes; repeating", "count", o.failedWrites, "error", err)
+		o.failedWrites, o.warned = 0, now
 	}
 }
