@@ -1,51 +1,47 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 func TestBoundsOfChecksAndOfAll(t *testing.T) {
-	c, err := loadYAML("checks: {network: {limit: 20, window: 10m}}\nbreaker: {limit: 1000, window: 60s}")
-	if err != nil {
-		t.Fatal(err)
+	of := func(yaml string) (bounds [5]Bound) {
+		c := must(t, yaml)
+		return [5]Bound{c.Checks.Network, c.Checks.WideNetwork, c.Checks.App, c.Spellings, c.Breaker}
 	}
-	if c.Checks.Network != (Bound{20, 10 * time.Minute}) || c.Checks.WideNetwork != (Bound{300, time.Hour}) || c.Checks.App != (Bound{10_000, time.Hour}) || c.Breaker != (Bound{1000, time.Minute}) {
-		t.Errorf("%+v %+v", c.Checks, c.Breaker)
+	byDefault := [5]Bound{{100, time.Hour}, {300, time.Hour}, {10_000, time.Hour}, {20, 24 * time.Hour}}
+	for yaml, change := range map[string]struct {
+		index int
+		want  Bound
+	}{
+		"": {}, "checks: {network: {limit: 20, window: 10m}}": {0, Bound{20, 10 * time.Minute}}, "breaker: {limit: 1000, window: 60s}": {4, Bound{1000, time.Minute}},
+		"spellings: {limit: 40, window: 12h}": {3, Bound{40, 12 * time.Hour}}, "spellings: {}": {3, Bound{}},
+	} {
+		want := byDefault
+		if yaml != "" {
+			want[change.index] = change.want
+		}
+		if got := of(yaml); got != want {
+			t.Errorf("%q: %v, want %v", yaml, got, want)
+		}
 	}
-	if c, err = loadYAML("checks: {wide_network: {limit: 7, window: 2h}}"); err != nil || c.Checks.WideNetwork != (Bound{7, 2 * time.Hour}) {
-		t.Errorf("%+v %v", c.Checks, err)
-	}
-	c, _ = loadYAML("")
-	if c.Checks.Network != (Bound{100, time.Hour}) || c.Breaker != (Bound{}) {
-		t.Errorf("by default %+v %+v", c.Checks, c.Breaker)
-	}
-	if c.Spellings != (Bound{20, 24 * time.Hour}) {
-		t.Errorf("spellings by default %+v", c.Spellings)
-	}
-	if c, err = loadYAML("spellings: {limit: 40, window: 12h}"); err != nil || c.Spellings != (Bound{40, 12 * time.Hour}) {
-		t.Errorf("%+v %v", c.Spellings, err)
-	}
-	if c, err = loadYAML("spellings: {}"); err != nil || c.Spellings != (Bound{}) {
-		t.Errorf("turned off: %+v %v", c.Spellings, err)
-	}
-	for file, want := range map[string]string{
+	refused(t, map[string]string{
 		"spellings: {limit: 0, window: 24h}":    "spellings.limit: must be from 1 to 100000",
 		"spellings: {limit: 20}":                "spellings: window is missing",
-		"spellings: off":                        "spellings: must be key: value pairs",
-		"breaker: {limit: 0, window: 60s}":      "breaker.limit: must be from 1 to 100000",
 		"breaker: {limit: 100001, window: 60s}": "breaker.limit: must be from 1 to 100000",
-		"breaker: {limit: 5}":                   "breaker: window is missing",
-		"breaker: {window: 60s}":                "breaker: limit is missing",
 		"breaker: {limit: 5, window: 0s}":       "breaker.window: must be from 1s to 744h",
 		"breaker: {limit: 5, window: 745h}":     "breaker.window: must be from 1s to 744h",
-		"checks: {app: {limit: x, window: 1h}}": "checks.app.limit: must be a whole number",
 		"checks: {country: {}}":                 "checks.country: there is no such key",
-	} {
-		if _, err := loadYAML(file); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", file, err)
+		"requests_per_minute: -1":               "must be from 1 to 1000000, or 0 for no limit",
+		"retention: 767h":                       "c.yaml:1: retention: must be from 768h to 87840h, or 0s for ever",
+		"retention: 90d":                        "c.yaml:1: retention: days and weeks are written in hours: 24h, 168h",
+		"suppressions: {for: 30m}":              "c.yaml:1: suppressions.for: must be from 1h to 8784h, or 0s for none",
+	})
+	for _, none := range []string{"requests_per_minute: 0", "retention: 0s", "suppressions: {for: 0s}"} {
+		if c := must(t, none); c.RequestsPerMinute != 0 && c.Retention != 0 && c.Suppressions.For != 0 {
+			t.Errorf("%s: %+v", none, c)
 		}
 	}
 }
@@ -64,36 +60,15 @@ func TestAPolicyAboveTheBoundOnSpellings(t *testing.T) {
 		"{name: today, scope: recipient, limit: 11, per: day}":                                                                          true,
 	} {
 		for _, apps := range []string{public, ""} {
-			c, err := loadYAML(apps + "policies: {default: [" + rules + "]}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must(t, apps+"policies: {default: ["+rules+"]}")
 			got := strings.Contains(strings.Join(c.Warnings, "\n"), "The policy default lets one address have more codes within 24h than spellings (20)")
 			if got != (told && apps != "") {
 				t.Errorf("%s with a public key (%v): %q", rules, apps != "", c.Warnings)
 			}
 		}
 	}
-	c, err := loadYAML(public + "spellings: {}\npolicies: {default: [{name: day, scope: recipient, limit: 100, window: 24h}]}")
-	if err != nil || strings.Contains(strings.Join(c.Warnings, "\n"), "spellings") {
-		t.Errorf("%v %q", err, c.Warnings)
-	}
-}
-
-func TestRequestsPerMinute(t *testing.T) {
-	for text, want := range map[string]int{"": 300, "requests_per_minute: 0": 0, "requests_per_minute: 1": 1, "requests_per_minute: 1000000": 1_000_000} {
-		if c, err := loadYAML(text); err != nil || c.RequestsPerMinute != want {
-			t.Errorf("%q: %d, %v", text, c.RequestsPerMinute, err)
-		}
-	}
-	for _, text := range []string{"-1", "1000001", "many", "5.5"} {
-		if _, err := loadYAML("requests_per_minute: " + text); err == nil {
-			t.Errorf("%s is taken", text)
-		}
-	}
-	first, _ := loadYAML("")
-	next, _ := loadYAML("requests_per_minute: 7")
-	if got := first.Differs(next); !slices.Equal(got, []string{"requests_per_minute"}) || first.Renewed(next).RequestsPerMinute != 7 {
-		t.Errorf("%v", got)
+	c := must(t, public+"spellings: {}\npolicies: {default: [{name: day, scope: recipient, limit: 100, window: 24h}]}")
+	if strings.Contains(strings.Join(c.Warnings, "\n"), "spellings") {
+		t.Errorf("%q", c.Warnings)
 	}
 }

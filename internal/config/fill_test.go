@@ -15,10 +15,7 @@ import (
 // loaded is a configuration whose data directory is new.
 func loaded(t *testing.T, environ ...string) Config {
 	t.Helper()
-	c, err := Load(environ, files{}.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(t, "", environ...)
 	c.DataDir = filepath.Join(t.TempDir(), "deep", "data")
 	return c
 }
@@ -36,16 +33,11 @@ func filled(t *testing.T, c Config) (Config, []Generated) {
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	c := loaded(t)
 	first, generated := filled(t, c)
-	for name, s := range map[string]Secret{"ring": first.SecretKeys, "index": first.IndexKey, "key": first.APIKey, "password": first.AdminPassword} {
-		if !s.IsSet() {
-			t.Errorf("%s is not set", name)
-		}
-	}
 	want := []Generated{
 		{"SENDCODE_API_KEY", "API key", first.APIKey.Reveal(), true},
 		{"SENDCODE_ADMIN_PASSWORD", "password", first.AdminPassword.Reveal(), true},
 	}
-	if !reflect.DeepEqual(generated, want) {
+	if !reflect.DeepEqual(generated, want) || !first.SecretKeys.IsSet() {
 		t.Errorf("generated %+v", generated)
 	}
 	if a := first.Apps[0]; len(a.Keys) != 1 || a.Keys[0].SHA256 != sumOf(first.APIKey.Reveal()) {
@@ -54,15 +46,11 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	if len(first.IndexKeyBytes()) != 32 || len(first.AdminPassword.Reveal()) != 20 || len(first.APIKey.Reveal()) != 35 {
 		t.Error("a secret has another length than said")
 	}
-
 	again := loaded(t)
 	again.DataDir = c.DataDir
 	second, generated := filled(t, again)
-	if !reflect.DeepEqual(first, second) {
-		t.Error("the second start has other secrets")
-	}
-	if len(generated) != 2 || generated[0].New || generated[1].New {
-		t.Errorf("the second start claims to have made them: %+v", generated)
+	if !reflect.DeepEqual(first, second) || len(generated) != 2 || generated[0].New || generated[1].New {
+		t.Errorf("the second start has other secrets, or claims to have made them: %+v", generated)
 	}
 	other, _ := filled(t, loaded(t))
 	if other.SecretKeys.Reveal() == first.SecretKeys.Reveal() || other.IndexKey.Reveal() == first.IndexKey.Reveal() ||
@@ -87,21 +75,22 @@ func TestGeneratedSecretsPassTheChecks(t *testing.T) {
 }
 
 func TestSecretsAreForTheOwnerOnly(t *testing.T) {
-	c, _ := filled(t, loaded(t))
-	for path, want := range map[string]os.FileMode{
-		c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, filepath.Join(c.DataDir, "secrets.yaml"): 0o600, filepath.Join(c.DataDir, "secrets.yaml.lock"): 0o600,
-	} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has mode %o, want %o", filepath.Base(path), got, want)
+	c := loaded(t)
+	filled(t, c)
+	secrets := filepath.Join(c.DataDir, "secrets.yaml")
+	for path, want := range map[string]os.FileMode{c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, secrets: 0o600, secrets + ".lock": 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %o", filepath.Base(path), info, err, want)
 		}
 	}
-	entries, err := os.ReadDir(c.DataDir)
-	if err != nil || len(entries) != 2 {
-		t.Errorf("left behind: %v, %v", entries, err)
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
+		if err := os.Chmod(secrets, mode); err != nil {
+			t.Fatal(err)
+		}
+		again := c
+		if _, err := again.FillSecrets(c.DataDir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("%o: %v", mode, err)
+		}
 	}
 }
 
@@ -138,17 +127,15 @@ func TestNothingIsGeneratedWithoutNeed(t *testing.T) {
 			t.Errorf("%s: needs its directory", name)
 		}
 	}
-	sqlite, generated := loaded(t, without(reachable, "SENDCODE_DATABASE_URL")...), loaded(t, "SENDCODE_DATABASE_URL=postgres://h/d")
-	if !sqlite.NeedsDataDir() || !generated.NeedsDataDir() {
-		t.Error("SQLite, and generated secrets, need the directory")
+	for _, environ := range [][]string{without(reachable, "SENDCODE_DATABASE_URL"), {"SENDCODE_DATABASE_URL=postgres://h/d"}} {
+		if c := loaded(t, environ...); !c.NeedsDataDir() {
+			t.Error("SQLite, and generated secrets, need the directory")
+		}
 	}
 }
 
 func TestAnAppWithKeysOfItsOwnNeedsNoGeneratedOne(t *testing.T) {
-	c, err := loadYAML(fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x")))
 	c.DataDir = t.TempDir()
 	if c, generated := filled(t, c); c.APIKey.IsSet() || len(generated) != 1 || len(c.Apps[0].Keys) != 1 {
 		t.Errorf("generated %+v", generated)
@@ -159,20 +146,15 @@ func TestAnAppWithKeysOfItsOwnNeedsNoGeneratedOne(t *testing.T) {
 func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	c, _ := filled(t, loaded(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := read(t, path)
 	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{", "other": "hello: world\n",
-		"an extra": string(whole) + "more: 1\n", "twice": string(whole) + strings.SplitAfter(string(whole), "\n")[2]}
-	start := strings.Index(string(whole), "secret_keys")
-	for cut := start; cut < len(whole)-2; cut += 7 {
-		damaged[fmt.Sprintf("cut at %d", cut)] = string(whole[:cut])
+		"an extra": whole + "more: 1\n", "twice": whole + strings.SplitAfter(whole, "\n")[2]}
+	for cut := strings.Index(whole, "secret_keys"); cut < len(whole)-2; cut += 7 {
+		damaged[fmt.Sprintf("cut at %d", cut)] = whole[:cut]
 	}
 	for _, s := range secretChecks {
-		damaged["short "+s.key] = strings.Replace(string(whole), s.key+`: "`, s.key+`: "x" # "`, 1)
-		damaged["no "+s.key] = strings.Replace(string(whole), s.key, "# ", 1)
-		damaged["null "+s.key] = strings.Replace(string(whole), s.key+": ", s.key+": ~ # ", 1)
+		damaged["short "+s.key] = strings.Replace(whole, s.key+`: "`, s.key+`: "x" # "`, 1)
+		damaged["null "+s.key] = strings.Replace(whole, s.key+": ", s.key+": ~ # ", 1)
 	}
 	for name, content := range damaged {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -194,19 +176,6 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 		}
 		if now, _ := os.ReadFile(path); string(now) != content {
 			t.Errorf("%s: the file was changed", name)
-		}
-	}
-}
-
-func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
-	c, _ := filled(t, loaded(t))
-	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
-		if err := os.Chmod(filepath.Join(c.DataDir, "secrets.yaml"), mode); err != nil {
-			t.Fatal(err)
-		}
-		again := loaded(t)
-		if _, err := again.FillSecrets(c.DataDir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("%o: %v", mode, err)
 		}
 	}
 }
@@ -353,24 +322,7 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	if err := writeSecrets(taken, map[string]string{keyAPIKey: goodKey}); err == nil {
 		t.Error("written over a directory")
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
-	}
-	c := loaded(t)
-	if _, err := c.FillSecrets(dir); err == nil || c.SecretKeys.IsSet() {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestNewAPIKey(t *testing.T) {
-	for kind, prefix := range map[KeyKind]string{SecretKey: "sk_", PublicKey: "pk_"} {
-		key, sum := NewAPIKey(kind)
-		if !strings.HasPrefix(key, prefix) || len(key) != 35 || sum != fmt.Sprintf("%x", sumOf(key)) {
-			t.Errorf("%s: %d characters, hash %s", kind, len(key), sum)
-		}
-		if again, _ := NewAPIKey(kind); again == key {
-			t.Error("the same key twice")
-		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"testing"
 
 	"sendcode/internal/config/document"
 )
@@ -47,9 +48,46 @@ func (f files) read(path string) ([]byte, error) {
 	return []byte(content), nil
 }
 
-// loadYAML loads one file, c.yaml, below an environment.
+// hiddenSecret is what the file's variables and files of secrets hold.
+const hiddenSecret = "a-hidden-secret-of-others"
+
+// loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given here.
 func loadYAML(yaml string, environ ...string) (Config, error) {
-	return Load(with(environ, "SENDCODE_CONFIG=c.yaml"), files{"c.yaml": yaml}.read)
+	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters"}, environ...), files{
+		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\ngood.example\nnot_a_domain\n",
+		"/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
+	}.read)
+}
+
+// refused checks that each file has exactly the mistake that is given, at least in part, and that the mistake shows nothing hidden.
+func refused(t *testing.T, wants map[string]string) {
+	t.Helper()
+	for yaml, want := range wants {
+		_, err := loadYAML(yaml)
+		if got := mistakes(err); len(got) != 1 || !strings.Contains(got[0], want) || strings.Contains(got[0], "hidden") {
+			t.Errorf("%s\ngot  %q\nwant %q", yaml, got, want)
+		}
+	}
+}
+
+// readBack returns what a printed configuration loads as, and wants it to print the same.
+func readBack(t *testing.T, c Config) Config {
+	t.Helper()
+	again, err := loadYAML(c.YAML())
+	if err != nil || again.YAML() != c.YAML() {
+		t.Errorf("printed\n%s\nloads as\n%s\n%v", c.YAML(), again.YAML(), err)
+	}
+	return again
+}
+
+// must loads a file that has no mistake.
+func must(t *testing.T, yaml string, environ ...string) Config {
+	t.Helper()
+	c, err := loadYAML(yaml, environ...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // mistakes gives the list as lines, nil if there are none.

@@ -38,9 +38,9 @@ func TestWarnings(t *testing.T) {
 		"young key":    {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(15*24*time.Hour).Format(time.RFC3339), sumOf("x")), nil},
 		"plain origin": {nil, "apps: [{name: a, origins: ['http://a.example', 'http://localhost:3000', 'http://[::1]:81']}]", []string{"The origin http://a.example of the app a is not https"}},
 	} {
-		c, err := loadYAML(test.file, test.environ...)
-		if err != nil || len(c.Warnings) != len(test.want) {
-			t.Errorf("%s: %v, %q", name, err, c.Warnings)
+		c := must(t, test.file, test.environ...)
+		if len(c.Warnings) != len(test.want) {
+			t.Errorf("%s: %q", name, c.Warnings)
 			continue
 		}
 		for i, w := range test.want {
