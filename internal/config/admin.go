@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
+	"sendcode/internal/delivery"
 )
 
 // Admin is what the file says about the console.
@@ -123,7 +124,7 @@ func checkSecureURL(text string) string {
 		return problem
 	case err != nil || u.Hostname() == "" || p.Userinfo != "" || p.Query != "":
 		return "must be a URL such as https://id.example, with neither a user nor a query"
-	case p.Scheme != "https" && !(p.Scheme == "http" && address.LoopbackHost(u.Hostname())):
+	case p.Scheme != "https" && !(p.Scheme == "http" && delivery.Loopback(u.Hostname())):
 		return "must be https: an attacker on the network path could log in"
 	}
 	return ""

@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
+	"sendcode/internal/delivery"
 	"sendcode/internal/events"
 )
 
@@ -153,7 +154,7 @@ func checkReturnURL(text string) string {
 func checkHome(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
-		u.Scheme != "https" && !address.LoopbackHost(u.Hostname()) {
+		u.Scheme != "https" && !delivery.Loopback(u.Hostname()) {
 		return "must be a URL such as https://shop.example/, with https"
 	}
 	return ""

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
+	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/quota"
 )
@@ -74,7 +74,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
-			add(err == nil && u.Scheme == "http" && !address.LoopbackHost(u.Hostname()),
+			add(err == nil && u.Scheme == "http" && !delivery.Loopback(u.Hostname()),
 				"The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
 		}
 	}
@@ -128,6 +128,6 @@ func (c *Config) plainMail() bool {
 	}
 	servers, err := smtp.ParseURLs(c.SMTPURL)
 	return err == nil && slices.ContainsFunc(servers, func(s smtp.Config) bool {
-		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !address.LoopbackHost(s.Host)
+		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !delivery.Loopback(s.Host)
 	})
 }

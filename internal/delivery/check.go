@@ -134,7 +134,7 @@ func unfitInAtom(r rune) bool {
 	return unfitInHeader(r) || unicode.IsSpace(r) || strings.ContainsRune(`()<>[]:;@\,."`, r)
 }
 
-// Loopback holds for hosts that cannot leave this machine.
+// Loopback reports whether a host is a loopback address or localhost (RFC 6761 section 6.3). It resolves no names.
 func Loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()

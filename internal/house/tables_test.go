@@ -83,9 +83,9 @@ var edges = map[string]string{
 	"internal/console/auth/factor":   "",
 
 	// Settings, and the only place where parts are put together.
-	"internal/config/address":  "quota internal/delivery/smtp internal/config/document",
+	"internal/config/address":  "quota internal/delivery internal/delivery/smtp internal/config/document",
 	"internal/config/document": "",
-	"internal/config": "internal/brand internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
+	"internal/config": "internal/brand internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",
@@ -114,7 +114,7 @@ var edges = map[string]string{
 		"internal/parts internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
 		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
-	"internal/delivery/smtptest":   "",
+	"internal/delivery/smtptest":   "internal/parts",
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
@@ -192,8 +192,7 @@ var modules = map[string]string{
 	"github.com/coreos/go-oidc":             "internal/openid",
 	"github.com/dunglas/httpsfv":            "quota/quotahttp",
 	"github.com/emersion/go-message":        "internal/delivery/mailbox",
-	"github.com/emersion/go-sasl":           "internal/delivery/smtptest",
-	"github.com/emersion/go-smtp":           "internal/delivery/mailbox internal/delivery/smtptest",
+	"github.com/emersion/go-smtp":           "internal/delivery/mailbox",
 	"github.com/getkin/kin-openapi":         "internal/app/apptest",
 	"github.com/go-json-experiment/json":    "internal/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with

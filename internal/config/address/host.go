@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"regexp"
 	"strconv"
-	"strings"
+
+	"sendcode/internal/delivery"
 )
 
 // HostName is a name of a host.
@@ -29,14 +30,5 @@ func CheckAddr(value string) string {
 // Loopback reports whether only this machine reaches a host:port.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && LoopbackHost(host)
-}
-
-// LoopbackHost reports whether host is a loopback address or localhost (RFC 6761 section 6.3). It resolves no names.
-func LoopbackHost(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
+	return err == nil && delivery.Loopback(host)
 }

@@ -10,23 +10,14 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/emersion/go-smtp"
-
-	"sendcode/internal/delivery"
 )
 
-// Config bounds a [Mailbox]. Zero fields take the defaults given.
+// Config is what tests change of a [Mailbox]. Zero fields take the defaults given.
 type Config struct {
-	// Addr is where it listens: 127.0.0.1:0. Only loopback addresses are taken.
-	Addr string
-	// Keep is how many mails are held, the newest ones: 200.
-	Keep int
-	// MaxBytes bounds one mail: 1 MiB. A larger one is refused with 552.
-	MaxBytes int64
 	// Now gives the time of arrival: time.Now.
 	Now func() time.Time
 	// Slow is how long a mail to slow@simulator.test takes: 8 s.
@@ -64,50 +55,33 @@ type Mailbox struct {
 	received int
 }
 
-// receiverIdle is how long a client may stay silent; longer than senders keep connections.
-const receiverIdle = 5 * time.Minute
+const (
+	// keep is how many mails are held, the newest ones.
+	keep = 200
+	// maxBytes bounds one mail. A larger one is refused with 552.
+	maxBytes = 1 << 20
+	// receiverIdle is how long a client may stay silent; longer than senders keep connections.
+	receiverIdle = 5 * time.Minute
+)
 
-// New listens and receives until Close.
+// New listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives until Close.
 func New(config Config) (*Mailbox, error) {
-	config = config.filled()
-	addr, err := loopbackAddr(config.Addr)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	m := &Mailbox{config: config, listener: listener, closed: make(chan struct{})}
+	m := &Mailbox{config: config.filled(), listener: listener, closed: make(chan struct{})}
 	m.server = m.newServer()
 	m.serving.Go(func() { _ = m.server.Serve(listener) }) // ends with the listener
 	return m, nil
 }
 
 func (c Config) filled() Config {
-	c.Addr = cmp.Or(c.Addr, "127.0.0.1:0")
-	c.Keep = cmp.Or(c.Keep, 200)
-	c.MaxBytes = cmp.Or(c.MaxBytes, 1<<20)
 	c.Slow = cmp.Or(c.Slow, 8*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return c
-}
-
-// loopbackAddr refuses every address that others could reach, names too, as a name may resolve to anything.
-func loopbackAddr(addr string) (string, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", delivery.Problem("mailbox: the address must be host:port")
-	}
-	if !delivery.Loopback(host) {
-		return "", delivery.Problem("mailbox: it holds codes in the clear, so it listens on loopback only")
-	}
-	if strings.EqualFold(host, "localhost") {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 func (m *Mailbox) newServer() *smtp.Server {
@@ -117,13 +91,13 @@ func (m *Mailbox) newServer() *smtp.Server {
 	server.Domain = "localhost"
 	server.EnableSMTPUTF8 = true
 	server.MaxRecipients = 100 // RFC 5321 section 4.5.3.1.8
-	server.MaxMessageBytes = m.config.MaxBytes
+	server.MaxMessageBytes = maxBytes
 	server.ReadTimeout, server.WriteTimeout = receiverIdle, receiverIdle
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	return server
 }
 
-// URL gives the address to send to, for [ParseURL].
+// URL gives the address to send to, for smtp.ParseURL.
 func (m *Mailbox) URL() string { return "smtp://" + m.listener.Addr().String() }
 
 // Messages gives the mails that are held, newest first.
@@ -163,7 +137,7 @@ func (m *Mailbox) add(mail Mail) {
 	}
 	mail.At = m.config.Now().UTC()
 	m.mails = append(m.mails, mail)
-	if over := len(m.mails) - m.config.Keep; over > 0 {
+	if over := len(m.mails) - keep; over > 0 {
 		m.mails = slices.Delete(m.mails, 0, over)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -72,6 +72,9 @@ func open(t *testing.T, config mailbox.Config) (*mailbox.Mailbox, *smtp.Client) 
 func TestMailboxReceives(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.FixedZone("", 3600))
 	box, s := open(t, mailbox.Config{Now: func() time.Time { return at }})
+	if text, _ := json.Marshal(box.Messages()); string(text) != "[]" {
+		t.Errorf("an empty mailbox is %s", text)
+	}
 	m := message(1)
 	m.Subject, m.To = "您的验证码 🔑", "用户@例子.example"
 	m.Text = "您的验证码\n\n" + code + "\n.\n..\n" + strings.Repeat("long ", 40) + "\n"
@@ -79,8 +82,7 @@ func TestMailboxReceives(t *testing.T) {
 	if _, err := s.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	want := mailbox.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML,
-		Channel: "email"}
+	want := mailbox.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email"}
 	got := box.Messages()
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -92,24 +94,12 @@ func TestMailboxReceives(t *testing.T) {
 	}
 }
 
-func TestMailboxIsAListFromTheStart(t *testing.T) {
-	box, _ := open(t, mailbox.Config{})
-	if text, _ := json.Marshal(box.Messages()); string(text) != "[]" {
-		t.Errorf("an empty mailbox is %s", text)
-	}
-}
-
 func TestMailboxKeepsTheNewest(t *testing.T) {
 	box, s := open(t, mailbox.Config{})
 	sendAll(t, s, 1, 203)
 	got := box.Messages()
 	if len(got) != 200 || got[0].ID != "send-203@codes.example" || got[199].ID != "send-4@codes.example" {
 		t.Errorf("%d mails, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
-	}
-	for _, m := range got {
-		if m.To != recipient {
-			t.Errorf("%s is for %q", m.ID, m.To)
-		}
 	}
 	got[0].Subject = "changed"
 	if box.Messages()[0].Subject == "changed" {
@@ -118,39 +108,14 @@ func TestMailboxKeepsTheNewest(t *testing.T) {
 }
 
 func TestMailboxBoundsASize(t *testing.T) {
-	box, s := open(t, mailbox.Config{MaxBytes: 10_000})
+	box, s := open(t, mailbox.Config{})
 	big := message(1)
-	big.Text = strings.Repeat("0123456789\n", 1000)
+	big.Text = strings.Repeat("0123456789\n", 100_000)
 	_, err := s.Send(t.Context(), big)
 	expect(t, err, delivery.Rejected, delivery.StageDot, "552 5.3.4")
 	sendAll(t, s, 2, 2)
 	if got := box.Messages(); len(got) != 1 || got[0].ID != message(2).ID {
 		t.Errorf("%d mails", len(got))
-	}
-}
-
-func TestMailboxListensOnLoopbackOnly(t *testing.T) {
-	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.org:0", "localhost.example:0", "127.0.0.1", "",
-		"[::ffff:192.0.2.1]:0"} {
-		if addr == "" {
-			continue // the default
-		}
-		box, err := mailbox.New(mailbox.Config{Addr: addr})
-		if err == nil {
-			_ = box.Close()
-			t.Errorf("listens on %s", addr)
-		}
-	}
-	for _, addr := range []string{"", "localhost:0", "127.0.0.2:0"} {
-		box, err := mailbox.New(mailbox.Config{Addr: addr})
-		if err != nil {
-			t.Errorf("%q: %v", addr, err)
-			continue
-		}
-		if host, _, _ := net.SplitHostPort(strings.TrimPrefix(box.URL(), "smtp://")); !net.ParseIP(host).IsLoopback() {
-			t.Errorf("%q became %s", addr, box.URL())
-		}
-		_ = box.Close()
 	}
 }
 
@@ -166,27 +131,6 @@ func TestMailboxCloses(t *testing.T) {
 	expect(t, err, delivery.Temporary, delivery.StageDial, "")
 	if len(box.Messages()) != 1 {
 		t.Error("the mails went with the listener")
-	}
-}
-
-func TestMailboxTakesManyAtOnce(t *testing.T) {
-	box, s := open(t, mailbox.Config{Keep: 20})
-	var wg sync.WaitGroup
-	for n := range 60 {
-		wg.Go(func() {
-			if _, err := s.Send(t.Context(), message(n)); err != nil {
-				t.Error(err)
-			}
-			box.Messages()
-		})
-	}
-	wg.Wait()
-	ids := map[string]bool{}
-	for _, m := range box.Messages() {
-		ids[m.ID] = true
-	}
-	if len(ids) != 20 {
-		t.Errorf("%d mails", len(ids))
 	}
 }
 
@@ -218,37 +162,28 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		want    mailbox.Mail
 	}{
 		"no MIME": {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n",
-			mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n", Channel: "email"}},
-		"no ID":      {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n", Channel: "email"}},
-		"no headers": {"hello\r\nthere\r\n", mailbox.Mail{ID: "1", Text: "hello\nthere\n", Channel: "email"}},
+			mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n"}},
+		"no ID":      {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n"}},
+		"no headers": {"hello\r\nthere\r\n", mailbox.Mail{ID: "1", Text: "hello\nthere\n"}},
 		"base64": {"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nPGI+4oKsPC9iPg==\r\n",
-			mailbox.Mail{ID: "1", HTML: "<b>€</b>", Channel: "email"}},
+			mailbox.Mail{ID: "1", HTML: "<b>€</b>"}},
 		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n",
-			mailbox.Mail{ID: "1", Text: "\uFFFD\n", Channel: "email"}},
+			mailbox.Mail{ID: "1", Text: "\uFFFD\n"}},
 		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
 			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
-			mailbox.Mail{ID: "1", Text: "hello", Channel: "email"}},
+			mailbox.Mail{ID: "1", Text: "hello"}},
 		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
 			"charset=x-none\r\n\r\nhello\r\n" +
-			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
+			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
 		"nested": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n" +
 			"--c\r\nContent-Type: text/plain\r\n\r\nhello\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>\r\n--c--\r\n--b--\r\n",
-			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
+			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			box, _ := open(t, mailbox.Config{})
-			if answer := talk(t, box, c.content+".\r\n"); !strings.HasPrefix(answer, "250") {
-				t.Fatalf("answer %q", answer)
-			}
-			got := box.Messages()
-			if len(got) != 1 {
-				t.Fatalf("%d mails", len(got))
-			}
-			got[0].At, c.want.To = time.Time{}, "c@d,e@f"
-			if got[0] != c.want {
-				t.Errorf("got  %+v\nwant %+v", got[0], c.want)
-			}
-		})
+		box, _ := open(t, mailbox.Config{Now: func() time.Time { return time.Time{} }})
+		c.want.To, c.want.Channel = "c@d,e@f", "email"
+		if answer := talk(t, box, c.content+".\r\n"); !strings.HasPrefix(answer, "250") || !slices.Equal(box.Messages(), []mailbox.Mail{c.want}) {
+			t.Errorf("%s: answer %q\ngot  %+v\nwant %+v", name, answer, box.Messages(), c.want)
+		}
 	}
 }
 
@@ -274,7 +209,7 @@ func FuzzMailbox(f *testing.F) {
 	f.Add([]byte("Subject: =?utf-8?q?x?=\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n"))
 	f.Add([]byte("\x00\xff\r\n\r\n"))
 	f.Add([]byte("x\n."))
-	box, err := mailbox.New(mailbox.Config{Keep: 2})
+	box, err := mailbox.New(mailbox.Config{})
 	if err != nil {
 		f.Fatal(err)
 	}

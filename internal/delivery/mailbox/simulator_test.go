@@ -17,14 +17,10 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 		code  int
 		kept  bool
 	}{
-		"bounce@simulator.test":          {delivery.Rejected, 550, false},
-		"BOUNCE+7@simulator.test":        {delivery.Rejected, 550, false},
-		"unknown@simulator.test":         {delivery.Unknown, 0, true},
-		"unknown+new@simulator.test":     {delivery.Unknown, 0, true},
-		"bounce@simulator.test.example":  {0, 250, true},
-		"bouncer@simulator.test":         {0, 250, true},
-		"anybody.else@simulator.test":    {0, 250, true},
-		"bounce@simulator.test.evil.com": {0, 250, true},
+		"BOUNCE+7@simulator.test":       {delivery.Rejected, 550, false},
+		"unknown+new@simulator.test":    {delivery.Unknown, 0, true},
+		"bounce@simulator.test.example": {0, 250, true},
+		"bouncer@simulator.test":        {0, 250, true},
 	} {
 		m := message(1)
 		m.To = to

@@ -13,7 +13,7 @@ import (
 func TestLoggingIn(t *testing.T) {
 	wrong := func(c *smtp.Config) { c.Password = "not " + password }
 	refused := outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"}
-	for _, mechanism := range []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-256"} {
+	for _, mechanism := range []string{"PLAIN", "LOGIN"} {
 		t.Run(mechanism, func(t *testing.T) {
 			server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password,
 				Mechanisms: []string{"X-UNKNOWN", mechanism}})
@@ -63,11 +63,9 @@ func TestNotLoggedIn(t *testing.T) {
 	}
 }
 
-// TestForgottenLogin: the server wants one and we have none; that is no fault of the recipient.
-func TestForgottenLogin(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{Username: username, Password: password})
-	_, err := sender(t, server, func(c *smtp.Config) { c.Username, c.Password = "", "" }).Send(t.Context(), message(1))
-	expect(t, err, outcome{delivery.Temporary, delivery.StageMail, 530, "5.7.0"})
+func probe(s *smtp.Client, ctx context.Context) error {
+	_, err := s.Examine(ctx)
+	return err
 }
 
 func TestProbe(t *testing.T) {
@@ -76,22 +74,20 @@ func TestProbe(t *testing.T) {
 	s := sender(t, server)
 	sendAll(t, s, 1, 1)
 	for range 5 { // more often than there are places
-		if err := s.Probe(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect(t, probe(s, t.Context()), outcome{})
 	}
 	if got := verbs(server); !strings.HasSuffix(got, "EHLO STARTTLS EHLO AUTH NOOP QUIT") || len(server.Messages()) != 1 {
 		t.Errorf("dialogue %q", got)
 	}
-	expect(t, sender(t, server, func(c *smtp.Config) { c.Password = "x" }).Probe(t.Context()),
+	expect(t, probe(sender(t, server, func(c *smtp.Config) { c.Password = "x" }), t.Context()),
 		outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
-	expect(t, sender(t, server, distrustful).Probe(t.Context()), tlsFailure())
+	expect(t, probe(sender(t, server, distrustful), t.Context()), tlsFailure())
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	expect(t, s.Probe(cancelled), outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	expect(t, probe(s, cancelled), outcome{class: delivery.Temporary, stage: delivery.StageDial})
 	server.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password,
 		Rules: []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}})
-	expect(t, s.Probe(t.Context()), outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	expect(t, probe(s, t.Context()), outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
 	server.Stop()
-	expect(t, s.Probe(t.Context()), outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	expect(t, probe(s, t.Context()), outcome{class: delivery.Temporary, stage: delivery.StageDial})
 }

@@ -27,12 +27,11 @@ func New(config Config) (*Client, error) {
 	return &Client{config: config, pool: newPool(config), health: failover.New(config.address(), false), layouts: &delivery.Layouts{}}, nil
 }
 
-// Send delivers one message to the server, once. The error is always an [*Error].
+// Send delivers one message to the server, once. The error is always a [*delivery.Error].
 //
 // A failure on a kept connection before the message itself was begun is tried once more on a fresh one;
 // nothing else is retried. ctx bounds the whole: done before the final dot, the message was not sent
-// (Temporary); done after it, the outcome is Unknown. To learn the outcome from a slow server, give ctx as
-// long as DotTimeout.
+// (Temporary); done after it, the outcome is Unknown. A slow server may answer as late as ten minutes after the dot.
 func (s *Client) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
 	began := time.Now()
 	receipt := delivery.Receipt{Provider: s.config.Host}
@@ -126,14 +125,8 @@ func wornOut(fail *delivery.Error) bool {
 	return early && !inStep(fail)
 }
 
-// Probe opens a connection of its own, encrypts and logs in as configured, and says NOOP and QUIT.
-// It sends nothing. The error is an [*Error] that says at which stage it ended.
-func (s *Client) Probe(ctx context.Context) error {
-	_, err := s.Examine(ctx)
-	return err
-}
-
-// Examine is Probe, and says how the connection was encrypted.
+// Examine opens a connection of its own, encrypts and logs in as configured, and says NOOP and QUIT. It sends nothing, and returns how
+// the connection was encrypted. The error is a [*delivery.Error] that says at which stage it ended.
 func (s *Client) Examine(ctx context.Context) (Encryption, error) {
 	if _, fail := s.pool.enter(ctx, forever); fail != nil {
 		return Encryption{}, fail
@@ -148,7 +141,7 @@ func (s *Client) Examine(ctx context.Context) (Encryption, error) {
 	stop := context.AfterFunc(ctx, session.cut)
 	defer stop()
 	seen := session.encryption()
-	if fail := session.step(ctx, delivery.StageHello, s.config.CommandTimeout, session.client.Noop); fail != nil {
+	if fail := session.step(ctx, delivery.StageHello, session.client.Noop); fail != nil {
 		return seen, fail
 	}
 	return seen, nil

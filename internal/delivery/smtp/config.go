@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"sendcode/internal/delivery"
 )
@@ -57,22 +56,13 @@ type Config struct {
 	// Hello is our name in EHLO: "localhost". A public relay wants the sending domain here.
 	Hello string
 
-	// DialTimeout bounds opening the socket: 10 s.
-	DialTimeout time.Duration
-	// CommandTimeout bounds each stage with all its round trips, and writing the body: 30 s.
-	CommandTimeout time.Duration
-	// DotTimeout bounds the wait for the answer to the final dot: 10 min (RFC 5321 section 4.5.3.2.6).
-	DotTimeout time.Duration
-
 	// MaxConns bounds the connections open at once: 4.
 	MaxConns int
-	// MinConns are opened as soon as a mail has none, and kept as long as MaxIdle: 4, or MaxConns where that is less. The others
+	// MinConns are opened as soon as a mail has none, and kept for 30 s without work: 4, or MaxConns where that is less. The others
 	// are opened for mails that wait, and end soon after the backlog.
 	MinConns int
 	// MaxMails bounds the mails over one connection: 100.
 	MaxMails int
-	// MaxIdle is how long a connection is kept without work: 30 s.
-	MaxIdle time.Duration
 
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -132,13 +122,9 @@ func defaultPort(policy TLSPolicy) int {
 func (c Config) filled() Config {
 	c.Port = cmp.Or(c.Port, defaultPort(c.TLS))
 	c.Hello = cmp.Or(c.Hello, "localhost")
-	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
-	c.CommandTimeout = cmp.Or(c.CommandTimeout, 30*time.Second)
-	c.DotTimeout = cmp.Or(c.DotTimeout, 10*time.Minute)
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	c.MinConns = cmp.Or(c.MinConns, c.defaultMin())
 	c.MaxMails = cmp.Or(c.MaxMails, 100)
-	c.MaxIdle = cmp.Or(c.MaxIdle, 30*time.Second)
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
 	}
@@ -172,8 +158,6 @@ func (c Config) check() error {
 		return delivery.Problem("smtp: limits must be positive")
 	case c.MinConns > c.MaxConns:
 		return delivery.Problem("smtp: conns_min is more than conns")
-	case c.DialTimeout < 0 || c.CommandTimeout < 0 || c.DotTimeout < 0 || c.MaxIdle < 0:
-		return delivery.Problem("smtp: durations must be positive")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (s *session) transact(ctx context.Context, mail *delivery.Rendered) (reply,
 	if fail := s.begin(ctx, mail); fail != nil {
 		return reply{}, fail
 	}
-	if fail := s.step(ctx, delivery.StageBody, s.config.CommandTimeout, func() error { return s.write(mail.Content) }); fail != nil {
+	if fail := s.step(ctx, delivery.StageBody, func() error { return s.write(mail.Content) }); fail != nil {
 		return reply{}, fail
 	}
 	return s.end(ctx)
@@ -35,7 +35,7 @@ func (s *session) transact(ctx context.Context, mail *delivery.Rendered) (reply,
 
 // begin brings the server to where it waits for the content.
 func (s *session) begin(ctx context.Context, mail *delivery.Rendered) *delivery.Error {
-	if s.stale && s.step(ctx, delivery.StageMail, s.config.CommandTimeout, s.client.Reset) != nil {
+	if s.stale && s.step(ctx, delivery.StageMail, s.client.Reset) != nil {
 		return failure(ctx, delivery.StageMail, errReset)
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
@@ -46,7 +46,7 @@ func (s *session) begin(ctx context.Context, mail *delivery.Rendered) *delivery.
 		return s.sayAll(ctx, commands)
 	}
 	for _, c := range commands {
-		if fail := s.step(ctx, c.stage, s.config.CommandTimeout, func() error { return s.ask(c) }); fail != nil {
+		if fail := s.step(ctx, c.stage, func() error { return s.ask(c) }); fail != nil {
 			return fail
 		}
 	}
@@ -65,7 +65,7 @@ func (s *session) write(content []byte) error {
 // end writes the final dot and reads the answer. Any 2xx is acceptance (RFC 5321 section 4.3.2).
 func (s *session) end(ctx context.Context) (accepted reply, fail *delivery.Error) {
 	sent := s.wire.sent
-	fail = s.step(ctx, delivery.StageDot, s.config.DotTimeout, func() error {
+	fail = s.step(ctx, delivery.StageDot, func() error {
 		if err := s.write([]byte(".\r\n")); err != nil {
 			return err
 		}

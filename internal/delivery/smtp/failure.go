@@ -9,9 +9,10 @@ import (
 	"net/textproto"
 	"os"
 	"regexp"
-	"sendcode/internal/delivery"
 	"strings"
 	"syscall"
+
+	"sendcode/internal/delivery"
 )
 
 const (

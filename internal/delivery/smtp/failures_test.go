@@ -181,34 +181,10 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Clien
 	}
 }
 
-// TestWaitingEndsAsConfigured shows on a real clock that the timeouts of the configuration are the ones that count.
-func TestWaitingEndsAsConfigured(t *testing.T) {
-	brief := func(c *smtp.Config) {
-		c.CommandTimeout, c.DotTimeout = 30*time.Millisecond, 30*time.Millisecond
-	}
-	patient := func(c *smtp.Config) { c.DotTimeout = time.Second } // enough for the dot itself to leave
-	for _, c := range []struct {
-		stage  smtptest.Stage
-		change func(*smtp.Config)
-		want   outcome
-	}{
-		{smtptest.Greet, brief, outcome{class: delivery.Temporary, stage: delivery.StageHello}},
-		{smtptest.Dot, patient, outcome{class: delivery.Unknown, stage: delivery.StageDot}},
-	} {
-		server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: c.stage, Stall: true}}})
-		_, err := sender(t, server, c.change).Send(t.Context(), message(1))
-		expect(t, err, c.want)
-	}
-}
-
 func TestNothingListens(t *testing.T) {
-	config, err := smtp.ParseURL("smtp://" + unusedAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSender(t, config)
+	s := newSender(t, smtp.Config{Host: "127.0.0.1", Port: parts.FreePort(t), TLS: smtp.TLSNone})
 	for range 6 { // more often than there are places
-		_, err = s.Send(t.Context(), message(1))
+		_, err := s.Send(t.Context(), message(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 		if !strings.Contains(err.Error(), "refused") {
 			t.Errorf("the cause is missing in %q", err)

@@ -10,7 +10,6 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
 )
 
 // What must never be in an error.
@@ -54,7 +53,7 @@ func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 // piped makes a sender for a server without a port, for use in a bubble.
 func piped(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) *smtp.Client {
 	t.Helper()
-	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial, RootCAs: server.RootCAs()}
+	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
 	return newSender(t, config, change...)
 }
 
@@ -134,10 +133,4 @@ func verbs(server *smtptest.Server) string {
 		all = append(all, verb)
 	}
 	return strings.Join(all, " ")
-}
-
-// unusedAddr is a loopback address on which nothing listens.
-func unusedAddr(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprint("127.0.0.1:", parts.FreePort(t))
 }

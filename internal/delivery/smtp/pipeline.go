@@ -99,14 +99,14 @@ func expected(digits []byte, expect int) bool {
 // What counts is the first refusal, for those behind it follow from it. A server that waits for content all the same
 // is left, without the dot that would end it: nothing may be taken for a mail that was refused before.
 func (s *session) sayAll(ctx context.Context, commands [3]command) (first *delivery.Error) {
-	first = s.step(ctx, commands[0].stage, s.config.CommandTimeout, func() error { return s.ask(commands[:]...) })
+	first = s.step(ctx, commands[0].stage, func() error { return s.ask(commands[:]...) })
 	last := first
 	for _, c := range commands[1:] {
 		if last != nil && !inStep(last) {
 			s.adrift = true
 			return first
 		}
-		last = s.listen(ctx, c.stage, s.config.CommandTimeout, func() error { return s.hear(c) })
+		last = s.listen(ctx, c.stage, func() error { return s.hear(c) })
 		if first == nil {
 			first = last
 		}

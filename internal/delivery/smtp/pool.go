@@ -19,7 +19,6 @@ type pool struct {
 	places   chan struct{}
 	least    int
 	maxMails int
-	maxIdle  time.Duration
 
 	mu      sync.Mutex
 	idle    []*session      // the longest idle first
@@ -35,15 +34,17 @@ const (
 	growAfter = 20 * time.Millisecond
 	// shrinkAfter is how long a connection beyond the least is kept without work.
 	shrinkAfter = 5 * time.Second
+	// maxIdle is how long any connection is kept without work.
+	maxIdle = 30 * time.Second
 )
 
 func newPool(config Config) *pool {
 	return &pool{
-		places: make(chan struct{}, config.MaxConns), least: config.MinConns, maxMails: config.MaxMails, maxIdle: config.MaxIdle,
+		places: make(chan struct{}, config.MaxConns), least: config.MinConns, maxMails: config.MaxMails,
 	}
 }
 
-// forever is the patience of who has nowhere else to go.
+// forever is the patience of a mail that has no other server to go to.
 const forever time.Duration = math.MaxInt64
 
 // enter waits for a place until ctx is done, which is a failure, or patience is at its end, which is none.
@@ -201,7 +202,7 @@ func (p *pool) pass(s *session) {
 	}
 	p.idle = append(p.idle, s)
 	s.idleSince = time.Now()
-	lasts := p.maxIdle
+	lasts := maxIdle
 	if p.open > p.least {
 		lasts = min(lasts, shrinkAfter)
 	}
@@ -227,7 +228,7 @@ func (p *pool) expire(s *session) {
 	if n < 0 {
 		return
 	}
-	if left := p.maxIdle - time.Since(s.idleSince); left > 0 && p.open <= p.least {
+	if left := maxIdle - time.Since(s.idleSince); left > 0 && p.open <= p.least {
 		s.expiry.Reset(left)
 		return
 	}

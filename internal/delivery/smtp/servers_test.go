@@ -75,12 +75,3 @@ func TestServersStopWithTheContext(t *testing.T) {
 		}
 	})
 }
-
-func TestNoServers(t *testing.T) {
-	if _, err := smtp.NewServers(); err == nil {
-		t.Error("no server passes")
-	}
-	if _, err := smtp.NewServers(smtp.Config{}); err == nil {
-		t.Error("a server without a host passes")
-	}
-}

@@ -36,7 +36,7 @@ type session struct {
 
 // open dials, greets, encrypts and logs in. Cancelling ctx closes the socket.
 func open(ctx context.Context, config Config) (*session, *delivery.Error) {
-	dialing, done := context.WithTimeout(ctx, config.DialTimeout)
+	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.address())
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *session) introduce(ctx context.Context) *delivery.Error {
 	if s.config.Username == "" {
 		return nil
 	}
-	return s.step(ctx, delivery.StageAuth, s.config.CommandTimeout, s.logIn)
+	return s.step(ctx, delivery.StageAuth, s.logIn)
 }
 
 // greet reads the greeting and says EHLO; with smtps, after the handshake.
@@ -72,7 +72,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	var conn net.Conn = s.wire
 	if s.config.TLS == TLSImplicit {
 		secure := tls.Client(s.wire, s.tlsConfig())
-		fail := s.step(ctx, delivery.StageTLS, s.config.CommandTimeout, func() error { return secure.HandshakeContext(ctx) })
+		fail := s.step(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
 		if fail != nil {
 			return fail
 		}
@@ -80,7 +80,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 		conn, s.state = secure, &state
 	}
 	s.guard.source = conn
-	return s.step(ctx, delivery.StageHello, s.config.CommandTimeout, func() (err error) {
+	return s.step(ctx, delivery.StageHello, func() (err error) {
 		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 		}
 		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errPlaintext}
 	}
-	if fail := s.step(ctx, delivery.StageTLS, s.config.CommandTimeout, s.startTLS); fail != nil {
+	if fail := s.step(ctx, delivery.StageTLS, s.startTLS); fail != nil {
 		return fail
 	}
 	state, _ := s.client.TLSConnectionState()
@@ -132,16 +132,28 @@ func (s *session) tlsConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
 }
 
-// step runs one step of the dialogue within limit. A reply counts only if it was asked for and came whole.
-func (s *session) step(ctx context.Context, stage string, limit time.Duration, run func() error) *delivery.Error {
+// The longest that a part of the dialogue may take.
+const (
+	dialTimeout    = 10 * time.Second // opening the socket
+	commandTimeout = 30 * time.Second // a step with all its round trips, or writing the body
+	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
+	quitTimeout    = time.Second      // the farewell, for which only the connection's place waits
+)
+
+// step runs one step of the dialogue within its time. A reply counts only if it was asked for and came whole.
+func (s *session) step(ctx context.Context, stage string, run func() error) *delivery.Error {
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
 		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnasked}
 	}
-	return s.listen(ctx, stage, limit, run)
+	return s.listen(ctx, stage, run)
 }
 
 // listen is step for what was asked before, whose reply may be here already.
-func (s *session) listen(ctx context.Context, stage string, limit time.Duration, run func() error) *delivery.Error {
+func (s *session) listen(ctx context.Context, stage string, run func() error) *delivery.Error {
+	limit := commandTimeout
+	if stage == delivery.StageDot {
+		limit = dotTimeout
+	}
 	s.wire.begin(limit)
 	err := run()
 	if s.guard.torn != nil {
@@ -155,9 +167,6 @@ func (s *session) listen(ctx context.Context, stage string, limit time.Duration,
 
 // cut closes the socket without another word, so nothing that is half written gets ended by it.
 func (s *session) cut() { _ = s.wire.Close() }
-
-// quitTimeout bounds the farewell: only the connection's place waits for it.
-const quitTimeout = time.Second
 
 // quit says QUIT and closes. Its failure means nothing: all mails were answered.
 func (s *session) quit() {

@@ -4,39 +4,28 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"sendcode/internal/delivery/smtp"
-	"sendcode/internal/delivery/smtptest"
 )
 
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]smtp.Config{
 		"smtp://mail.example":                         {Host: "mail.example"},
-		"smtp://mail.example/":                        {Host: "mail.example"},
 		"smtp://mail.example:2525?tls=required":       {Host: "mail.example", Port: 2525},
 		"smtp://u:p@mail.example?hello=codes.example": {Host: "mail.example", Username: "u", Password: "p", Hello: "codes.example"},
-		"smtp://mail.example?conns=1":                 {Host: "mail.example", MaxConns: 1},
-		"smtp://mail.example?conns=100":               {Host: "mail.example", MaxConns: 100},
 		"smtp://mail.example?conns=9&conns_min=9":     {Host: "mail.example", MaxConns: 9, MinConns: 9},
-		"smtp://mail.example?conns_min=1":             {Host: "mail.example", MinConns: 1},
 		"smtp://u%40x:p%2Fq%3A%2C@mail.example":       {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
 		"smtps://mail.example":                        {Host: "mail.example", TLS: smtp.TLSImplicit},
 		"smtp://mail.example?tls=opportunistic":       {Host: "mail.example", TLS: smtp.TLSOpportunistic},
 		"smtp://mail.example?tls=none":                {Host: "mail.example", TLS: smtp.TLSNone},
 		"smtp://127.0.0.1:1025":                       {Host: "127.0.0.1", Port: 1025, TLS: smtp.TLSNone},
-		"smtp://127.8.9.10":                           {Host: "127.8.9.10", TLS: smtp.TLSNone},
 		"smtp://LOCALHOST":                            {Host: "LOCALHOST", TLS: smtp.TLSNone},
 		"smtp://[::1]:25":                             {Host: "::1", Port: 25, TLS: smtp.TLSNone},
-		"smtp://u:p@localhost":                        {Host: "localhost", TLS: smtp.TLSNone, Username: "u", Password: "p"},
 		"smtp://localhost?tls=required":               {Host: "localhost"},
 		"smtp://localhost.example":                    {Host: "localhost.example"},
-		"smtp://127.0.0.1.example":                    {Host: "127.0.0.1.example"},
-		"smtp://10.0.0.1":                             {Host: "10.0.0.1"},
 		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic, Username: "u",
 			Password: "p"},
 	} {
@@ -55,43 +44,30 @@ func fieldsOf(c smtp.Config) []any {
 func TestParseURLRefuses(t *testing.T) {
 	const secret = "s3cr3t"
 	for text, reason := range map[string]string{
-		"":                                                    "scheme",
 		"mail.example:587":                                    "malformed|scheme|must be",
 		"http://mail.example":                                 "scheme",
-		"smtp:mail.example":                                   "must be",
 		"smtp://":                                             "host",
-		"smtp://:587":                                         "host",
 		"smtp://mail.example:0":                               "port",
 		"smtp://mail.example:65536":                           "port",
-		"smtp://mail.example:smtp":                            "malformed",
 		"smtp://mail.example/inbox":                           "must be",
-		"smtp://mail.example#x":                               "must be",
-		"smtp://mail.example?tls=":                            "tls must be",
 		"smtp://mail.example?tls=maybe":                       "tls must be",
 		"smtp://mail.example?TLS=none":                        "unknown parameter",
 		"smtp://mail.example?tls=a&tls=b":                     "twice",
-		"smtp://mail.example?a=%zz":                           "malformed",
 		"smtps://mail.example?tls=required":                   "smtps",
-		"smtps://mail.example?tls=none":                       "smtps",
 		"smtp://mail.example?hello=a%0Ab":                     "EHLO",
-		"smtp://mail.example?hello=a%20b":                     "EHLO",
 		"smtp://mail.example?conns=0":                         "conns",
 		"smtp://mail.example?conns=101":                       "conns",
-		"smtp://mail.example?conns=":                          "conns",
 		"smtp://mail.example?conns_min=0":                     "conns_min",
-		"smtp://mail.example?conns_min=x":                     "conns_min",
 		"smtp://mail.example?conns=2&conns_min=3":             "conns_min is more",
-		"smtp://mail.example?conns_min=5":                     "conns_min is more",
 		"smtp://mail.example?ca=missing.pem":                  "ca:",
+		"smtp://mail.example?ca=/dev/null":                    "no certificate",
 		"smtp://user@mail.example":                            "go together",
 		"smtp://:" + secret + "@mail.example":                 "go together",
 		"smtp://user:" + secret + "@mail.example?tls=none":    "in the clear",
 		"smtp://user:" + secret + "/x@mail.example":           "malformed|port|must be",
 		"smtp://user:" + secret + "#x@mail.example":           "malformed",
-		"smtp://user:" + secret + "%@mail.example":            "malformed",
 		"smtp://user:" + secret + "\n@mail.example":           "malformed",
 		"smtp://user:" + secret + "@mail.example?x=" + secret: "unknown parameter",
-		"smtp://user:" + secret + "@mail example":             "malformed",
 	} {
 		_, err := smtp.ParseURL(text)
 		if err == nil {
@@ -123,20 +99,6 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
-func TestParseURLReadsTheAuthority(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
-	if config, err := smtp.ParseURL(server.URL()); err != nil || !config.RootCAs.Equal(server.RootCAs()) {
-		t.Errorf("the pool is not the server's: %v", err)
-	}
-	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, []byte("nothing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := smtp.ParseURL("smtp://mail.example?ca=" + empty); err == nil || !strings.Contains(err.Error(), "no certificate") {
-		t.Errorf("an empty file passes: %v", err)
-	}
-}
-
 func TestConfigKeepsItsPassword(t *testing.T) {
 	config, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
 	if err != nil {
@@ -160,13 +122,11 @@ func TestConfigKeepsItsPassword(t *testing.T) {
 
 func TestNewSMTPRefuses(t *testing.T) {
 	for name, config := range map[string]smtp.Config{
-		"no host":                    {},
-		"an unknown policy":          {Host: "mail.example", TLS: 9},
-		"negative limits":            {Host: "mail.example", MaxConns: -1},
-		"a negative number of mails": {Host: "mail.example", MaxMails: -1},
-		"negative time":              {Host: "mail.example", CommandTimeout: -1},
-		"a password in the clear":    {Host: "mail.example", TLS: smtp.TLSNone, Username: "u", Password: "p"},
-		"a command in the host":      {Host: "mail.example\r\nQUIT"},
+		"no host":                 {},
+		"an unknown policy":       {Host: "mail.example", TLS: 9},
+		"negative limits":         {Host: "mail.example", MaxConns: -1},
+		"a password in the clear": {Host: "mail.example", TLS: smtp.TLSNone, Username: "u", Password: "p"},
+		"a command in the host":   {Host: "mail.example\r\nQUIT"},
 	} {
 		if _, err := smtp.New(config); err == nil {
 			t.Errorf("%s passes", name)

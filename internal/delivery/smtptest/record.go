@@ -41,17 +41,6 @@ func (s *Server) ByID() map[string]int {
 	return counts
 }
 
-// Recipients counts the accepted messages by envelope recipient.
-func (s *Server) Recipients() map[string]int {
-	counts := map[string]int{}
-	for _, m := range s.Messages() {
-		for _, to := range m.To {
-			counts[to]++
-		}
-	}
-	return counts
-}
-
 // Commands gives the command lines of all connections in the order of arrival. Answers to AUTH challenges
 // and message lines are not among them.
 func (s *Server) Commands() []string {

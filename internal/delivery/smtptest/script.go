@@ -77,13 +77,12 @@ const (
 // Script is the behaviour of a server. The zero Script accepts every message in the clear.
 type Script struct {
 	Rules []Rule
-	// TLS is offered with a certificate for CertName ("127.0.0.1" unless set), by an authority made for this
-	// server. MaxTLS, a version of crypto/tls, limits it from above.
-	TLS      Encryption
-	CertName string
-	MaxTLS   uint16
+	// TLS is offered with a certificate for 127.0.0.1, by an authority made for this server. MaxTLS, a version of crypto/tls, limits it
+	// from above.
+	TLS    Encryption
+	MaxTLS uint16
 	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are those
-	// offered: PLAIN LOGIN CRAM-MD5 SCRAM-SHA-256 unless set.
+	// offered: PLAIN and LOGIN unless set.
 	Username, Password string
 	Mechanisms         []string
 	// Extensions are the other EHLO keywords: 8BITMIME, ENHANCEDSTATUSCODES and SMTPUTF8 unless set.
@@ -91,11 +90,8 @@ type Script struct {
 }
 
 func (s Script) filled() Script {
-	if s.CertName == "" {
-		s.CertName = "127.0.0.1"
-	}
 	if s.Mechanisms == nil {
-		s.Mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-256"}
+		s.Mechanisms = []string{"PLAIN", "LOGIN"}
 	}
 	if s.Extensions == nil {
 		s.Extensions = []string{"8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}

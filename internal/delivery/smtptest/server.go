@@ -3,38 +3,36 @@ package smtptest
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
+
+	"sendcode/internal/parts"
 )
 
 // Server plays a [Script]. Safe for concurrent use.
 type Server struct {
-	tb        testing.TB
-	authority *authority
-	caFile    string
+	tb testing.TB
 
-	mu       sync.Mutex
-	script   Script
-	identity tls.Certificate
-	uses     []int // fitting occasions of each rule
-	listener net.Listener
-	addr     string
-	kept     bool // the port is this server's also while it does not listen
-	conns    map[net.Conn]struct{}
-	stopped  chan struct{}
-	running  sync.WaitGroup
+	mu        sync.Mutex
+	script    Script
+	authority *parts.Authority // made with the first script that has TLS
+	identity  tls.Certificate
+	uses      []int // fitting occasions of each rule
+	listener  net.Listener
+	addr      string
+	kept      bool // the port is this server's also while it does not listen
+	conns     map[net.Conn]struct{}
+	stopped   chan struct{}
+	running   sync.WaitGroup
 	record
 }
 
 // New makes a server without a listener; use its Dial or Serve.
 func New(tb testing.TB, script Script) *Server {
-	s := &Server{tb: tb, authority: newAuthority(tb), conns: map[net.Conn]struct{}{}, stopped: make(chan struct{})}
+	s := &Server{tb: tb, conns: map[net.Conn]struct{}{}, stopped: make(chan struct{})}
 	s.messageLanded = make(chan struct{})
 	s.SetScript(script)
 	tb.Cleanup(s.Stop)
@@ -58,22 +56,23 @@ func StartAt(tb testing.TB, port int, script Script) *Server {
 func start(tb testing.TB, addr string, script Script) *Server {
 	tb.Helper()
 	s := New(tb, script)
-	s.caFile = filepath.Join(tb.TempDir(), "ca.pem")
-	if err := os.WriteFile(s.caFile, s.authority.pem(), 0o600); err != nil {
-		tb.Fatalf("smtptest: %v", err)
-	}
 	s.listen(addr)
 	return s
 }
 
 // SetScript changes the behaviour; rules start counting anew. Connections that are open follow it too.
 func (s *Server) SetScript(script Script) {
-	script = script.filled()
-	identity := s.authority.issue(s.tb, script.CertName)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.script, s.identity = script, identity
-	s.uses = make([]int, len(script.Rules))
+	s.script, s.uses = script.filled(), make([]int, len(script.Rules))
+	if script.TLS == Plain || s.authority != nil {
+		return
+	}
+	var err error
+	s.authority = parts.NewAuthority(s.tb)
+	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(s.tb)); err != nil {
+		s.tb.Fatalf("smtptest: %v", err)
+	}
 }
 
 // Stop closes the port and every connection, and waits for them.
@@ -181,17 +180,14 @@ func (s *Server) URL() string {
 		query.Set("tls", "none")
 	case STARTTLS:
 		query.Set("tls", "required")
-		query.Set("ca", s.caFile)
+		query.Set("ca", s.authority.File)
 	case Implicit:
 		u.Scheme = "smtps"
-		query.Set("ca", s.caFile)
+		query.Set("ca", s.authority.File)
 	}
 	u.RawQuery = query.Encode()
 	return u.String()
 }
-
-// RootCAs trusts the server's authority.
-func (s *Server) RootCAs() *x509.CertPool { return s.authority.pool() }
 
 // rule gives the rule for this occasion, a zero one if none fits.
 func (s *Server) rule(stage Stage, to string) Rule {
