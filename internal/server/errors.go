@@ -87,18 +87,8 @@ func invalidField(field, reason, detail string) *Problem {
 // table maps errors to problems: the first function that does not return nil decides. An error without a match becomes a 500, and is
 // logged. Package console has its own texts for errors on its pages.
 var table = []func(error) *Problem{
-	func(err error) *Problem {
-		var e *verification.InvalidError
-		if !errors.As(err, &e) {
-			return nil
-		}
-		return invalidField(e.Field, e.Reason, e.Detail)
-	},
-	func(err error) *Problem {
-		var e *verification.TooManyChecksError
-		if !errors.As(err, &e) {
-			return nil
-		}
+	as(func(e *verification.InvalidError) *Problem { return invalidField(e.Field, e.Reason, e.Detail) }),
+	as(func(e *verification.TooManyChecksError) *Problem {
 		wait := max(1, quota.Seconds(e.RetryAfter))
 		next := "checked"
 		if e.Send {
@@ -108,16 +98,10 @@ var table = []func(error) *Problem{
 			Kind: TooManyChecks, Detail: "The next code can be " + next + " in " + strconv.Itoa(wait) + " s.",
 			Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
 		}
-	},
-	mapsTo(verification.ErrNotFound, NotFound),
-	mapsTo(limits.ErrUnknown, NotFound),
-	func(err error) *Problem {
-		var e *limits.KeyError
-		if !errors.As(err, &e) {
-			return nil
-		}
-		return invalidField(e.Field, e.Reason, e.Detail)
-	},
+	}),
+	is(verification.ErrNotFound, Problem{Kind: NotFound}),
+	is(limits.ErrUnknown, Problem{Kind: NotFound}),
+	as(func(e *limits.KeyError) *Problem { return invalidField(e.Field, e.Reason, e.Detail) }),
 	func(err error) *Problem {
 		if !errors.Is(err, verification.ErrUnavailable) {
 			return nil
@@ -130,33 +114,35 @@ var table = []func(error) *Problem{
 		}
 		return p
 	},
-	func(err error) *Problem {
-		if !errors.Is(err, verification.ErrBusy) {
-			return nil
-		}
-		return &Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}
-	},
-	mapsTo(verification.ErrOtherRequest, KeyReused),
-	mapsTo(redemption.ErrRedeemed, ProofRedeemed),
-	mapsTo(redemption.ErrErased, Erased),
-	func(err error) *Problem {
-		var e *echo.HTTPError
-		if !errors.As(err, &e) {
-			return nil
-		}
+	is(verification.ErrBusy, Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	is(verification.ErrOtherRequest, Problem{Kind: KeyReused}),
+	is(redemption.ErrRedeemed, Problem{Kind: ProofRedeemed}),
+	is(redemption.ErrErased, Problem{Kind: Erased}),
+	as(func(e *echo.HTTPError) *Problem {
 		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
 			return nil
 		}
 		return &Problem{Kind: kindOf(e.Code)}
-	},
+	}),
 }
 
-func mapsTo(target error, k Kind) func(error) *Problem {
+// as returns a row of the table for errors of one type.
+func as[E error](problem func(E) *Problem) func(error) *Problem {
 	return func(err error) *Problem {
-		if !errors.Is(err, target) {
-			return nil
+		if e, ok := errors.AsType[E](err); ok {
+			return problem(e)
 		}
-		return &Problem{Kind: k}
+		return nil
+	}
+}
+
+// is returns a row of the table for one error.
+func is(target error, problem Problem) func(error) *Problem {
+	return func(err error) *Problem {
+		if errors.Is(err, target) {
+			return &problem
+		}
+		return nil
 	}
 }
 

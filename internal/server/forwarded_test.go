@@ -47,11 +47,3 @@ func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 		t.Errorf("a proxy inside is named, a public address is not: %s", out)
 	}
 }
-
-func TestHTTPSHoldsWhateverARequestLooksLike(t *testing.T) {
-	e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: true})
-	e.GET("/x", func(c echo.Context) error { return c.String(http.StatusOK, c.Scheme()) })
-	if w := get(e, "/x"); w.Body.String() != "https" {
-		t.Errorf("%s", w.Body)
-	}
-}

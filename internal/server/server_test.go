@@ -102,16 +102,6 @@ func TestErrorsBecomeProblems(t *testing.T) {
 	}
 }
 
-func TestEveryKindHasItsOwnSlug(t *testing.T) {
-	seen := map[string]bool{}
-	for _, k := range Kinds {
-		if seen[k.Slug] || k.Title == "" || k.Explanation == "" || k.Status < 400 {
-			t.Errorf("%+v", k)
-		}
-		seen[k.Slug] = true
-	}
-}
-
 func TestPersonGetsAPage(t *testing.T) {
 	e, _ := testServer(t)
 	w := get(e, "/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
@@ -139,21 +129,13 @@ func TestPanicTellsNothing(t *testing.T) {
 func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
 	e, out := testServer(t)
 	e.GET("/v1/verifications/:id", func(c echo.Context) error { return c.NoContent(204) })
-	w := get(e, "/v1/verifications/capability?to=ana@example.com")
-	if line := out.String(); strings.Contains(line, "capability") || strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
+	forge := func(r *http.Request) { r.Header.Set("X-Request-Id", "forged") }
+	w := get(e, "/v1/verifications/capability?to=ana@example.com", forge)
+	if line := out.String(); strings.Contains(line, "forged") || strings.Contains(line, "capability") || strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
 		t.Errorf("line: %s", line)
 	}
 	if id := w.Header().Get("X-Request-Id"); len(id) < 20 || !strings.Contains(out.String(), id) {
 		t.Errorf("request id %q", id)
-	}
-}
-
-func TestRequestIDFromOutsideIsNotBelieved(t *testing.T) {
-	e, out := testServer(t)
-	e.GET("/x", func(c echo.Context) error { return c.NoContent(204) })
-	get(e, "/x", func(r *http.Request) { r.Header.Set("X-Request-Id", "forged") })
-	if strings.Contains(out.String(), "forged") {
-		t.Error(out.String())
 	}
 }
 
@@ -196,16 +178,19 @@ func TestClientIP(t *testing.T) {
 }
 
 func TestScheme(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	for _, c := range []struct {
 		name, peer, want string
-		trusted          []string
+		trusted          []netip.Prefix
+		https            bool
 	}{
-		{"none trusted", "127.0.0.1:1", "http", nil},
-		{"a stranger", "203.0.113.9:1", "http", []string{"192.0.2.0/24"}},
-		{"a private neighbour", "10.0.0.1:1", "http", []string{"192.0.2.0/24"}},
-		{"the proxy", "192.0.2.4:1", "https", []string{"192.0.2.0/24"}},
+		{"none trusted", "127.0.0.1:1", "http", nil, false},
+		{"a stranger", "203.0.113.9:1", "http", proxies, false},
+		{"a private neighbour", "10.0.0.1:1", "http", proxies, false},
+		{"the proxy", "192.0.2.4:1", "https", proxies, false},
+		{"as configured, whatever the request looks like", "203.0.113.9:1", "https", nil, true},
 	} {
-		e, _ := testServer(t, c.trusted...)
+		e := New(Config{Logger: slog.New(slog.DiscardHandler), TrustedProxies: c.trusted, HTTPS: c.https})
 		var got string
 		e.GET("/x", func(ctx echo.Context) error { got = ctx.Scheme(); return nil })
 		get(e, "/x", func(r *http.Request) { r.RemoteAddr = c.peer; r.Header.Set("X-Forwarded-Proto", "https") })

@@ -38,6 +38,9 @@ func TestWhoCanBeAsked(t *testing.T) {
 		if got := all.ToldByID(name); got != want {
 			t.Errorf("%s tells by its own ID: %v", name, got)
 		}
+		if _, ok := all.Reporter(name); ok {
+			t.Errorf("%s tells", name)
+		}
 	}
 	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ToldByID("listed") {
 		t.Error("it tells, though there is no one to call")
@@ -55,14 +58,5 @@ func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 	}
 	if _, err := Probe(context.Background(), &scripted{name: "mute"}); !errors.Is(err, errProbe) {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestWhoTellsNothing(t *testing.T) {
-	all := NewCarriers([]Route{{Carrier: &scripted{name: "mute"}}}, Options{})
-	for _, name := range []string{"mute", "stranger"} {
-		if _, ok := all.Reporter(name); ok {
-			t.Error(name)
-		}
 	}
 }

@@ -1,12 +1,9 @@
 package generic
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,27 +26,20 @@ func extract(text string) Extract {
 	return e
 }
 
-// describedRig is a rig over a description.
-type describedRig struct {
-	smstest.Rig
-	description func(endpoint string) Config
+func description(endpoint string) Config {
+	return Config{
+		Method: "POST", URL: endpoint + "/v1/{country}/messages", User: "shop", Format: FormatJSON,
+		Header: map[string]string{"Idempotency-Key": "{id}", "X-Key": "{secret}"},
+		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
+		Answer: Answer{
+			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
+			Codes:    map[string]string{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
+			Statuses: map[string]string{"404": "rejected", "203": "temporary"},
+		},
+	}
 }
 
-func genericRig() describedRig { return newGenericRig() }
-
-func newGenericRig() describedRig {
-	description := func(endpoint string) Config {
-		return Config{
-			Method: "POST", URL: endpoint + "/v1/{country}/messages", User: "shop", Format: FormatJSON,
-			Header: map[string]string{"Idempotency-Key": "{id}", "X-Key": "{secret}"},
-			Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
-			Answer: Answer{
-				ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
-				Codes:    map[string]string{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
-				Statuses: map[string]string{"404": "rejected", "203": "temporary"},
-			},
-		}
-	}
+func genericRig() smstest.Rig {
 	answer := func(code string) string {
 		return `{"messages": [{"id": "msg-1", "status": ` + code + `, "error": "` + smstest.Private + ` 739154"}]}`
 	}
@@ -93,7 +83,7 @@ func newGenericRig() describedRig {
 		}
 		return nil
 	}
-	return describedRig{r, description}
+	return r
 }
 
 // kannelDescription is the one in docs/sms.md, with receipts.
@@ -182,7 +172,7 @@ func TestNothingBreaksOut(t *testing.T) {
 }
 
 func TestDescriptionsAreChecked(t *testing.T) {
-	good := func() Config { return newGenericRig().description("https://sms.example.com") }
+	good := func() Config { return description("https://sms.example.com") }
 	if wrong := good().Check(); len(wrong) > 0 {
 		t.Fatalf("%v", wrong)
 	}
@@ -243,13 +233,13 @@ func TestExtract(t *testing.T) {
 }
 
 func TestGenericContract(t *testing.T) {
-	for _, r := range []smstest.Rig{genericRig().Rig, kannelRig()} {
+	for _, r := range []smstest.Rig{genericRig(), kannelRig()} {
 		t.Run(r.Name, func(t *testing.T) { smstest.Contract(t, r) })
 	}
 }
 
 func TestNeedsSecret(t *testing.T) {
-	if g := newGenericRig().description("https://sms.example.com"); !g.NeedsSecret() || g.NeedsCallback() == false {
+	if g := description("https://sms.example.com"); !g.NeedsSecret() || g.NeedsCallback() == false {
 		t.Error("a description with a user and {callback} needs neither secret nor callback")
 	}
 	if g := (Config{Method: "GET", URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() || g.NeedsCallback() {
@@ -258,9 +248,8 @@ func TestNeedsSecret(t *testing.T) {
 }
 
 func TestGenericIsAsked(t *testing.T) {
-	described := genericRig()
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
-		g := described.description(endpoint)
+		g := description(endpoint)
 		g.Poll = Poll{URL: endpoint + "/messages/{message}?to={to}",
 			ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"}, Undelivered: []string{"UNDELIV", "EXPIRED"}}}
 		return open(g)
@@ -276,7 +265,7 @@ func TestGenericIsAsked(t *testing.T) {
 		Delivered: `{"message":{"state":"DELIVRD"}}`, Lost: `{"message":{"state":"EXPIRED"}}`, Open: `{"message":{"state":"ACCEPTD"}}`,
 		Refusal: smstest.Reply(200, `{"error":"`+smstest.Private+`"}`),
 	})
-	_, _, err := open(described.description("https://sms.example.com")).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
+	_, _, err := open(description("https://sms.example.com")).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
 	var fail *sms.Error
 	if !errors.As(err, &fail) || fail.Class != delivery.Rejected {
 		t.Errorf("%v", err)
@@ -284,7 +273,7 @@ func TestGenericIsAsked(t *testing.T) {
 }
 
 func TestGenericProbe(t *testing.T) {
-	smstest.ProbeContract(t, genericRig().Rig, func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
+	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
 }
 
 func TestPollAsDescribed(t *testing.T) {
@@ -295,7 +284,7 @@ func TestPollAsDescribed(t *testing.T) {
 		"plain":      func(g *Config) { g.Poll.URL = "http://sms.example.com/{message}" }, "no words": func(g *Config) { g.Poll.Delivered = nil },
 		"unknown": func(g *Config) { g.Poll.URL += "{nothing}" }, "no ID": func(g *Config) { g.Answer.ID = Extract{} },
 	} {
-		g := genericRig().description("https://sms.example.com")
+		g := description("https://sms.example.com")
 		g.Poll = good
 		g.Answer.ID, _ = ParseExtract("$.id")
 		if err := g.Check()["poll"]; err != nil {
@@ -324,7 +313,7 @@ func TestDescribedReceipts(t *testing.T) {
 		{ReceiptWords{"status", []string{"1"}, nil}, sms.Incoming{URL: "https://x/?send=s"}, ""},
 		{ReceiptWords{"$.dlr.state", []string{"1"}, nil}, sms.Incoming{URL: "https://x/", Body: []byte("no")}, ""},
 	} {
-		g := genericRig().description("https://sms.example.com")
+		g := description("https://sms.example.com")
 		g.Receipt = c.words
 		got, reply, err := smstest.ReporterOf(t, open(g)).Reports(c.in, "s")
 		if c.want == "" && err == nil || c.want != "" && (err != nil || fmt.Sprint(got) != c.want || reply != "") {
@@ -333,7 +322,7 @@ func TestDescribedReceipts(t *testing.T) {
 	}
 	for _, words := range []ReceiptWords{{Status: "s"}, {Delivered: []string{"1"}}, {"$.", []string{"1"}, nil},
 		{"s", []string{"1"}, []string{"1"}}} {
-		g := genericRig().description("https://sms.example.com")
+		g := description("https://sms.example.com")
 		if g.Receipt = words; g.Check()["receipt"] == nil {
 			t.Errorf("%+v is taken", words)
 		}
@@ -342,39 +331,16 @@ func TestDescribedReceipts(t *testing.T) {
 
 // A carrier that reads and never answers ends with the attempt's own time, and it is not known what it did.
 func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	read := make(chan bool, 100)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, err := http.ReadRequest(bufio.NewReader(conn))
-				read <- err == nil
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-			}()
+	end := make(chan struct{})
+	f := smstest.NewFake(t, genericRig(), func(http.ResponseWriter, *http.Request) { <-end })
+	t.Cleanup(func() { close(end) })                 // before the server is closed
+	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to connect in the first
+		_, fail := smstest.Send(t, description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
+		if fail == nil || fail.Stage != sms.StageDial && fail.Class != delivery.Unknown {
+			t.Fatalf("%v", fail)
 		}
-	}()
-	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to write in the first
-		g := genericRig().description("http://" + l.Addr().String())
-		c := g.Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait})
-		_, fail := smstest.Send(t, c)
-		if fail == nil {
-			t.Fatal("not accepted")
+		if fail.Stage != sms.StageDial {
+			return
 		}
-		if fail.Stage == sms.StageDial {
-			continue
-		}
-		if <-read && fail.Class != delivery.Unknown {
-			t.Errorf("%v", fail)
-		}
-		return
 	}
 }
