@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -229,12 +228,8 @@ func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
 			keys[i] = c.SecretKeys.Reveal() + c.APIKey.Reveal()
 		})
 	}
-	out := make([]string, 3)
-	for i := range out {
-		wg.Go(func() { out[i] = child(t, "fill", dir) })
-	}
 	wg.Wait()
-	for _, k := range append(keys[1:], out...) {
+	for _, k := range keys {
 		if k != keys[0] || k == "" {
 			t.Fatal("two starts have different secrets")
 		}
@@ -249,10 +244,7 @@ func TestDataDirIsForOneProcess(t *testing.T) {
 	}
 	const inUse = "is in use by another sendcode process"
 	if _, err := LockDataDir(dir); err == nil || !strings.Contains(err.Error(), inUse) || !strings.Contains(err.Error(), "SENDCODE_DATA_DIR") {
-		t.Errorf("same process: %v", err)
-	}
-	if got := child(t, "lock", dir); !strings.Contains(got, inUse) {
-		t.Errorf("another process: %s", got)
+		t.Errorf("a second lock: %v", err)
 	}
 	c := loaded(t)
 	if _, err := c.FillSecrets(dir); err != nil {
@@ -261,55 +253,13 @@ func TestDataDirIsForOneProcess(t *testing.T) {
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
-	if got := child(t, "lock", dir); got != "locked" {
-		t.Errorf("after the release: %s", got)
-	}
-	// The child ended without a release.
-	release, err = LockDataDir(dir)
-	if err != nil {
-		t.Fatalf("after the end of a process that held it: %v", err)
+	if release, err = LockDataDir(dir); err != nil {
+		t.Fatalf("after the release: %v", err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	_ = release()
-}
-
-// child runs this test binary once more, as another process, and returns what it says.
-func child(t *testing.T, act, dir string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "CONFIG_CHILD="+act, "CONFIG_CHILD_DIR="+dir)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Errorf("child: %v", err)
-	}
-	return string(out)
-}
-
-// TestMain makes this binary the other process of the tests above when they ask for it.
-func TestMain(m *testing.M) {
-	dir := os.Getenv("CONFIG_CHILD_DIR")
-	switch os.Getenv("CONFIG_CHILD") {
-	case "lock":
-		_, err := LockDataDir(dir)
-		answer("locked", err)
-	case "fill":
-		c, err := Load(nil, files{}.read)
-		if err == nil {
-			_, err = c.FillSecrets(dir)
-		}
-		answer(c.SecretKeys.Reveal()+c.APIKey.Reveal(), err)
-	default:
-		os.Exit(m.Run())
-	}
-}
-
-func answer(text string, err error) {
-	if err != nil {
-		text = err.Error()
-	}
-	fmt.Print(text)
 }
 
 // A write that fails halfway leaves neither a file nor a piece of one.

@@ -45,11 +45,12 @@ func (c Config) document() *yaml.Node {
 	root := encoder.Struct(v)
 	all, _ := document.Fields(v)
 	for _, f := range all {
-		if value := entryOf(root, f.Name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
+		if _, value := entryOf(root, f.Name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
 			value.LineComment = f.Tag.Get("unset")
 		}
 	}
-	switch carriers := entryOf(entryOf(root, "sms"), "carriers"); {
+	_, texts := entryOf(root, "sms")
+	switch _, carriers := entryOf(texts, "carriers"); {
 	case c.DevPhone():
 		carriers.LineComment = "the dev mailbox"
 	case len(c.SMS.Carriers) == 0:
@@ -58,13 +59,14 @@ func (c Config) document() *yaml.Node {
 	return root
 }
 
-func entryOf(n *yaml.Node, key string) *yaml.Node {
+// entryOf returns the name and the value of a key in a mapping; nil if it is not there.
+func entryOf(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return n.Content[i+1]
+			return n.Content[i], n.Content[i+1]
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // String is YAML, so that a Config that is printed shows no secret.

@@ -294,7 +294,7 @@ func exampleFile(t *testing.T) string {
 func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	t.Helper()
 	for _, d := range describe(t, of, "", false) {
-		key, value := entryPair(n, d.key)
+		key, value := entryOf(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
 		if d.key == "policies" {
 			inner = reflect.TypeFor[rule]()
@@ -318,15 +318,6 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 			last.FootComment = strings.TrimPrefix(last.FootComment+"\n"+d.key+":\n"+text, "\n")
 		}
 	}
-}
-
-func entryPair(n *yaml.Node, key string) (name, value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i], n.Content[i+1]
-		}
-	}
-	return nil, nil
 }
 
 func keys(t *testing.T, of reflect.Type, indent string) (text string) {

@@ -73,7 +73,8 @@ type SMSCarrier struct {
 
 // Prepare chooses the settings: the other keys depend on the type.
 func (c *SMSCarrier) Prepare(p *document.Place) bool {
-	kind, names := entryOf(p.Node, "type"), []string(nil)
+	var names []string
+	_, kind := entryOf(p.Node, "type")
 	for _, t := range carrierTypes {
 		if kind != nil && kind.Value == t.name {
 			c.Settings = t.settings()

@@ -29,8 +29,7 @@ func TestCancelling(t *testing.T) {
 	} {
 		t.Run(string(stage), func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
-				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Delay: 20 * time.Second}}})
-				s := piped(t, server)
+				server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: stage, Times: 1, Delay: 20 * time.Second}))
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				big := message(1)
@@ -56,8 +55,7 @@ func TestCancelling(t *testing.T) {
 }
 
 func TestCancelledBeforehand(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := func(connections int) {
@@ -80,8 +78,7 @@ func TestCancelledBeforehand(t *testing.T) {
 // TestCancelledOnAKeptConnection: there is no time for a fresh one.
 func TestCancelledOnAKeptConnection(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Stall: true}}})
-		s := piped(t, server)
+		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Stall: true}))
 		sendAll(t, s, 1, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -122,8 +122,7 @@ func TestServerStopsReadingTheMessage(t *testing.T) {
 		{Stage: smtptest.Body, Close: true},
 		{Stage: smtptest.Body, Reply: blabbing("552 5.3.4"), Close: true},
 	} {
-		server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
-		s := sender(t, server, unbuffered)
+		server, s := overTCP(t, misbehaving(rule), unbuffered)
 		_, err := s.Send(t.Context(), bigMessage(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
 		server.Stop()
@@ -136,7 +135,7 @@ func TestServerStopsReadingTheMessage(t *testing.T) {
 // TestServerNeverReadsTheRest: writing the body has its end in time too.
 func TestServerNeverReadsTheRest(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Body, Stall: true}}})
+		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Body, Stall: true}))
 		began := time.Now()
 		_, err := piped(t, server).Send(t.Context(), bigMessage(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})

@@ -41,6 +41,20 @@ func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config))
 	return newSender(t, config, change...)
 }
 
+// overTCP starts a server on a port, and makes a sender for it.
+func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, *smtp.Client) {
+	t.Helper()
+	server := smtptest.Start(t, script)
+	return server, sender(t, server, change...)
+}
+
+// inBubble makes a server without a port, and a sender for it.
+func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, *smtp.Client) {
+	t.Helper()
+	server := smtptest.New(t, script)
+	return server, piped(t, server, change...)
+}
+
 // pipelining are the keywords of a server that takes commands together.
 var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
 

@@ -26,7 +26,7 @@ func FuzzReplies(f *testing.F) {
 			t.Skip()
 		}
 		parts.Bubble(t, func(t *testing.T) {
-			server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: stages[n], Raw: string(said), Close: true}}})
+			server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
 			_, err := piped(t, server).Send(t.Context(), message(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)
 		})

@@ -33,13 +33,12 @@ func burst(t *testing.T, s *smtp.Client, first, n int) {
 }
 
 // takes300ms is a receiver that takes as long for each mail.
-var takes300ms = smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: 300 * time.Millisecond}}}
+var takes300ms = misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
 
 // A receiver that takes 300 ms a mail gets as many mails a second as its connections allow.
 func TestSlowReceiverGetsAllItsConnections(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, takes300ms)
-		s := piped(t, server, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
+		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
 		began := time.Now()
 		burst(t, s, 0, 200)
 		if took := time.Since(began); took > 3*time.Second+100*time.Millisecond || server.Peak() != 20 {
@@ -51,8 +50,7 @@ func TestSlowReceiverGetsAllItsConnections(t *testing.T) {
 // A receiver that takes mails at once gets them over the least connections: none is opened that would have nothing to do.
 func TestQuickReceiverGetsFewConnections(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{})
-		s := piped(t, server, between(2, 20))
+		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
 		burst(t, s, 0, 60)
 		expectCounts(t, server, 60, 2)
 	})
@@ -61,8 +59,7 @@ func TestQuickReceiverGetsFewConnections(t *testing.T) {
 // Connections beyond the least end soon after the backlog, and the others as ever.
 func TestConnectionsShrinkAgain(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, takes300ms)
-		s := piped(t, server, between(2, 20))
+		server, s := inBubble(t, takes300ms, between(2, 20))
 		burst(t, s, 0, 40)
 		synctest.Wait()
 		if server.Open() != 20 {
@@ -88,8 +85,7 @@ func TestConnectionsShrinkAgain(t *testing.T) {
 // A connection that ends makes room for another one at once, also while mails wait for those that there are.
 func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{})
-		s := piped(t, server, between(1, 20), func(c *smtp.Config) { c.MaxMails = 1 })
+		server, s := inBubble(t, smtptest.Script{}, between(1, 20), func(c *smtp.Config) { c.MaxMails = 1 })
 		began := time.Now()
 		burst(t, s, 0, 20)
 		if took := time.Since(began); took != 0 {
@@ -102,8 +98,7 @@ func TestConnectionsThatEndAreReplaced(t *testing.T) {
 // A mail that waits for a connection heeds its context.
 func TestWaitingForABusyConnectionHonoursTheContext(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, takes300ms)
-		s := piped(t, server, between(1, 20))
+		server, s := inBubble(t, takes300ms, between(1, 20))
 		go burst(t, s, 0, 1)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

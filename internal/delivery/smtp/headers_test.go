@@ -17,8 +17,7 @@ import (
 
 // TestSendable: the longest and oddest that are still right.
 func TestSendable(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{})
 	for n, change := range []func(*delivery.Message){
 		func(m *delivery.Message) { m.To = strings.Repeat("x", 64) + "@example.org" },
 		func(m *delivery.Message) {
@@ -49,8 +48,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a@b", "=?utf-8?q?=0A?= <a@b>", "用户@例子.example", "🔑\u2028\x00", "zh-Hant", "\r\n.\r\nMAIL FROM:<x@y>\r\n", "")
 	f.Add("a@b", "\"\\\"\" <a@b>", "a@b", " =?x?= ", "-", "--\r\n\r\n", "\x00")
 	f.Fuzz(func(t *testing.T, id, from, to, subject, language, text, html string) {
-		server := smtptest.New(t, smtptest.Script{})
-		s := piped(t, server)
+		server, s := inBubble(t, smtptest.Script{})
 		m := delivery.Message{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html, Date: time.Unix(1, 0)}
 		if _, err := s.Send(t.Context(), m); err != nil {
 			if o := outcomeOf(t, err); o != (outcome{class: delivery.Rejected, stage: delivery.StageMessage}) || server.Connections() != 0 {
@@ -98,8 +96,7 @@ func (codeForm) Texts(fill string) (subject, text, html string) {
 
 // Mails of one form that are sent at once share a layout, and have each their own recipient, code and ID.
 func TestLayoutsAreNotMixedUp(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{Extensions: pipelining})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{Extensions: pipelining})
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {

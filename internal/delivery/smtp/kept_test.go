@@ -35,45 +35,31 @@ func TestKeptConnectionThatFails(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionIsRetriedOnce: the fresh connection's failure is final.
-func TestKeptConnectionIsRetriedOnce(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Close: true}}})
-	s := sender(t, server)
-	sendAll(t, s, 1, 1)
-	_, err := s.Send(t.Context(), message(2))
-	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageMail})
-	expectCounts(t, server, 1, 2)
-}
-
-// TestKeptConnectionIsNotRetriedLate: once the server has said 354, or has given a whole refusal, there is no second try.
-func TestKeptConnectionIsNotRetriedLate(t *testing.T) {
+// TestKeptConnectionIsNotRetried twice, nor once the server has said 354 or has given a whole refusal.
+func TestKeptConnectionIsNotRetried(t *testing.T) {
 	for name, c := range map[string]struct {
-		rule     smtptest.Rule
-		want     outcome
-		messages int
+		rule                  smtptest.Rule
+		want                  outcome
+		messages, connections int
 	}{
+		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, outcome{class: delivery.Temporary, stage: delivery.StageMail}, 1, 2},
 		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
-			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1},
+			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1, 1},
 		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
-			outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.1"}, 1},
+			outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.1"}, 1, 1},
 		"reset within the body": {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true},
-			outcome{class: delivery.Temporary, stage: delivery.StageBody}, 1},
+			outcome{class: delivery.Temporary, stage: delivery.StageBody}, 1, 1},
 		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
-			outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2},
+			outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2, 1},
 		"421 after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Reply: "421 4.3.0 no"},
-			outcome{delivery.Temporary, delivery.StageDot, 421, "4.3.0"}, 1},
+			outcome{delivery.Temporary, delivery.StageDot, 421, "4.3.0"}, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
-			s := sender(t, server, unbuffered)
+			server, s := overTCP(t, misbehaving(c.rule), unbuffered)
 			sendAll(t, s, 1, 1)
-			second := message(2)
-			if c.rule.Stage == smtptest.Body {
-				second = bigMessage(2)
-			}
-			_, err := s.Send(t.Context(), second)
+			_, err := s.Send(t.Context(), bigMessage(2))
 			expect(t, err, c.want)
-			expectCounts(t, server, c.messages, 1)
+			expectCounts(t, server, c.messages, c.connections)
 		})
 	}
 }
@@ -94,8 +80,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 			"RSET closes": {smtptest.Rule{Stage: smtptest.Reset, Close: true}, 2, at + " RSET EHLO MAIL RCPT DATA"},
 		} {
 			t.Run(string(stage)+" "+name, func(t *testing.T) {
-				server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{refusal, c.reset}})
-				s := sender(t, server)
+				server, s := overTCP(t, misbehaving(refusal, c.reset))
 				_, err := s.Send(t.Context(), message(1))
 				expect(t, err, outcome{delivery.Rejected, seenAt[stage], 550, "5.1.1"})
 				sendAll(t, s, 2, 2)

@@ -62,10 +62,9 @@ func TestRefusedInThePipeline(t *testing.T) {
 	} {
 		reply := map[smtptest.Stage]string{smtptest.Mail: "451 4.7.1 later", smtptest.Rcpt: "550 5.1.1 unknown",
 			smtptest.Data: "554 5.7.1 no"}[stage]
-		server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
+		server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
 			{Stage: stage, Times: 1, Reply: reply},
 		}})
-		s := sender(t, server)
 		_, err := s.Send(t.Context(), message(1))
 		expect(t, err, want)
 		sendAll(t, s, 2, 2)
@@ -80,10 +79,9 @@ func TestRefusedInThePipeline(t *testing.T) {
 // content nor dot, and the next mail takes a fresh connection.
 func TestContentIsKeptFromWhoRefused(t *testing.T) {
 	for _, refused := range []smtptest.Stage{smtptest.Mail, smtptest.Rcpt} {
-		server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
+		server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
 			{Stage: refused, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Reply: "354 go on"},
 		}})
-		s := sender(t, server)
 		_, err := s.Send(t.Context(), message(1))
 		expect(t, err, outcome{delivery.Rejected, seenAt[refused], 550, "5.1.1"})
 		sendAll(t, s, 2, 2)
@@ -104,8 +102,7 @@ func TestRefusedAndGone(t *testing.T) {
 			{Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: rules})
-			s := sender(t, server)
+			server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: rules})
 			_, err := s.Send(t.Context(), message(1))
 			expect(t, err, outcome{delivery.Rejected, seenAt[rules[0].Stage], 550, "5.1.1"})
 			sendAll(t, s, 2, 2)

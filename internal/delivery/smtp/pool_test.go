@@ -38,8 +38,7 @@ func expectCounts(t *testing.T, server *smtptest.Server, messages, connections i
 }
 
 func TestConnectionServesHundredMails(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{})
 	sendAll(t, s, 1, 100)
 	expectCounts(t, server, 100, 1)
 	sendAll(t, s, 101, 101)
@@ -54,8 +53,7 @@ func TestConnectionServesHundredMails(t *testing.T) {
 
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{})
-		s := piped(t, server)
+		server, s := inBubble(t, smtptest.Script{})
 		sendAll(t, s, 1, 1)
 		time.Sleep(30*time.Second - time.Millisecond)
 		sendAll(t, s, 2, 2) // within 30 s: the same connection, and its time starts anew
@@ -83,8 +81,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
-				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
-				s := piped(t, server, func(c *smtp.Config) { c.MaxMails = 1 })
+				server, s := inBubble(t, misbehaving(rule), func(c *smtp.Config) { c.MaxMails = 1 })
 				began := time.Now()
 				_, err := s.Send(t.Context(), message(1))
 				expect(t, err, outcome{})
@@ -102,8 +99,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 }
 
 func TestCloseEndsIdleConnections(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{})
 	sendAll(t, s, 1, 1)
 	for range 2 {
 		if err := s.Close(); err != nil {
@@ -123,8 +119,7 @@ func TestCloseEndsIdleConnections(t *testing.T) {
 // TestCloseLetsASendEnd: a send under way ends as if nothing were, and its connection is not kept.
 func TestCloseLetsASendEnd(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
-		s := piped(t, server)
+		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			_, err := s.Send(t.Context(), message(1))
@@ -143,8 +138,7 @@ func TestCloseLetsASendEnd(t *testing.T) {
 
 func TestAtMostFourConnections(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Second}}})
-		s := piped(t, server)
+		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
 		began := time.Now()
 		var wg sync.WaitGroup
 		for n := range 20 {
@@ -164,8 +158,7 @@ func TestAtMostFourConnections(t *testing.T) {
 
 func TestWaitingForAConnectionHonoursTheContext(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
-		s := piped(t, server, func(c *smtp.Config) { c.MaxConns = 1 })
+		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}), func(c *smtp.Config) { c.MaxConns = 1 })
 		var wg sync.WaitGroup
 		wg.Go(func() { sendAll(t, s, 1, 1) })
 		synctest.Wait()
@@ -183,14 +176,13 @@ func TestWaitingForAConnectionHonoursTheContext(t *testing.T) {
 
 // TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in between.
 func TestManySendersAtOnce(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+	server, s := overTCP(t, smtptest.Script{Rules: []smtptest.Rule{
 		{Stage: smtptest.Mail, Skip: 5, Times: 3, Close: true},
 		{Stage: smtptest.Rcpt, Skip: 20, Times: 4, Reply: "451 4.7.1 later"},
 		{Stage: smtptest.Rcpt, Skip: 40, Times: 4, Reply: "550 5.1.1 no"},
 		{Stage: smtptest.Dot, Skip: 30, Times: 5, Close: true},
 		{Stage: smtptest.Idle, Skip: 60, Times: 6, Abort: true},
-	}})
-	s := sender(t, server, func(c *smtp.Config) { c.MaxMails = 7 })
+	}}, func(c *smtp.Config) { c.MaxMails = 7 })
 	const senders, each = 8, 20
 	results := make([]error, senders*each)
 	var wg sync.WaitGroup

@@ -5,13 +5,13 @@ import (
 	"io"
 	"maps"
 	"mime"
-	"mime/multipart"
-	"mime/quotedprintable"
 	"net/mail"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	gomail "github.com/emersion/go-message/mail"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
@@ -30,46 +30,31 @@ func onTheWire(t *testing.T, m delivery.Message) smtptest.Message {
 // part is one body of a message, decoded.
 type part struct{ kind, charset, text string }
 
-func parse(t *testing.T, data []byte) (mail.Header, []part) {
+func parse(t *testing.T, data []byte) (header mail.Header, bodies []part) {
 	t.Helper()
 	m, err := mail.ReadMessage(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, parameters, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	r, err := gomail.CreateReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(kind, "multipart/") {
-		return m.Header, []part{decodePart(t, m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body)}
-	}
-	if kind != "multipart/alternative" {
-		t.Errorf("the message is %s", kind)
-	}
-	var parts []part
-	for r := multipart.NewReader(m.Body, parameters["boundary"]); ; {
-		p, err := r.NextRawPart()
+	for {
+		p, err := r.NextPart()
 		if err == io.EOF {
-			return m.Header, parts
+			return m.Header, bodies
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts = append(parts, decodePart(t, p.Header.Get("Content-Type"), p.Header.Get("Content-Transfer-Encoding"), p))
+		kind, parameters, err := p.Header.(*gomail.InlineHeader).ContentType()
+		text, unread := io.ReadAll(p.Body)
+		if err != nil || unread != nil {
+			t.Fatal(err, unread)
+		}
+		bodies = append(bodies, part{kind, parameters["charset"], strings.ReplaceAll(string(text), "\r\n", "\n")})
 	}
-}
-
-func decodePart(t *testing.T, contentType, encoding string, body io.Reader) part {
-	t.Helper()
-	kind, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || encoding != "quoted-printable" {
-		t.Fatalf("a part of type %q, encoded as %q", contentType, encoding)
-	}
-	text, err := io.ReadAll(quotedprintable.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return part{kind, parameters["charset"], strings.ReplaceAll(string(text), "\r\n", "\n")}
 }
 
 func TestMessageOnTheWire(t *testing.T) {
@@ -83,8 +68,9 @@ func TestMessageOnTheWire(t *testing.T) {
 	got := onTheWire(t, m)
 	header, parts := parse(t, got.Data)
 
-	if want := []part{{"text/plain", "UTF-8", m.Text}, {"text/html", "UTF-8", m.HTML}}; !slices.Equal(parts, want) {
-		t.Errorf("parts %q\nwant  %q", parts, want)
+	want := []part{{"text/plain", "UTF-8", m.Text}, {"text/html", "UTF-8", m.HTML}}
+	if !slices.Equal(parts, want) || !strings.HasPrefix(header.Get("Content-Type"), "multipart/alternative;") {
+		t.Errorf("%s, parts %q\nwant  %q", header.Get("Content-Type"), parts, want)
 	}
 	decoder := new(mime.WordDecoder)
 	if subject, err := decoder.DecodeHeader(header.Get("Subject")); err != nil || subject != m.Subject {
@@ -105,10 +91,10 @@ func TestMessageOnTheWire(t *testing.T) {
 	}
 	// Nothing beside these: no User-Agent, no X-Mailer, no List-Unsubscribe.
 	names := slices.Sorted(maps.Keys(header))
-	want := []string{"Auto-Submitted", "Content-Language", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To",
+	wantNames := []string{"Auto-Submitted", "Content-Language", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To",
 		"X-Pm-Metadata-Send"}
-	if !slices.Equal(names, want) {
-		t.Errorf("headers %q, want %q", names, want)
+	if !slices.Equal(names, wantNames) {
+		t.Errorf("headers %q, want %q", names, wantNames)
 	}
 	plainLines(t, got.Data)
 }
@@ -135,7 +121,7 @@ func TestMessageWithoutHTML(t *testing.T) {
 
 // TestTriesAreTheSameBytes: also the Message-ID, so that a recipient of both can tell.
 func TestTriesAreTheSameBytes(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Times: 1, Close: true}}})
+	server := smtptest.Start(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Times: 1, Close: true}))
 	for range 2 {
 		_, _ = sender(t, server).Send(t.Context(), message(7))
 	}
@@ -170,8 +156,7 @@ func TestEnvelope(t *testing.T) {
 
 // TestServerWithoutSMTPUTF8: a non-ASCII local part fails for good, an internationalised domain does not.
 func TestServerWithoutSMTPUTF8(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{Extensions: []string{"8BITMIME"}})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{Extensions: []string{"8BITMIME"}})
 	m := message(1)
 	m.To = "用户@example.org"
 	_, err := s.Send(t.Context(), m)
@@ -191,8 +176,7 @@ func TestServerWithoutSMTPUTF8(t *testing.T) {
 // A header's first line is not empty, and none with an encoded word is longer than 76 octets (RFC 2047 section 2), whatever the
 // length of subject and name.
 func TestHeadersAreFolded(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
-	s := sender(t, server)
+	server, s := overTCP(t, smtptest.Script{})
 	for n, subject := range []string{
 		"您的验证码", "您的验证码是用于登录商店的一次性密码请勿告诉他人", "Ваш код подтверждения для магазина", "Bestätigungscode für den Laden, 10 Minuten gültig",
 		"a" + strings.Repeat("é", 100), strings.Repeat("long", 30) + " word", strings.Repeat("ascii ", 30) + "é", strings.Repeat("🔑", 40),

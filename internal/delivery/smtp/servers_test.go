@@ -31,7 +31,7 @@ func TestServersInOrder(t *testing.T) {
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
+			first := smtptest.Start(t, misbehaving(c.rule))
 			second := smtptest.Start(t, smtptest.Script{})
 			if c.down {
 				first.Stop()
@@ -60,7 +60,7 @@ func TestServersInOrder(t *testing.T) {
 // TestServersStopWithTheContext: a server that used up the time leaves none for the next.
 func TestServersStopWithTheContext(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		first := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Stall: true}}})
+		first := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}))
 		second := smtptest.New(t, smtptest.Script{})
 		servers := smtp.Servers{piped(t, first), piped(t, second)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

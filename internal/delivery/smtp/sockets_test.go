@@ -17,8 +17,7 @@ import (
 // TestWornOutConnectionsAreClosed: the one that failed, and those that have been idle for longer.
 func TestWornOutConnectionsAreClosed(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Second}}})
-		s := piped(t, server)
+		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
 		burst(t, s, 0, 3)
 		if synctest.Wait(); server.Open() != 3 {
 			t.Fatalf("%d connections kept, want 3", server.Open())
