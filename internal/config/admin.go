@@ -35,11 +35,8 @@ type AdminToken struct {
 	Expires time.Time `yaml:"expires,omitempty"`
 }
 
-// The values of Admin.SecondFactor.
-const (
-	FactorOptional = "optional"
-	FactorRequired = "required"
-)
+// FactorRequired is the value of Admin.SecondFactor by which everyone with a password needs a second factor.
+const FactorRequired = "required"
 
 // OIDC is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
 type OIDC struct {
@@ -145,11 +142,4 @@ func checkAdminRole(value string) string {
 		return "a role is reader, operator or owner"
 	}
 	return ""
-}
-
-func (c *Config) warnOfAdminTokens(now time.Time, add func(when bool, format string, args ...any)) {
-	for _, t := range c.Admin.Tokens {
-		add(!t.Expires.IsZero() && !now.Before(t.Expires), "The admin token %s has expired.", t.ID)
-		add(now.Before(t.Expires) && t.Expires.Sub(now) < soon, "The admin token %s expires at %s.", t.ID, t.Expires.Format(time.RFC3339))
-	}
 }

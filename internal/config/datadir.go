@@ -18,7 +18,7 @@ import (
 const secretsName = "secrets.yaml"
 
 const secretsHead = `# Made by sendcode at its first start and read at every later one. Keep it with the database beside it: without
-# these keys, codes under way cannot be checked and limits start again. Nobody else may read it.
+# these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
 // secretChecks are the entries of the file, in their order; each must be there and pass.

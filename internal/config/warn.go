@@ -47,7 +47,9 @@ func (c *Config) warn(now time.Time) {
 	}
 	c.warnOfApps(now, add)
 	c.warnOfSpellings(add)
-	c.warnOfAdminTokens(now, add)
+	for _, t := range c.Admin.Tokens {
+		warnOfEnd(now, t.Expires, "The admin token "+t.ID, add)
+	}
 	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
 		c.warnOfNetworks(add)
 	}
@@ -58,8 +60,14 @@ func (c *Config) warn(now time.Time) {
 	}
 }
 
-// soon is how long before a key expires it is told at start.
+// soon is how long before a key or a token expires there is a warning.
 const soon = 14 * 24 * time.Hour
+
+// warnOfEnd warns of a key or a token that has expired, or expires soon. The zero time is no end.
+func warnOfEnd(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
+	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
+	add(now.Before(end) && end.Sub(now) < soon, "%s expires at %s.", what, end.Format(time.RFC3339))
+}
 
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
 	for _, a := range c.Apps {
@@ -68,9 +76,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
 		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
 		for _, k := range a.Keys {
-			add(!k.Expires.IsZero() && !now.Before(k.Expires), "The key %s of the app %s has expired.", k.ID, a.Name)
-			add(now.Before(k.Expires) && k.Expires.Sub(now) < soon,
-				"The key %s of the app %s expires at %s.", k.ID, a.Name, k.Expires.Format(time.RFC3339))
+			warnOfEnd(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)

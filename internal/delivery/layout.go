@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Form gives the texts of mails of one kind, which differ in the characters of a fill alone: ASCII letters, digits and dashes, as
-// many in each. Forms are compared with ==. Implementation: *message.Form.
+// Form gives the texts of mails of one kind. They differ only in the characters of a fill: ASCII letters, digits and dashes, always the
+// same number of them. Forms are compared with ==. Implementation: *message.Form.
 type Form interface {
 	Texts(fill string) (subject, text, html string)
 }
 
-// layout is a rendered mail of one kind with blanks for what differs: the recipient, the Message-ID, what follows from it, the
-// date, and the characters of the fill. To fill these in takes a small part of what building the mail takes, and gives the same
-// bytes; a mail that it might not give them for is built.
+// layout is a rendered mail of one kind with blanks for the parts that differ: the recipient, the Message-ID and the boundary made of it,
+// the date, and the characters of the fill. Filling them in costs much less than building the mail, and gives the same bytes. Mails for
+// which that is not certain are built.
 type layout struct {
 	from   string
 	utf8   bool
@@ -66,7 +66,8 @@ type Layouts struct {
 // maxLayouts bounds what is kept: some 7 KB each.
 const maxLayouts = 512
 
-// Render is the mail as it goes over the wire: filled in where its kind has a layout, else built.
+// Render returns the mail as it goes over the wire, filled into the layout of its kind if there is one. The error says why the message
+// is rejected.
 func (l *Layouts) Render(m Message) (*Rendered, *Error) {
 	key, fits := keyOf(m)
 	if !fits {
@@ -115,7 +116,7 @@ func (l *Layouts) Release(r *Rendered) {
 // maxPlainTo is the longest recipient whose header is on one line for certain.
 const maxPlainTo = 60
 
-// keyOf is the kind of a mail whose own parts can be filled in: each is checked here, since a layout checks nothing.
+// keyOf returns the kind of a mail; false if the mail must be built. It checks the parts that are filled in, since a layout checks nothing.
 func keyOf(m Message) (key layoutKey, fits bool) {
 	local, domain, _ := strings.Cut(m.ID, "@")
 	if m.Form == nil || m.Date.IsZero() || len(m.To) > maxPlainTo || len(local) < minPlainID || len(m.Fill) >= len(letters) || !ascii(m.To) || !plainID(local) || !plainID(m.Fill) {
@@ -144,13 +145,13 @@ const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 // minPlainID is the shortest ID that is looked for in a mail.
 const minPlainID = 16
 
-// plainID holds for what no header and no body encodes but for dashes, and what is an atom.
+// plainID reports whether s is an atom whose characters, but for dashes, no header and no body encodes.
 func plainID(s string) bool {
 	return !strings.ContainsFunc(s, unfitInTag)
 }
 
-// newLayout finds the blanks in two mails of the kind that differ in each character of their fills. It is nil where the layout
-// would not give the mail that was built.
+// newLayout finds the blanks in two mails of the kind that differ in each character of their fills. It returns nil if the layout would
+// not give the mail that was built.
 func newLayout(m Message, built *Rendered) *layout {
 	one, other := specimen(m, letters[:len(m.Fill)]), specimen(m, letters[1:][:len(m.Fill)])
 	first, fail := render(one)

@@ -18,20 +18,20 @@ type Inquiry struct {
 	At      time.Time // when it was handed over
 }
 
-// Asker gives the carrier of a name, if it can be asked.
+// Asker returns the carrier of a name; false if it cannot be asked.
 func (c *Carriers) Asker(name string) (Asker, bool) {
 	r := c.named(name)
 	asker, ok := r.Carrier.(Asker)
 	return asker, ok && r.Asked
 }
 
-// ToldByID says whether the carrier of a name tells of messages by its own ID.
+// ToldByID reports whether the receipts of the carrier of a name have its own IDs of messages.
 func (c *Carriers) ToldByID(name string) bool {
 	told, ok := c.named(name).Carrier.(ReporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
 }
 
-// Query makes a request and has its answer read: a status other than 200 is a failure, about which nothing more is said.
+// Query makes a request and returns its answer. A status other than 200 is a Temporary error.
 func (x *Client) Query(ctx context.Context, r Request) (Response, error) {
 	a, fail := x.Do(ctx, r)
 	switch {
@@ -43,12 +43,12 @@ func (x *Client) Query(ctx context.Context, r Request) (Response, error) {
 	return a, nil
 }
 
-// Unreadable is an answer to an inquiry that can't be read, or that refuses it.
+// Unreadable returns the error of an answer to an inquiry that can't be read, or that refuses it.
 func Unreadable(a Response, code string) error {
 	return &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Err: ErrAnswer}
 }
 
-// FinalReport reads a carrier's word for what became of a message.
+// FinalReport returns the report that a carrier's word stands for; false if the word is not final.
 func FinalReport(send, word string, delivered, undelivered []string) (Report, bool) {
 	switch {
 	case slices.Contains(delivered, word):

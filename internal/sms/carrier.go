@@ -17,7 +17,7 @@ type Setup struct {
 	Now func() time.Time
 }
 
-// Time is the time that requests are signed with.
+// Time returns the time that requests are signed with.
 func (s Setup) Time() time.Time {
 	if s.Now == nil {
 		return time.Now()
@@ -53,10 +53,10 @@ type Carrier interface {
 	Send(ctx context.Context, m Message) (Receipt, error)
 }
 
-// Reporter is a Carrier that tells afterwards. The address at which it does holds a token of ours, which the caller has
-// checked; send is the send that the address names, "" where it names none.
+// Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which the caller has checked; send is the
+// send that the address names, or "".
 type Reporter interface {
-	// Reports reads them, and gives what the carrier wants to hear back. Errors: ErrForged, ErrReport.
+	// Reports reads receipts and returns them with the reply that the carrier expects. Errors: ErrForged, ErrReport.
 	Reports(in Incoming, send string) (reports []Report, reply string, err error)
 }
 

@@ -21,7 +21,7 @@ type Route struct {
 	DefaultPrice int64
 }
 
-// cost is what the message costs at this carrier.
+// cost returns what the message costs at this carrier.
 func (r Route) cost(m Message) int64 {
 	price, ok := r.Prices[m.Country]
 	if !ok {
@@ -60,7 +60,7 @@ const (
 	errNoRoute = delivery.Problem("no carrier takes the number")
 )
 
-// NewCarriers puts carriers in order.
+// NewCarriers returns carriers in this order of preference.
 func NewCarriers(routes []Route, o Options) *Carriers {
 	c := &Carriers{Options: o}
 	for _, r := range routes {
@@ -172,7 +172,7 @@ func verdictOn(ctx context.Context, fail *Error) error {
 	return failover.ErrFault
 }
 
-// named is the route of a carrier; one without a carrier where there is none.
+// named returns the route of a carrier; an empty one if there is none.
 func (c *Carriers) named(name string) *route {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {
@@ -182,7 +182,7 @@ func (c *Carriers) named(name string) *route {
 	return &route{}
 }
 
-// Health says of each carrier whether it is up, in order of preference.
+// Health returns the health of each carrier, in order of preference.
 func (c *Carriers) Health() []failover.Health {
 	var all []failover.Health
 	for _, r := range c.routes {

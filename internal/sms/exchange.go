@@ -100,7 +100,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// departure knows whether a byte of the request has left.
+// departure tells whether a byte of the request has left.
 type departure struct {
 	conn   atomic.Pointer[counted]
 	before int64
@@ -121,7 +121,8 @@ func (d *departure) trace() *httptrace.ClientTrace {
 	}}
 }
 
-// left answers for good: from here on nothing leaves, whatever net/http still has in hand of a request that was given up.
+// left reports whether a byte has left, and closes the connection for writing, so that its answer stays true: net/http may still be
+// writing a request that was given up.
 func (d *departure) left() bool {
 	c := d.conn.Load()
 	if c == nil {
@@ -133,7 +134,7 @@ func (d *departure) left() bool {
 	return c.written > d.before
 }
 
-// Do makes one request. Any whole answer is returned, whatever it says; Retry-After is for the caller to read.
+// Do makes one request and returns any whole answer. The error says whether the carrier may have the message.
 func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, x.Timeout)
 	defer cancel()
@@ -158,7 +159,7 @@ func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	return Response{response.StatusCode, response.Header, body}, nil
 }
 
-// broken is a request without a whole answer.
+// broken returns the error of a request without a whole answer.
 func broken(ctx context.Context, left bool, err error) *Error {
 	e := &Error{Class: delivery.Temporary, Stage: StageDial, Err: errConnect}
 	if left {
@@ -195,7 +196,7 @@ func ErrorByStatus(a Response, code string) *Error {
 	return e
 }
 
-// aboutUs are refusals in which the recipient has no part: our key, our balance, our URL.
+// aboutUs reports whether a status refuses our key, our balance or our URL, and not the recipient.
 func aboutUs(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
@@ -205,8 +206,8 @@ func aboutUs(status int) bool {
 	return false
 }
 
-// retryAfter reads seconds or a date (RFC 9110 section 10.2.3), at most maxRetryAfter. A date is taken against the answer's
-// own Date, so that our clock has no part in it.
+// retryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most maxRetryAfter. A date is compared with
+// the answer's own Date, so that our clock does not matter.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -222,7 +223,7 @@ func retryAfter(h http.Header) time.Duration {
 
 var plainCode = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
 
-// SafeCode keeps of a carrier's words only what looks like a code and not like a number of a person.
+// SafeCode returns a carrier's code if it looks like one; "" if it could be a phone number or other text.
 func SafeCode(text string) string {
 	if !plainCode.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""
@@ -230,7 +231,7 @@ func SafeCode(text string) string {
 	return text
 }
 
-// SafeID keeps of a carrier's answer what looks like an identifier.
+// SafeID returns a carrier's ID if it looks like one, else "".
 func SafeID(text string) string {
 	if !plainID.MatchString(text) {
 		return ""
@@ -240,7 +241,7 @@ func SafeID(text string) string {
 
 var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 
-// CheckURL wants https, or http to this very machine: codes cross no network in the clear. "" says that all is well.
+// CheckURL returns "" for an https URL, or an http URL of this machine, else what is wrong: codes cross no network in the clear.
 func CheckURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -254,7 +255,7 @@ func CheckURL(text string) string {
 	return "must begin with https:// (http:// is for loopback addresses only)"
 }
 
-// CheckEndpoint notes an endpoint, where one is given, that is no URL to send codes to.
+// CheckEndpoint adds to wrong what is wrong with an endpoint, if one is given.
 func CheckEndpoint(wrong map[string]error, endpoint string) {
 	if problem := CheckURL(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
@@ -264,7 +265,7 @@ func CheckEndpoint(wrong map[string]error, endpoint string) {
 // EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
 func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// timed makes of one attempt what Carrier.Send gives.
+// timed runs one attempt and returns what Carrier.Send has to return.
 func timed(name string, attempt func() (Receipt, *Error)) (Receipt, error) {
 	began := time.Now()
 	receipt, fail := attempt()
@@ -278,7 +279,7 @@ func timed(name string, attempt func() (Receipt, *Error)) (Receipt, error) {
 	return receipt, nil
 }
 
-// Attempt makes one attempt to send.
+// Attempt makes one attempt to send; read reads the answer.
 func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (Receipt, *Error)) (Receipt, error) {
 	return timed(x.Name(), func() (Receipt, *Error) {
 		a, fail := x.Do(ctx, r)
@@ -289,14 +290,14 @@ func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (Re
 	})
 }
 
-// Unsent is the end of an attempt whose request could not be made.
+// Unsent returns the end of an attempt whose request could not be made.
 func (x *Client) Unsent(err error) (Receipt, error) {
 	return timed(x.Name(), func() (Receipt, *Error) {
 		return Receipt{}, &Error{Class: Later.class, Stage: StageMessage, Err: err}
 	})
 }
 
-// BasicAuth is RFC 7617 section 2.
+// BasicAuth returns the header Authorization of RFC 7617 section 2.
 func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }

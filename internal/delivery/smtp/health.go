@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// slowAfter is when a mail that is still under way counts as a fault, provided another server is up: whoever
-	// waits for a code has waited long by then.
+	// slowAfter is when a mail that is still under way counts as a fault, provided another server is up: by then the
+	// recipient has waited long.
 	slowAfter = 5 * time.Second
 	// crowdedAfter is how long a mail waits for a place at a server while another one is up.
 	crowdedAfter = time.Second

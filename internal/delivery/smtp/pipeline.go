@@ -45,7 +45,7 @@ func (s *session) offers(extension string) bool {
 	return offered
 }
 
-// ask says commands in one write, and hears the reply to the first.
+// ask sends commands in one write, and reads the reply to the first.
 func (s *session) ask(commands ...command) error {
 	s.lines = s.lines[:0]
 	for _, c := range commands {
@@ -62,7 +62,7 @@ func (s *session) hear(c command) error {
 	return err
 }
 
-// reply reads one reply. Nearly all are one line, which is here already as a whole or soon.
+// reply reads one reply. Nearly all replies are one line of the expected code, which is read here; net/textproto reads the others.
 func (s *session) reply(expect int) (code int, text string, err error) {
 	if line, ok := s.line(); ok && line[3] == ' ' && expected(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -73,7 +73,7 @@ func (s *session) reply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// line is the next line, left unread. It is not ok where it does not come, or not whole at once.
+// line returns the next line and leaves it unread; false if it does not come, or not whole at once.
 func (s *session) line() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
@@ -83,7 +83,7 @@ func (s *session) line() ([]byte, bool) {
 	return all[:end+1], end >= len("250 ")
 }
 
-// expected says whether a reply's digits are the code, or begin with its digits.
+// expected reports whether a reply's code is expect, or begins with the digits of expect.
 func expected(digits []byte, expect int) bool {
 	code := 0
 	for _, d := range digits {
@@ -95,9 +95,9 @@ func expected(digits []byte, expect int) bool {
 	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
-// sayAll says all commands in one write and hears their replies in turn (RFC 2920): one round trip in place of three.
-// What counts is the first refusal, for those behind it follow from it. A server that waits for content all the same
-// is left, without the dot that would end it: nothing may be taken for a mail that was refused before.
+// sayAll sends all commands in one write and reads their replies in turn (RFC 2920): one round trip in place of three.
+// It returns the first refusal, from which later ones follow. If the server waits for content after a refusal, the connection is
+// abandoned without the final dot: the server must take nothing for a mail that it refused before.
 func (s *session) sayAll(ctx context.Context, commands [3]command) (first *delivery.Error) {
 	first = s.step(ctx, commands[0].stage, func() error { return s.ask(commands[:]...) })
 	last := first

@@ -11,10 +11,10 @@ import (
 )
 
 // pool keeps the connections to one server. A place stands for one mail that is sent or waits for a connection; idle
-// connections are taken first, so those in use and those idle are together never more than the places.
+// connections are taken first, so connections in use and idle ones together are never more than the places.
 //
-// The least connections are opened as soon as a mail has none. More are opened only for a mail that has waited for one of these: so
-// connections grow with the backlog, and a server that is quick gets few. What is idle beyond the least ends soon.
+// While fewer than least connections are open, a mail without one opens one. Beyond that, only a mail that has waited for growAfter opens
+// one: so connections grow with the backlog, and a quick server gets few. Idle connections beyond the least are closed soon.
 type pool struct {
 	places   chan struct{}
 	least    int
@@ -47,7 +47,7 @@ func newPool(config Config) *pool {
 // forever is the patience of a mail that has no other server to go to.
 const forever time.Duration = math.MaxInt64
 
-// enter waits for a place until ctx is done, which is a failure, or patience is at its end, which is none.
+// enter waits for a place and returns true. It returns false after patience, and a failure when ctx is done.
 func (p *pool) enter(ctx context.Context, patience time.Duration) (bool, *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
 		return false, failure(ctx, delivery.StageDial, ctx.Err())
@@ -81,8 +81,8 @@ func (p *pool) entered() (bool, *delivery.Error) {
 
 func (p *pool) leave() { <-p.places }
 
-// take gives the session that was used last, or the one that is free next; nil: the caller opens one, and it is counted already. Needs
-// a place, which is kept with a failure.
+// take returns the idle session that was used last, or waits for the next one; nil: the caller opens one, which is counted already. The
+// caller has a place, and keeps it after a failure.
 func (p *pool) take(ctx context.Context) (*session, *delivery.Error) {
 	s, turn := p.queue()
 	if turn == nil {
@@ -106,8 +106,8 @@ func (p *pool) take(ctx context.Context) (*session, *delivery.Error) {
 	}
 }
 
-// queue takes an idle session or, while fewer than the least are open, the right to open one. Where there is neither, turn tells when
-// there is.
+// queue returns an idle session, or nil as the right to open one while fewer than the least are open. Otherwise it returns turn, which
+// later receives one of the two.
 func (p *pool) queue() (s *session, turn chan *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *pool) queue() (s *session, turn chan *session) {
 	return nil, turn
 }
 
-// withdraw ends a wait, to open so many sessions; false: its turn has come meanwhile.
+// withdraw takes a mail off the queue and counts the sessions that it will open. It returns false if the mail has been served meanwhile.
 func (p *pool) withdraw(turn chan *session, opens int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *pool) withdraw(turn chan *session, opens int) bool {
 	return true
 }
 
-// next takes the mail that has waited longest off the queue; nil: none waits. The caller holds the lock.
+// next takes the mail that has waited longest off the queue and returns its turn; nil if none waits. The caller holds the lock.
 func (p *pool) next() (turn chan *session) {
 	if len(p.waiting) > 0 {
 		turn = p.waiting[0]
@@ -147,7 +147,7 @@ func (p *pool) next() (turn chan *session) {
 	return turn
 }
 
-// giveBack hands on what a mail was given that needs it no more.
+// giveBack passes on a session, or the right to open one, that came to a mail after its context ended.
 func (p *pool) giveBack(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +161,7 @@ func (p *pool) giveBack(s *session) {
 	}
 }
 
-// failed counts off a connection that could not be opened, and gives its place back.
+// failed records that a connection could not be opened, and gives its place back.
 func (p *pool) failed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,15 +169,15 @@ func (p *pool) failed() {
 	p.leave()
 }
 
-// ended counts off connections. Mails that wait may open others. The caller holds the lock.
+// ended records that n connections are gone, and lets waiting mails open others. The caller holds the lock.
 func (p *pool) ended(n int) {
 	for p.open -= n; p.open < p.least && len(p.waiting) > 0; p.open++ {
 		p.next() <- nil
 	}
 }
 
-// release ends the use of a session and gives its place back: a mail that waits has it, or it is kept, or has served its time and
-// goes in the background, or is dropped.
+// release ends the use of a session and gives its place back. The session goes to a waiting mail or is kept; after maxMails it is closed
+// in the background, and if it is not usable it is cut.
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,14 +213,14 @@ func (p *pool) pass(s *session) {
 	}
 }
 
-// farewell says QUIT without making anyone wait, and gives the place back afterwards.
+// farewell says QUIT in the background, and gives the place back afterwards.
 func (p *pool) farewell(s *session) {
 	p.ended(1)
 	p.farewells.Go(func() { s.quit(); p.leave() })
 }
 
 // expire closes a session that has been idle too long. It takes a place meanwhile, so that no new
-// connection comes on top of it; without a free one it goes without a word. One that is by now among the least is kept for longer.
+// connection comes on top of it; without a free one the session is cut. A session that is by now among the least is kept for longer.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,7 +242,7 @@ func (p *pool) expire(s *session) {
 	}
 }
 
-// dropIdle cuts every idle session: one of them was found dead, and the others were idle for longer.
+// dropIdle cuts every idle session. It is called when the most recent one was found dead: the others were idle for longer.
 func (p *pool) dropIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +254,7 @@ func (p *pool) dropIdle() {
 	p.idle = nil
 }
 
-// close says farewell to the idle sessions and waits for it. Those in use are closed when they are released.
+// close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they are released.
 func (p *pool) close() {
 	p.mu.Lock()
 	idle := p.idle

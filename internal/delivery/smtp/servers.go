@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/failover"
 )
 
-// Servers are mail servers in order of preference. One that failed three times in a row, or let mails wait while
-// another was up, is set aside: it gets no mail but one every five seconds, and is preferred again once such a
-// mail got through. A server that refuses a recipient or a message does its work and is not set aside for it.
+// Servers are mail servers in order of preference. A server that failed three times in a row, or made mails wait while
+// another was up, is set aside: it gets one mail every five seconds, and is preferred again once such a mail got
+// through. Refusing a recipient or a message is no failure.
 type Servers []*Client
 
 // NewServers makes one sender for each configuration.
@@ -63,7 +63,7 @@ func (s Servers) send(ctx context.Context, mail *delivery.Rendered) (receipt del
 	return receipt, fail
 }
 
-// aside holds for a mail that no server was asked to take.
+// aside reports whether all servers were set aside, so that none was tried.
 func aside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAside }
 
 // round offers the mail to each server that takes mails, until one settles it.
@@ -87,7 +87,7 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 	return receipt, fail
 }
 
-// spare says whether a server other than this one is up.
+// spare reports whether a server other than this one is up.
 func (s Servers) spare(than *Client) bool {
 	for _, server := range s {
 		if server != than && server.health.Health().Up {
@@ -97,7 +97,8 @@ func (s Servers) spare(than *Client) bool {
 	return false
 }
 
-// awaitTrial waits until a server that is being tried has shown whether it works; false if none is, or it takes long.
+// awaitTrial reports whether another round is worth while: it waits for the outcome of the mail that tries a server set aside, and returns
+// false if there is no such mail, or patience ends first.
 func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
 	for _, server := range s {
 		state, changed := server.health.State()
@@ -118,7 +119,7 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// Health says of each server whether it is up, in order of preference.
+// Health returns the health of each server, in order of preference.
 func (s Servers) Health() []failover.Health {
 	all := make([]failover.Health, len(s))
 	for n, server := range s {
@@ -134,7 +135,7 @@ func (s Servers) Watch(f func(failover.Health)) {
 	}
 }
 
-// Conns is how many connections all servers may have together, and so how many mails can be under way at once.
+// Conns returns how many connections all servers may have together, which bounds how many mails are under way at once.
 func (s Servers) Conns() (n int) {
 	for _, server := range s {
 		n += server.config.MaxConns
