@@ -133,69 +133,6 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeldAgainstAServer: three faults of its own in a row, and nothing that a message or its recipient causes.
-func TestWhatIsHeldAgainstAServer(t *testing.T) {
-	at := func(stage smtptest.Stage, rule smtptest.Rule) smtptest.Rule { rule.Stage = stage; return rule }
-	reply := func(stage smtptest.Stage, text string) smtptest.Rule {
-		return smtptest.Rule{Stage: stage, Reply: text}
-	}
-	faults := []smtptest.Rule{
-		reply(smtptest.Greet, "554 5.3.2 no service"), reply(smtptest.Hello, "550 5.7.1 not you"), reply(smtptest.Greet, "450 4.3.2 later"),
-		reply(smtptest.Mail, "451 4.3.0 later"), reply(smtptest.Mail, "530 5.7.0 log in"),
-		at(smtptest.Data, smtptest.Rule{Reply: "250 odd"}), at(smtptest.Rcpt, smtptest.Rule{Reply: "garbage", Close: true}),
-	}
-	work := []smtptest.Rule{
-		{}, reply(smtptest.Mail, "550 5.1.7 bad sender"),
-		at(smtptest.Dot, smtptest.Rule{Close: true}), at(smtptest.Dot, smtptest.Rule{Reply: "what?", Close: true}),
-	}
-	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
-		faults = append(faults, reply(stage, "421 4.3.2 closing"))
-		if stage != smtptest.Dot {
-			faults = append(faults, at(stage, smtptest.Rule{Close: true}), at(stage, smtptest.Rule{Abort: true}))
-		}
-	}
-	for _, stage := range []smtptest.Stage{smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
-		work = append(work, reply(stage, "451 4.7.1 greylisted"), reply(stage, "452 4.2.2 full"), reply(stage, "550 5.1.1 no"))
-	}
-	try := func(rule smtptest.Rule, up bool) {
-		t.Run(string(rule.Stage)+" "+rule.Reply, func(t *testing.T) {
-			parts.Bubble(t, func(t *testing.T) {
-				servers, _, _ := pair(t, misbehaving(rule), smtptest.Script{})
-				for n := range 3 {
-					if !servers.Health()[0].Up {
-						t.Fatalf("set aside after %d mails", n)
-					}
-					_, _ = servers.Send(t.Context(), message(n))
-				}
-				if h := servers.Health()[0]; h.Up != up || (h.Why == "") != up {
-					t.Errorf("after three mails: %+v", h)
-				}
-			})
-		})
-	}
-	for _, rule := range faults {
-		try(rule, false)
-	}
-	for _, rule := range work {
-		try(rule, true)
-	}
-}
-
-// TestOurOwnHaste is not held against a server.
-func TestOurOwnHaste(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		servers, first, _ := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Delay: 2 * time.Second}), smtptest.Script{})
-		for n := range 5 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _ = servers.Send(ctx, message(n))
-			cancel()
-		}
-		if !servers.Health()[0].Up || first.Connections() != 5 {
-			t.Errorf("%+v", servers.Health())
-		}
-	})
-}
-
 // TestNothingAcceptedIsOfferedTwice: also while a server is set aside and tried again.
 func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/textproto"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/failover"
 )
 
 func TestEnhancedCodes(t *testing.T) {
@@ -59,6 +61,36 @@ func TestCauses(t *testing.T) {
 	if got := failure(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}); got.Class != delivery.Rejected ||
 		got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
+	}
+}
+
+// TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our own haste causes.
+func TestWhatIsHeldAgainstAServer(t *testing.T) {
+	of := func(class delivery.Class, status int, stages ...string) (all []*delivery.Error) {
+		for _, stage := range stages {
+			all = append(all, &delivery.Error{Class: class, Stage: stage, Status: status})
+		}
+		return all
+	}
+	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
+	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
+	for want, fails := range map[error][]*delivery.Error{
+		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
+			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
+		failover.ErrNoVerdict: of(delivery.Unknown, 0, delivery.StageDot),
+		failover.ErrFault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...), of(delivery.Temporary, 421, slices.Concat(before, after)...),
+			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData)),
+	} {
+		for _, fail := range fails {
+			if got := verdict(t.Context(), fail); got != want {
+				t.Errorf("%v: %v, want %v", fail, got, want)
+			}
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got := verdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != failover.ErrNoVerdict {
+		t.Errorf("our own haste: %v", got)
 	}
 }
 
