@@ -44,6 +44,10 @@ func sameMail(t *testing.T, l *Layouts, m Message) {
 // Whatever is filled into a layout gives, to the byte, the mail that is built; the few that it might get wrong are built.
 func TestLayoutsGiveTheSameMails(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
+	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}
+	recipients := []string{"ada@example.org", "A+b=c_!#$%&'*/?^`{|}~@X.example", "用户@例子.example",
+		strings.Repeat("a", 60) + "@example.org", strings.Repeat("l", 48) + "@example.org"}
+	marks := []map[string]string{nil, {"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"}, {"X-Send": "1"}}
 	for _, form := range []*fillForm{
 		{"Your code", "Code:\n\n§\n\n" + long, "<p>§</p>\n<p>" + long + "</p>"},
 		{"§ is your code", "§", ""},
@@ -51,11 +55,11 @@ func TestLayoutsGiveTheSameMails(t *testing.T) {
 		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50), long + "§" + long},
 	} {
 		var l Layouts
-		for _, fill := range []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"} {
-			for _, to := range []string{"ada@example.org", "A+b=c_!#$%&'*/?^`{|}~@X.example", strings.Repeat("a", 60) + "@example.org", "用户@例子.example", strings.Repeat("l", 48) + "@example.org"} {
-				for _, marks := range []map[string]string{nil, {"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"}, {"X-Send": "1"}} {
-					m := formed(form, fill)
-					m.To, m.Marks = to, marks
+		for _, fill := range fills {
+			for _, to := range recipients {
+				m := formed(form, fill)
+				m.To = to
+				for _, m.Marks = range marks {
 					sameMail(t, &l, m)
 					m.Date = m.Date.Add(31 * time.Hour)
 					sameMail(t, &l, m)

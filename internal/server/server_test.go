@@ -131,7 +131,8 @@ func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
 	e.GET("/v1/verifications/:id", func(c echo.Context) error { return c.NoContent(204) })
 	forge := func(r *http.Request) { r.Header.Set("X-Request-Id", "forged") }
 	w := get(e, "/v1/verifications/capability?to=ana@example.com", forge)
-	if line := out.String(); strings.Contains(line, "forged") || strings.Contains(line, "capability") || strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
+	if line := out.String(); strings.Contains(line, "forged") || strings.Contains(line, "capability") ||
+		strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
 		t.Errorf("line: %s", line)
 	}
 	if id := w.Header().Get("X-Request-Id"); len(id) < 20 || !strings.Contains(out.String(), id) {

@@ -5,7 +5,6 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
 )
 
 // TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one.
@@ -42,7 +41,8 @@ func TestKeptConnectionIsNotRetried(t *testing.T) {
 		want                  outcome
 		messages, connections int
 	}{
-		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, outcome{class: delivery.Temporary, stage: delivery.StageMail}, 1, 2},
+		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true},
+			outcome{class: delivery.Temporary, stage: delivery.StageMail}, 1, 2},
 		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
 			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1, 1},
 		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
@@ -91,17 +91,4 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestOutageOnOnePort: down is Temporary, up again needs nothing from us.
-func TestOutageOnOnePort(t *testing.T) {
-	server := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{})
-	s := sender(t, server)
-	sendAll(t, s, 1, 1)
-	server.Stop()
-	_, err := s.Send(t.Context(), message(2))
-	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-	server.Restart()
-	sendAll(t, s, 2, 2)
-	expectCounts(t, server, 2, 2)
 }

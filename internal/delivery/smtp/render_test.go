@@ -148,7 +148,8 @@ func TestEnvelope(t *testing.T) {
 		if _, err := sender(t, server).Send(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		if got := server.Commands(); len(got) != 4 || got[1] != "MAIL FROM:<"+c.sender+"> BODY=8BITMIME"+c.options || got[2] != "RCPT TO:<"+c.recipient+">" {
+		want := []string{"EHLO localhost", "MAIL FROM:<" + c.sender + "> BODY=8BITMIME" + c.options, "RCPT TO:<" + c.recipient + ">", "DATA"}
+		if got := server.Commands(); !slices.Equal(got, want) {
 			t.Errorf("commands %q", got)
 		}
 	}

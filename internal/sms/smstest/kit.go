@@ -352,6 +352,16 @@ func failedAsking(t *testing.T, c Asked) {
 	}
 }
 
+// Refused wants what settings find wrong to be the key that it is listed by, and nothing else.
+func Refused(t *testing.T, found map[string]map[string]error) {
+	t.Helper()
+	for key, wrong := range found {
+		if wrong[key] == nil || len(wrong) != 1 {
+			t.Errorf("%s: %v", key, wrong)
+		}
+	}
+}
+
 // ReporterOf is a carrier as what reports receipts.
 func ReporterOf(t *testing.T, c sms.Carrier) sms.Reporter {
 	t.Helper()

@@ -155,19 +155,12 @@ func TestTencentIsAsked(t *testing.T) {
 
 func TestTencentSettings(t *testing.T) {
 	approved := sms.Approved{"default": {"en": "1"}}
-	for name, c := range map[string]struct {
-		key   string
-		wrong map[string]error
-	}{
-		"app":    {"app", Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check()},
-		"region": {"region", Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check()},
-		"params": {"params", Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
-			App: "1400006666"}.Check()},
-	} {
-		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
-			t.Errorf("%s: %v", name, c.wrong)
-		}
-	}
+	smstest.Refused(t, map[string]map[string]error{
+		"app":    Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
+		"region": Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
+		"params": Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
+			App: "1400006666"}.Check(),
+	})
 }
 
 func TestTencentProbe(t *testing.T) {

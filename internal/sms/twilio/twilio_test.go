@@ -100,19 +100,12 @@ func TestTwilioIsAsked(t *testing.T) {
 }
 
 func TestTwilioSettings(t *testing.T) {
-	for name, c := range map[string]struct {
-		key   string
-		wrong map[string]error
-	}{
-		"account":  {"account", Config{Account: "x"}.Check()},
-		"service":  {"service", Config{Account: twilioAccount, Service: "x"}.Check()},
-		"key":      {"key", Config{Account: twilioAccount, Key: twilioAccount}.Check()},
-		"endpoint": {"endpoint", Config{Account: twilioAccount, Endpoint: "http://x.example"}.Check()},
-	} {
-		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
-			t.Errorf("%s: %v", name, c.wrong)
-		}
-	}
+	smstest.Refused(t, map[string]map[string]error{
+		"account":  Config{Account: "x"}.Check(),
+		"service":  Config{Account: twilioAccount, Service: "x"}.Check(),
+		"key":      Config{Account: twilioAccount, Key: twilioAccount}.Check(),
+		"endpoint": Config{Account: twilioAccount, Endpoint: "http://x.example"}.Check(),
+	})
 }
 
 func TestTwilioProbe(t *testing.T) {
