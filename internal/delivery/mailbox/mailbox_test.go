@@ -33,7 +33,7 @@ func message(n int) delivery.Message {
 }
 
 // sendAll sends mails first..last one after the other; all must be accepted.
-func sendAll(t *testing.T, s *smtp.Client, first, last int) {
+func sendAll(t *testing.T, s smtp.Servers, first, last int) {
 	t.Helper()
 	for n := first; n <= last; n++ {
 		if _, err := s.Send(t.Context(), message(n)); err != nil {
@@ -50,7 +50,7 @@ func expect(t *testing.T, err error, class delivery.Class, stage, reply string) 
 	}
 }
 
-func open(t *testing.T, config mailbox.Config) (*mailbox.Mailbox, *smtp.Client) {
+func open(t *testing.T, config mailbox.Config) (*mailbox.Mailbox, smtp.Servers) {
 	t.Helper()
 	m, err := mailbox.New(config)
 	if err != nil {
@@ -61,7 +61,7 @@ func open(t *testing.T, config mailbox.Config) (*mailbox.Mailbox, *smtp.Client) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := smtp.New(server)
+	s, err := smtp.NewServers(server)
 	if err != nil {
 		t.Fatal(err)
 	}

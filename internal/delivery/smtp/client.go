@@ -2,7 +2,6 @@ package smtp
 
 import (
 	"context"
-	"time"
 
 	"github.com/sony/gobreaker/v2"
 
@@ -10,7 +9,7 @@ import (
 	"sendcode/internal/failover"
 )
 
-// Client sends messages to one server over kept connections. Safe for concurrent use.
+// Client sends messages to one of the Servers over kept connections. Safe for concurrent use.
 type Client struct {
 	config  Config
 	pool    *pool
@@ -25,29 +24,6 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{config: config, pool: newPool(config), health: failover.New(config.address(), false), layouts: &delivery.Layouts{}}, nil
-}
-
-// Send delivers one message to the server, once. The error is always a [*delivery.Error].
-//
-// A failure on a kept connection before the message itself was begun is tried once more on a fresh one;
-// nothing else is retried. ctx bounds the whole: done before the final dot, the message was not sent
-// (Temporary); done after it, the outcome is Unknown. A slow server may answer as late as ten minutes after the dot.
-func (s *Client) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
-	began := time.Now()
-	receipt := delivery.Receipt{Provider: s.config.Host}
-	mail, fail := s.layouts.Render(message)
-	defer s.layouts.Release(mail)
-	if fail == nil {
-		_, fail = s.pool.enter(ctx, forever)
-	}
-	if fail == nil {
-		receipt, fail = s.deliver(ctx, mail)
-	}
-	receipt.Took = time.Since(began)
-	if fail != nil {
-		return receipt, fail
-	}
-	return receipt, nil
 }
 
 // admit asks for a place and for the leave to try the server; spare says whether another one is up. nil without a
@@ -76,7 +52,11 @@ func (s *Client) admit(ctx context.Context, spare func() bool) (*trial, *deliver
 	return newTrial(s.health, done, spare), nil
 }
 
-// deliver offers the mail to the server. Needs a place, and gives it back.
+// deliver offers the mail to the server, once. It needs a place, and gives it back.
+//
+// A failure on a kept connection before the message itself was begun is tried once more on a fresh one;
+// nothing else is retried. ctx bounds the whole: done before the final dot, the message was not sent
+// (Temporary); done after it, the outcome is Unknown. A slow server may answer as late as ten minutes after the dot.
 func (s *Client) deliver(ctx context.Context, mail *delivery.Rendered) (delivery.Receipt, *delivery.Error) {
 	receipt := delivery.Receipt{Provider: s.config.Host}
 	answer, fail := s.transfer(ctx, mail)

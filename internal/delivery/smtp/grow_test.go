@@ -2,6 +2,7 @@ package smtp_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,22 +96,24 @@ func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	})
 }
 
-// A mail that waits for a connection heeds its context.
-func TestWaitingForABusyConnectionHonoursTheContext(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, takes300ms, between(1, 20))
-		go burst(t, s, 0, 1)
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		_, err := s.Send(ctx, message(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-		if took := time.Since(began); took != time.Millisecond {
-			t.Errorf("it waited %v", took)
-		}
-		time.Sleep(time.Second)
-		burst(t, s, 2, 3)
-		expectCounts(t, server, 4, server.Connections())
-	})
+// A mail that waits for a place, or for a connection that is busy, heeds its context.
+func TestWaitingHonoursTheContext(t *testing.T) {
+	for _, conns := range []int{1, 20} {
+		parts.Bubble(t, func(t *testing.T) {
+			server, s := inBubble(t, takes300ms, between(1, conns))
+			go burst(t, s, 0, 1)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			_, err := s.Send(ctx, message(1))
+			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+			if took := time.Since(began); took != time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it waited %v: %v", took, err)
+			}
+			time.Sleep(time.Second)
+			burst(t, s, 2, 3)
+			expectCounts(t, server, 4, server.Connections())
+		})
+	}
 }

@@ -1,8 +1,6 @@
 package smtp_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -133,44 +131,6 @@ func TestCloseLetsASendEnd(t *testing.T) {
 		if server.Open() != 0 {
 			t.Error("the connection outlived its sender")
 		}
-	})
-}
-
-func TestAtMostFourConnections(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
-		began := time.Now()
-		var wg sync.WaitGroup
-		for n := range 20 {
-			wg.Go(func() {
-				if _, err := s.Send(t.Context(), message(n)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		expectCounts(t, server, 20, 4)
-		if server.Peak() != 4 || time.Since(began) != 5*time.Second {
-			t.Errorf("%d connections at once, %v in all, want 4 and 5 s", server.Peak(), time.Since(began))
-		}
-	})
-}
-
-func TestWaitingForAConnectionHonoursTheContext(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}), func(c *smtp.Config) { c.MaxConns = 1 })
-		var wg sync.WaitGroup
-		wg.Go(func() { sendAll(t, s, 1, 1) })
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := s.Send(ctx, message(2))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("cause of %v", err)
-		}
-		wg.Wait()
-		expectCounts(t, server, 1, 1)
 	})
 }
 

@@ -1,0 +1,27 @@
+package smtp
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// Send delivers one message to the server, as Servers do, but past the circuit breaker.
+func (s *Client) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
+	began := time.Now()
+	receipt := delivery.Receipt{Provider: s.config.Host}
+	mail, fail := s.layouts.Render(message)
+	defer s.layouts.Release(mail)
+	if fail == nil {
+		_, fail = s.pool.enter(ctx, forever)
+	}
+	if fail == nil {
+		receipt, fail = s.deliver(ctx, mail)
+	}
+	receipt.Took = time.Since(began)
+	if fail != nil {
+		return receipt, fail
+	}
+	return receipt, nil
+}
