@@ -64,10 +64,7 @@ func (c *carrier) params(m sms.Message) (map[string]string, error) {
 	for _, name := range c.Params {
 		values[name] = m.Param(name)
 	}
-	filled, err := json.Marshal(values)
-	if err != nil {
-		return nil, sms.ErrMessage
-	}
+	filled, _ := json.Marshal(values) // texts always encode
 	return map[string]string{
 		"PhoneNumbers": aliyunNumber(m), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled), "OutId": m.ID,
 	}, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -20,7 +21,7 @@ import (
 // and body, and are escaped for where they stand; {secret} is the carrier's secret.
 type Config struct {
 	// `POST`, `GET` or `PUT`.
-	Method string `yaml:"method" default:"POST"`
+	Method string `yaml:"method" default:"POST" oneof:"GET POST PUT"`
 	// https, or http to loopback. Redirects are not followed.
 	URL string `yaml:"url,omitempty"`
 	// HTTP Basic, with the secret as password.
@@ -28,7 +29,7 @@ type Config struct {
 	// Further headers.
 	Header map[string]string `yaml:"headers,omitempty"`
 	// Of the body: `json` or `form`.
-	Format Format `yaml:"format,omitempty"`
+	Format Format `yaml:"format,omitempty" oneof:"form json"`
 	// The body.
 	Body string `yaml:"body,omitempty"`
 	// How the answer is read.
@@ -91,21 +92,14 @@ func (g Config) Check() map[string]error {
 			wrong[key] = err
 		}
 	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodPut}, g.Method) {
-		note("method", errors.New("must be GET, POST or PUT"))
-	}
 	note("url", checkTemplateURL(g.URL))
 	for name, value := range g.Header {
 		note("headers", checkHeader(name, value))
 	}
-	switch {
-	case g.Format != FormatNone && contentTypes[g.Format] == "":
-		note("format", errors.New("must be form or json"))
-	case (g.Format == FormatNone) != (g.Body == ""):
+	if (g.Format == FormatNone) != (g.Body == "") {
 		note("body", errors.New("goes together with format, which is form or json"))
-	default:
-		note("body", checkBody(g.Body, g.Format))
 	}
+	note("body", checkBody(g.Body, g.Format))
 	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
 		if unknown := unknownNames(text); len(unknown) > 0 {
 			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
@@ -125,10 +119,7 @@ func (g Config) Check() map[string]error {
 
 // NeedsSecret implements Settings.
 func (g Config) NeedsSecret() bool {
-	texts := []string{g.URL, g.Body, g.Poll.URL}
-	for _, v := range g.Header {
-		texts = append(texts, v)
-	}
+	texts := slices.AppendSeq([]string{g.URL, g.Body, g.Poll.URL}, maps.Values(g.Header))
 	return g.User != "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+secretName+"}") })
 }
 

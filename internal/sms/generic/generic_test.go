@@ -180,7 +180,6 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		key  string
 		turn func(*Config)
 	}{
-		"method":             {"method", func(g *Config) { g.Method = "DELETE" }},
 		"plain http":         {"url", func(g *Config) { g.URL = "http://sms.example.com/" }},
 		"no URL":             {"url", func(g *Config) { g.URL = "sms" }},
 		"password in URL":    {"url", func(g *Config) { g.URL = "https://a:b@sms.example.com/" }},
@@ -195,7 +194,6 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		"not JSON":           {"body", func(g *Config) { g.Body = `{"to": {to}, "text": "{text}"}` }},
 		"body, no format":    {"body", func(g *Config) { g.Format = "" }},
 		"format, no body":    {"body", func(g *Config) { g.Body = "" }},
-		"format":             {"format", func(g *Config) { g.Format = "xml" }},
 		"no number":          {"body", func(g *Config) { g.Body = `{"text": "{text}"}` }},
 		"no text":            {"body", func(g *Config) { g.Body = `{"to": "{to}"}` }},
 		"word":               {"answer", func(g *Config) { g.Answer.Codes["5"] = "maybe" }},

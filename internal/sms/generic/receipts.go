@@ -37,17 +37,12 @@ func (w ReceiptWords) check(note func(string, error)) {
 
 // Reports implements Reporter.
 func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
-	if send == "" {
+	word, found := g.Receipt.find(in)
+	if send == "" || !found {
 		return nil, "", sms.ErrReport
 	}
-	word, found := g.Receipt.find(in)
-	switch {
-	case !found:
-		return nil, "", sms.ErrReport
-	case slices.Contains(g.Receipt.Delivered, word):
-		return []sms.Report{{Send: send, Delivered: true}}, "", nil
-	case slices.Contains(g.Receipt.Undelivered, word):
-		return []sms.Report{{Send: send}}, "", nil
+	if report, final := sms.FinalReport(send, word, g.Receipt.Delivered, g.Receipt.Undelivered); final {
+		return []sms.Report{report}, "", nil
 	}
 	return nil, "", nil
 }

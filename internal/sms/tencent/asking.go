@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/sms"
 )
 
@@ -15,14 +14,10 @@ func (c *carrier) ReportsByID() bool { return true }
 // Ask implements Asker (tencentcloud.com/document/product/382/40518, PullSmsSendStatusByPhoneNumber): by number and time, and
 // not PullSmsSendStatus, which hands each status out once, to the first of the account that asks, and has to be applied for.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
-	body, err := json.Marshal(map[string]any{
+	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", map[string]any{
 		"BeginTime": q.At.Add(-tencentSlack).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
 		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
-	})
-	if err != nil {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}
-	}
-	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", body))
+	}))
 	if err != nil {
 		return sms.Report{}, false, err
 	}

@@ -40,11 +40,7 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 }
 
 func (c *carrier) templates(ctx context.Context, international int, ids []int, approved map[int]bool) error {
-	body, err := json.Marshal(map[string]any{"International": international, "TemplateIdSet": ids})
-	if err != nil {
-		return sms.ErrMessage
-	}
-	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList", body))
+	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList", map[string]any{"International": international, "TemplateIdSet": ids}))
 	if fail != nil {
 		return fail
 	}

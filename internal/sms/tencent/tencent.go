@@ -65,7 +65,7 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) 
 	return c.Attempt(ctx, c.request("SendSms", body), c.read)
 }
 
-func (c *carrier) body(m sms.Message) ([]byte, error) {
+func (c *carrier) body(m sms.Message) (map[string]any, error) {
 	template := c.Templates.Find(m.Purpose, m.Language)
 	if template == "" {
 		return nil, sms.ErrTemplate
@@ -83,7 +83,7 @@ func (c *carrier) body(m sms.Message) ([]byte, error) {
 	if m.Sender != "" && m.Country != "CN" {
 		body["SenderId"] = m.Sender
 	}
-	return json.Marshal(body)
+	return body, nil
 }
 
 const (
@@ -94,7 +94,8 @@ const (
 )
 
 // request signs an action (cloud.tencent.com/document/api/382/52072).
-func (c *carrier) request(action string, body []byte) sms.Request {
+func (c *carrier) request(action string, content map[string]any) sms.Request {
+	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.Time().UTC()
 	signed := map[string]string{
 		"content-type": tencentJSON, "host": c.host, "x-tc-action": strings.ToLower(action),
