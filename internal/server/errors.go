@@ -148,23 +148,10 @@ func is(target error, problem Problem) func(error) *Problem {
 
 // kindOf returns the most general kind for a status that echo or a middleware chose.
 func kindOf(status int) Kind {
-	switch status {
-	case http.StatusUnauthorized:
-		return Unauthorized
-	case http.StatusForbidden:
-		return Forbidden
-	case http.StatusNotFound:
-		return NotFound
-	case http.StatusMethodNotAllowed:
-		return MethodNotAllowed
-	case http.StatusRequestEntityTooLarge:
-		return TooLarge
-	case http.StatusUnsupportedMediaType:
-		return UnsupportedMedia
-	case http.StatusTooManyRequests:
-		return TooManyAttempts
-	case http.StatusServiceUnavailable:
-		return Unavailable
+	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, MethodNotAllowed, TooLarge, UnsupportedMedia, TooManyAttempts, Unavailable} {
+		if k.Status == status {
+			return k
+		}
 	}
 	return BadRequest
 }
