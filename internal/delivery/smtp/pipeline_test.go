@@ -53,60 +53,41 @@ func silentUntilData(conn net.Conn, keyword string) {
 	}
 }
 
-// TestRefusedInThePipeline: the refusal that counts is the first, and the connection serves the next mail.
+// TestRefusedInThePipeline: the refusal that counts is the first. The connection serves the next mail, unless the server went away, or asked
+// for the content all the same: then it gets neither content nor dot.
 func TestRefusedInThePipeline(t *testing.T) {
-	for stage, want := range map[smtptest.Stage]outcome{
-		smtptest.Mail: {delivery.Temporary, delivery.StageMail, 451, "4.7.1"},
-		smtptest.Rcpt: {delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"},
-		smtptest.Data: {delivery.Rejected, delivery.StageData, 554, "5.7.1"},
-	} {
-		reply := map[smtptest.Stage]string{smtptest.Mail: "451 4.7.1 later", smtptest.Rcpt: "550 5.1.1 unknown",
-			smtptest.Data: "554 5.7.1 no"}[stage]
-		server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
-			{Stage: stage, Times: 1, Reply: reply},
-		}})
-		_, err := s.Send(t.Context(), message(1))
-		expect(t, err, want)
-		sendAll(t, s, 2, 2)
-		expectCounts(t, server, 1, 1)
-		if got := verbs(server); got != "EHLO MAIL RCPT DATA RSET MAIL RCPT DATA" {
-			t.Errorf("%s refused: dialogue %q", stage, got)
-		}
+	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
+		return smtptest.Rule{Stage: stage, Times: 1, Reply: reply}
 	}
-}
+	unknown, noSender := at(smtptest.Rcpt, "550 5.1.1 unknown"), at(smtptest.Mail, "550 5.1.1 unknown")
+	refused := func(stage string) outcome { return outcome{delivery.Rejected, stage, 550, "5.1.1"} }
+	for name, c := range map[string]struct {
+		rules       []smtptest.Rule
+		want        outcome
+		connections int
+	}{
+		"the sender, for now": {[]smtptest.Rule{at(smtptest.Mail, "451 4.7.1 later")}, outcome{delivery.Temporary, delivery.StageMail, 451, "4.7.1"}, 1},
+		"the recipient":       {[]smtptest.Rule{unknown}, refused(delivery.StageRcpt), 1},
+		"the content":         {[]smtptest.Rule{at(smtptest.Data, "550 5.1.1 no")}, refused(delivery.StageData), 1},
 
-// TestContentIsKeptFromWhoRefused: a server that refuses the recipient and asks for the content all the same gets neither
-// content nor dot, and the next mail takes a fresh connection.
-func TestContentIsKeptFromWhoRefused(t *testing.T) {
-	for _, refused := range []smtptest.Stage{smtptest.Mail, smtptest.Rcpt} {
-		server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
-			{Stage: refused, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Reply: "354 go on"},
-		}})
-		_, err := s.Send(t.Context(), message(1))
-		expect(t, err, outcome{delivery.Rejected, seenAt[refused], 550, "5.1.1"})
-		sendAll(t, s, 2, 2)
-		expectCounts(t, server, 1, 2)
-		if got := verbs(server); got != "EHLO MAIL RCPT DATA EHLO MAIL RCPT DATA" {
-			t.Errorf("%s refused: dialogue %q", refused, got)
-		}
-	}
-}
+		"the sender, not the content":    {[]smtptest.Rule{noSender, at(smtptest.Data, "354 go on")}, refused(delivery.StageMail), 2},
+		"the recipient, not the content": {[]smtptest.Rule{unknown, at(smtptest.Data, "354 go on")}, refused(delivery.StageRcpt), 2},
 
-// TestRefusedAndGone: what a server refused before it went away stays refused, and no other mail goes there.
-func TestRefusedAndGone(t *testing.T) {
-	for name, rules := range map[string][]smtptest.Rule{
-		"closes":     {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Close: true}},
-		"421":        {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Reply: "421 4.3.2 bye"}},
-		"421 midway": {{Stage: smtptest.Mail, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Rcpt, Times: 1, Reply: "421 4.3.2 bye"}},
-		"tears": {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 unknown"},
-			{Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}},
+		"and closed":         {[]smtptest.Rule{unknown, {Stage: smtptest.Data, Times: 1, Close: true}}, refused(delivery.StageRcpt), 2},
+		"and 421":            {[]smtptest.Rule{unknown, at(smtptest.Data, "421 4.3.2 bye")}, refused(delivery.StageRcpt), 2},
+		"and 421 midway":     {[]smtptest.Rule{noSender, at(smtptest.Rcpt, "421 4.3.2 bye")}, refused(delivery.StageMail), 2},
+		"and half a refusal": {[]smtptest.Rule{unknown, {Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}}, refused(delivery.StageRcpt), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: rules})
+			server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: c.rules})
 			_, err := s.Send(t.Context(), message(1))
-			expect(t, err, outcome{delivery.Rejected, seenAt[rules[0].Stage], 550, "5.1.1"})
+			expect(t, err, c.want)
 			sendAll(t, s, 2, 2)
-			expectCounts(t, server, 1, 2)
+			expectCounts(t, server, 1, c.connections)
+			next := map[int]string{1: "RSET", 2: "EHLO"}[c.connections]
+			if got := verbs(server); got != "EHLO MAIL RCPT DATA "+next+" MAIL RCPT DATA" {
+				t.Errorf("dialogue %q", got)
+			}
 		})
 	}
 }
