@@ -67,7 +67,7 @@ type OIDCRoles struct {
 // IsSet reports whether there is a provider.
 func (o OIDC) IsSet() bool { return o.Issuer != "" }
 
-// redirectPath is where the console hears what the provider says.
+// redirectPath is where the console gets the provider's answer.
 const redirectPath = "/admin/oidc/callback"
 
 // claims that are asked for by these scopes unless the file names others (OpenID Connect Core 1.0, section 5.4).

@@ -43,7 +43,7 @@ func (c *Config) FillSecrets(dir string) ([]Generated, error) {
 	return generated, nil
 }
 
-// missingSecrets names what has to be supplied.
+// missingSecrets returns the keys of the secrets that no setting gives, on loopback; elsewhere nil.
 func (c *Config) missingSecrets() []string {
 	var missing []string
 	need := func(key string, given bool) {
@@ -64,7 +64,7 @@ func (c *Config) secret(key string) *Secret {
 	return variables[i].in(c).Addr().Interface().(*Secret)
 }
 
-// generateSecrets makes all of them, also those that a setting gives today: so a file in which one is missing is broken.
+// generateSecrets returns all secrets, also those that a setting gives today: so a file in which one is missing is damaged.
 func generateSecrets() map[string]string {
 	key, _ := NewAPIKey(SecretKey)
 	return map[string]string{

@@ -34,7 +34,7 @@ type LimitRule struct {
 // maxKeys of a rule: a request has no more (limits.MaxKeys).
 const maxKeys = 8
 
-// Rule is the rule without its keys.
+// Rule returns the rule without its keys.
 func (r LimitRule) Rule() quota.Rule {
 	return rule{Name: r.Name, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days, Zone: r.Zone, Mode: r.Mode}.quota()
 }
@@ -59,19 +59,19 @@ func (r *LimitRule) Check(p *document.Place) {
 	}
 }
 
-// unclear says whether per or days is wrong, so that it is not known what the field goes together with.
+// unclear reports whether the complaint about a field may follow from a mistake in per or days.
 func unclear(p *document.Place, days int, field string) bool {
 	return (p.Faulty["per"] || p.Faulty["days"] || days == 0 && p.Given["days"] != nil) && (field == "window" || field == "time_zone")
 }
 
-// checkDays complains of no days where they are given, which quota takes for a rule without days.
+// checkDays reports `days: 0`, which quota takes for a rule without days.
 func checkDays(p *document.Place, days int) {
 	if days == 0 && p.Given["days"] != nil && !p.Faulty["days"] {
 		p.Complain("days", "0 is not within 1 and %d", quota.MaxDays)
 	}
 }
 
-// completeLimits refuses a limit without rules: it would let everything in.
+// completeLimits reports a limit without rules: it would admit everything.
 func (d *reader) completeLimits(limits *document.Place) {
 	for name, rules := range d.config.Limits {
 		if len(rules) == 0 {

@@ -43,16 +43,16 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	return c, nil
 }
 
-// reader is what reading a file comes to.
+// reader is the state of one Load.
 type reader struct {
 	*document.Decoder
 	config   *Config
 	readFile func(string) ([]byte, error)
-	environ  map[string]string  // of any name, where the file asks for it
-	settings map[string]setting // of the file, which the environment may give as well
+	environ  map[string]string  // all variables: the file may name one that holds a secret
+	settings map[string]setting // of the file, those that the environment may give as well
 
 	hooks       map[string]*document.Place // of webhooks, by app
-	badPolicies []string                   // there, but with mistakes: no reason to complain about what names them
+	badPolicies []string                   // declared with mistakes: to name them is no mistake of its own
 	references  []reference
 }
 
@@ -61,7 +61,7 @@ type reference struct {
 	kind, name, where string // kind is "policy", "purpose" or "app"
 }
 
-// readerOf is the reader of the file that a place is in.
+// readerOf returns the reader of the file that a place is in.
 func readerOf(p *document.Place) *reader { return p.Owner.(*reader) }
 
 func refer(p *document.Place, kind, key, name string) {
@@ -69,7 +69,7 @@ func refer(p *document.Place, kind, key, name string) {
 	d.references = append(d.references, reference{kind, name, p.Of(key)})
 }
 
-// take keeps a setting that the environment may give as well.
+// take keeps a setting that the environment may give as well, and returns true; false if the field is not one.
 func (d *reader) take(f document.Field, n *yaml.Node, path string) bool {
 	switch env := f.Tag.Get("env"); {
 	case env == "" || env == "list":
@@ -102,7 +102,7 @@ func (d *reader) file(from setting) *document.Place {
 	return d.Structure(n, "", reflect.ValueOf(d.config).Elem())
 }
 
-// layered lays the environment over the file and the file over the defaults.
+// layered returns the settings of the environment, else of the file, else their defaults.
 func layered(file, environ map[string]setting) map[string]setting {
 	effective := map[string]setting{}
 	for _, v := range variables {
@@ -113,7 +113,7 @@ func layered(file, environ map[string]setting) map[string]setting {
 	return effective
 }
 
-// readSettings takes the variables into their fields.
+// readSettings sets the fields of all variables.
 func (d *reader) readSettings(from map[string]setting) {
 	for _, v := range variables {
 		s, values := from[v.key], []string{from[v.key].value}

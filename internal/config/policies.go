@@ -16,7 +16,7 @@ import (
 // defaultName is the policy and the purpose that always exist.
 const defaultName = "default"
 
-// failuresName is what the rule is called that every policy has.
+// failuresName is the name of the rule that every policy has.
 const failuresName = "failures"
 
 // Policies are lists of rules by name.
@@ -108,7 +108,7 @@ func (all *Policies) Decode(d *document.Decoder, n *yaml.Node, path string) {
 	})
 }
 
-// validate lets quota judge its own rules, and finds the line for each complaint.
+// validate reports what package quota finds wrong with the rules, each at its line.
 func validate(d *document.Decoder, p quota.Policy, n *yaml.Node, path string, places []*document.Place) {
 	judged := quota.Policy{Name: p.Name, Rules: slices.Clone(p.Rules)}
 	for i := range judged.Rules {
@@ -163,7 +163,7 @@ func checkFailures(p quota.Policy, places []*document.Place) {
 	}
 }
 
-// flatten returns the errors that errors.Join joined.
+// flatten returns the errors that errors.Join joined, at any depth.
 func flatten(err error) (all []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	switch {

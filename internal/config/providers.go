@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/events"
 )
 
-// SecretSource says where a secret stands: never in the file.
+// SecretSource names the variable or the file that holds a secret.
 type SecretSource struct {
 	// The variable that holds the secret, not `SENDCODE_…`.
 	SecretEnv string `yaml:"secret_env,omitempty"`
@@ -51,7 +51,7 @@ func (s *SecretSource) keep(p *document.Place, key, value, from string) {
 	}
 }
 
-// Provider is a mail provider that tells what became of mails. Its Source holds no secret; Complete adds it.
+// Provider is a mail provider that reports what became of mails. Its Source holds no secret; Complete adds it.
 type Provider struct {
 	events.Source `yaml:",inline"`
 	SecretSource  `yaml:",inline"`
@@ -66,7 +66,7 @@ func (p Provider) Complete() events.Source {
 	return p.Source
 }
 
-// minProviderSecret is the least length of what a provider is known by, in bytes.
+// minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
 // Check implements document.Checker.

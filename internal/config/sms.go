@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// carrierTypes are the carriers that there are: a package and a line here each.
+// carrierTypes lists the types of carriers: each is a package and a line here.
 var carrierTypes = []struct {
 	name     string
 	settings func() sms.Settings
@@ -106,13 +106,13 @@ func (c SMSCarrier) Open() sms.Carrier {
 	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: c.Timeout})
 }
 
-// Polled says whether the carrier is asked what became of messages: where it can be, unless that is off.
+// Polled reports whether the carrier is asked what became of messages.
 func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 
-// SMSOn says whether text messages go anywhere: to a carrier or, beside the dev mailbox, there.
+// SMSOn reports whether text messages go to a carrier or to the dev mailbox.
 func (c Config) SMSOn() bool { return len(c.SMS.Carriers) > 0 || c.DevPhone() }
 
-// DevPhone says whether text messages end at the dev mailbox, as mails do.
+// DevPhone reports whether text messages go to the dev mailbox, as mails do.
 func (c Config) DevPhone() bool { return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback() }
 
 // Check implements document.Checker.
@@ -134,7 +134,7 @@ func (s *SMS) Check(p *document.Place) {
 	}
 }
 
-// checkRoutes wants a carrier for every country that is listed: codes to one without would wait for nothing until they have run out.
+// checkRoutes reports each served country without a carrier: its codes would be queued until they expire.
 func (s *SMS) checkRoutes(p *document.Place) {
 	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
@@ -146,7 +146,7 @@ func (s *SMS) checkRoutes(p *document.Place) {
 	}
 }
 
-// checkSpend wants a price, where there is a cap, for all that is sent: what costs nothing is never stopped.
+// checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap.
 func (s *SMS) checkSpend(p *document.Place) {
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
@@ -170,7 +170,7 @@ type SpendCap struct {
 	Limit int64 `yaml:"limit" required:"yes"` // millionths
 }
 
-// SMSWatch is when text messages to a prefix rest because hardly any of their codes is entered.
+// SMSWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
 type SMSWatch struct {
 	Off bool `yaml:"-"`
 	// Messages from which on the share counts, 5 to 100000.

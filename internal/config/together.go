@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// checkTogether looks at what only is wrong beside something else.
+// checkTogether reports settings that are wrong only beside others.
 func (c *Config) checkTogether(from map[string]setting, root *document.Place) {
 	errs, page := root.Errs, &document.Place{}
 	if at := root.Items["page"]; at != nil {
@@ -49,8 +49,8 @@ func (c *Config) checkTogether(from map[string]setting, root *document.Place) {
 	c.checkReachable(from, errs)
 }
 
-// checkReachable refuses what is fit for trying things out only, once another machine can connect. Keys that were
-// generated on this one would differ on the next replica, and the dev mailbox shows codes to every visitor.
+// checkReachable reports what must be given once another machine can connect. Generated keys would differ on the next replica, and the
+// dev mailbox shows codes to every visitor.
 func (c *Config) checkReachable(from map[string]setting, errs *Errors) {
 	addr := c.Addr
 	if address.Loopback(addr) {

@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// warn says what works, and may yet surprise.
+// warn adds a warning for each setting that works but may surprise.
 func (c *Config) warn(now time.Time) {
 	add := func(when bool, format string, args ...any) {
 		if when {
@@ -86,8 +86,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfNetworks names the rules on networks that a back end's sends may pass by: they need the client's address, which only
-// the field client_ip tells.
+// warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name the client's address in client_ip.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.Policies[name].Rules {
@@ -97,7 +96,7 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 	}
 }
 
-// warnOfSpellings names the policies that the bound on spellings refuses browsers before.
+// warnOfSpellings warns of policies that let browsers send more than the bound on spellings does.
 func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)) {
 	public := func(a App) bool { return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) }
 	if c.Spellings == (Bound{}) || !slices.ContainsFunc(c.Apps, public) {
@@ -110,7 +109,7 @@ func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)
 	}
 }
 
-// most is how many sends the rules let in for one recipient within any time of the given length.
+// most returns how many sends the rules admit for one recipient within any time of the given length.
 func most(rules []quota.Rule, within time.Duration) int {
 	n := math.MaxInt
 	for _, r := range rules {

@@ -33,13 +33,13 @@ const (
 
 const webhookPrefix = "whsec_"
 
-// NewWebhookSecret makes a secret of 32 random bytes, whsec_….
+// NewWebhookSecret returns a new secret of 32 random bytes, whsec_….
 func NewWebhookSecret() string {
 	key, _ := base64.RawURLEncoding.DecodeString(randomText(32))
 	return webhookPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// WebhookKey is what a secret signs with.
+// WebhookKey returns the key that a secret stands for; nil if it is none.
 func WebhookKey(s Secret) []byte {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookPrefix))
 	if err != nil {
@@ -83,7 +83,7 @@ func checkWebhookURL(text string) string {
 	return ""
 }
 
-// completeWebhooks looks at webhooks and their secrets together.
+// completeWebhooks gives apps their webhooks' secrets, and reports what is wrong with the two together.
 func (d *reader) completeWebhooks(from map[string]setting) {
 	c, given := d.config, from[keyWebhookSecrets]
 	wrong := given.value != "" && checkWebhookSecrets(given.value) != ""
@@ -120,7 +120,7 @@ func (d *reader) shareSecrets(from setting) {
 	}
 }
 
-// splitSecrets takes "app:whsec_…,app:whsec_…" apart; what has no colon is under "".
+// splitSecrets returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "".
 func splitSecrets(value string) map[string][]string {
 	all := map[string][]string{}
 	for entry := range strings.SplitSeq(value, ",") {

@@ -18,7 +18,7 @@ const (
 	RestFor     = 5 * time.Second
 )
 
-// Verdicts of an attempt; nil if it succeeded.
+// The verdicts on an attempt; nil is success.
 var (
 	ErrFault     = errors.New("the part is at fault")
 	ErrNoVerdict = errors.New("nothing is known about the part")

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Verdict is what a carrier's code says of a message that it did not accept.
+// Verdict is the meaning of a carrier's code for a message that was not accepted.
 type Verdict struct {
 	class  delivery.Class
 	reason string
@@ -22,12 +22,13 @@ var (
 	OptedOut = Verdict{class: delivery.Rejected, reason: ReasonOptOut}
 )
 
-// Limited is a carrier's limit for one recipient.
+// Limited returns the verdict that a carrier takes no more for this recipient for a while.
 func Limited(hold time.Duration) Verdict {
 	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
 }
 
-// ByCode is the error of a message that was not accepted: the table's word for a code, else temporary, unless the server broke.
+// ByCode returns the error of a message that was not accepted. A code that is not in the table is Temporary, or Unknown if the server
+// failed.
 func ByCode(a Response, code string, table map[string]Verdict) *Error {
 	v, known := table[code]
 	switch {
@@ -40,7 +41,7 @@ func ByCode(a Response, code string, table map[string]Verdict) *Error {
 	return v.Fail(a, code)
 }
 
-// Fail is the error of a verdict; a temporary one waits as long as the answer asks.
+// Fail returns the error of a verdict. A temporary one has the wait that the answer asks for.
 func (v Verdict) Fail(a Response, code string) *Error {
 	e := &Error{Class: v.class, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Reason: v.reason, Hold: v.hold}
 	if v.class == delivery.Temporary {

@@ -12,9 +12,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Probe looks whether a carrier would do, without sending anything: its host answers, over TLS where it must, and, where it
-// has a harmless question to answer, takes our signature and knows the templates. What it says holds no secret; "" before an
-// error.
+// Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says so, and, if the API has a harmless
+// request, that it takes our signature and knows the templates. It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(Prober)
 	if !ok {
@@ -41,7 +40,7 @@ const (
 	ErrUndocumented    = delivery.Problem("the carrier answers something else than is documented")
 )
 
-// reach opens a connection as a message would.
+// reach opens a connection as Send would, and returns the host.
 func reach(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -73,7 +72,7 @@ func KnownTemplates(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }
 
-// All are the IDs, each once, in order.
+// All returns the IDs, each once, sorted.
 func (a Approved) All() []string {
 	var ids []string
 	for _, languages := range a {

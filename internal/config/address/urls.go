@@ -17,7 +17,7 @@ const (
 	Masked = "still has *** where `sendcode config` has masked a password"
 )
 
-// Unreadable is all that may be said of a URL that does not parse: url.Error quotes it.
+// Unreadable is the message for a URL that does not parse; url.Error would quote the URL.
 const Unreadable = "is not a URL that can be read (write special characters of user and password as %XX)"
 
 // Parts are those of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
@@ -114,7 +114,7 @@ func CheckSMTP(value string) string {
 	return ""
 }
 
-// withoutQuotes returns the message, or a general one if it repeats a piece of the URL, which may be a part of a password.
+// withoutQuotes returns the message, or a general one if the message repeats a piece of the URL, which may be part of a password.
 func withoutQuotes(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
