@@ -55,15 +55,15 @@ const hiddenSecret = "a-hidden-secret-of-others"
 func loadYAML(yaml string, environ ...string) (Config, error) {
 	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters"}, environ...), files{
 		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\ngood.example\nnot_a_domain\n",
-		"/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
+		"/empty": " \n", "/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
 	}.read)
 }
 
 // refused checks that each file has exactly the mistake that is given, at least in part, and that the mistake shows nothing hidden.
-func refused(t *testing.T, wants map[string]string) {
+func refused(t *testing.T, wants map[string]string, environ ...string) {
 	t.Helper()
 	for yaml, want := range wants {
-		_, err := loadYAML(yaml)
+		_, err := loadYAML(yaml, environ...)
 		if got := mistakes(err); len(got) != 1 || !strings.Contains(got[0], want) || strings.Contains(got[0], "hidden") {
 			t.Errorf("%s\ngot  %q\nwant %q", yaml, got, want)
 		}

@@ -54,14 +54,14 @@ purposes: {login: , b: , gift: {policy: gift, ttl: 90s, code: {length: 8, alphab
 }
 
 func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
-	const file = "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@file.example>\nlog_level: debug\n" +
+	const file = "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@FILE.example>\nlog_level: debug\n" +
 		"admin_addr: 127.0.0.1:2222\ndatabase_url: postgres://file/x\nredis_url: redis://file:1\nsmtp_url: smtp://127.0.0.1:25\n"
 	c := must(t, file, "SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
 	if c.Addr != "127.0.0.1:3333" || c.RedisURL != "redis://env:1" {
 		t.Errorf("the environment must win: %v", c)
 	}
 	if c.DataDir != "/file" || c.AdminAddr != "127.0.0.1:2222" || c.DatabaseURL != "postgres://file/x" ||
-		c.SMTPURL != "smtp://127.0.0.1:25" || c.MailFrom != "F <f@file.example>" || c.LogLevel != slog.LevelDebug {
+		c.SMTPURL != "smtp://127.0.0.1:25" || c.MailFrom != "F <f@FILE.example>" || c.LogLevel != slog.LevelDebug {
 		t.Errorf("the file must win over defaults, an empty variable over nothing: %v", c)
 	}
 	if c.MailDomain() != "file.example" || c.File != "c.yaml" {
@@ -108,18 +108,10 @@ func TestAPIKeyBelongsToTheDefaultApp(t *testing.T) {
 
 // The bounds themselves are inside.
 func TestBounds(t *testing.T) {
-	c := must(t, `
+	must(t, `
 policies: {default: [{name: least, scope: ip, limit: 1, window: 1s}, {name: most, scope: recipient, limit: 100000, window: 744h}]}
 purposes: {least: {ttl: 30s, code: {length: 6}}, most: {ttl: 600s, code: {length: 10}}}
-apps: [{name: default, title: `+strings.Repeat("é", 64)+`}]
-`, "SENDCODE_ADMIN_PASSWORD=zwölf Zeiche", "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_MAIL_FROM=Ü <"+strings.Repeat("a", 64)+"@SHOP.example>",
-		"SENDCODE_ADDR=127.0.0.1:65535")
-	if c.MailDomain() != "shop.example" {
-		t.Errorf("domain %q", c.MailDomain())
-	}
-	for _, hash := range []string{"m=7168,t=5,p=1", "m=1048576,t=20,p=255"} {
-		must(t, "", "SENDCODE_ADMIN_PASSWORD_HASH="+strings.Replace(goodHash, "m=65536,t=3,p=4", hash, 1))
-	}
+`)
 	must(t, "", with(reachable, "SENDCODE_API_KEY=sk_12345678901234567890")...)
 	must(t, "", "SENDCODE_ADMIN_ADDR=localhost:0", "SENDCODE_ADDR=localhost:0") // two free ports
 }

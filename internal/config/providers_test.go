@@ -113,14 +113,10 @@ func TestMistakesOfProviders(t *testing.T) {
 	of := func(fields string) string { return "provider_events: [{" + fields + "}]" }
 	refused(t, map[string]string{
 		of("name: a, scheme: basic, " + rest):                                                                   "provider_events[0]: user is missing",
-		of("name: a, scheme: hmac, " + rest):                                                                    "provider_events[0]: header is missing",
 		of("name: a, scheme: basic, user: u, message: a, type: b, outcomes: {c: delivered}"):                    "provider_events[0]: secret_env or secret_file is missing",
 		of("name: a, scheme: basic, user: u, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"):     "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
 		of("name: a, scheme: basic, user: u, message_header: Bcc, " + rest):                                     "provider_events[0].message_header: must begin with X-",
-		of("name: a, scheme: hmac, header: 'a b', " + rest):                                                     "provider_events[0].header: is no name of a header",
-		of("name: a, scheme: hmac, header: X-S, encoding: rot13, " + rest):                                      "provider_events[0]: encoding must be hex or base64",
 		of("name: a, scheme: hmac_fields, signed: [a], signature: b, " + rest):                                  "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
-		of("name: a, scheme: basic, user: u, time: 'a..b', " + rest):                                            "provider_events[0].time: is no path such as data.to.0",
 		of("name: a, scheme: standard_webhooks, " + rest):                                                       "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
 		of("name: a, scheme: basic, user: u, secret_env: SHORT, message: a, type: b, outcomes: {c: delivered}"): "provider_events[0]: the secret must have at least 16 characters",
 	})

@@ -47,12 +47,9 @@ func TestMistakesOfRecipients(t *testing.T) {
 	}
 	one := func(fields string) string { return "test_recipients: [{" + fields + "}]" }
 	refused(t, map[string]string{
-		one("channel: email, to: a@b.example, code: '123456'"):                           "expires is missing",
-		one("channel: fax, to: a@b.example, code: '123456', expires: 2027-01-31"):        "channel must be email or sms",
-		one("channel: email, to: hidden, code: '123456', expires: 2027-01-31"):           "to is not a recipient of the channel email",
-		one("channel: email, to: a@b.example, code: '12345', expires: 2027-01-31"):       "must be 6 to 10 digits, in quotes",
-		one("channel: email, to: a@b.example, code: '12345678901', expires: 2027-01-31"): "must be 6 to 10 digits, in quotes",
-		one("channel: email, to: a@b.example, code: '12345B', expires: 2027-01-31"):      "or as many of the letters BCDFGHJKLMNPQRSTVWXZ",
+		one("channel: email, to: a@b.example, code: '123456'"):                    "expires is missing",
+		one("channel: fax, to: a@b.example, code: '123456', expires: 2027-01-31"): "channel must be email or sms",
+		one("channel: email, to: hidden, code: '123456', expires: 2027-01-31"):    "to is not a recipient of the channel email",
 		many: "c.yaml:22: test_recipients[20]: there may be 20 test recipients at most",
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: 2027-01-31}, {channel: email, to: a@B.example, code: '654321', expires: 2027-01-31}]": "is there twice",
 		"folding: [{plus_tags: true}]":                                    "c.yaml:1: folding[0]: domain is missing",
@@ -64,7 +61,6 @@ func TestMistakesOfRecipients(t *testing.T) {
 		"block: [{to: a@b.example}]":                   "channel must be email or sms",
 		"block: [{domain: 'a b'}]":                     "is not a domain",
 		"block: [{domain: a.example, channel: email}]": "channel goes with to only",
-		"block: [{prefix: '49'}]":                      "prefix must be + and digits",
 		"disposable_domains: /none":                    "/none cannot be read: file does not exist",
 		"disposable_domains: /bad":                     "/bad:3: not_a_domain is not a domain",
 		"paused: [{reason: x}]":                        "c.yaml:1: paused[0]: must have a channel, a purpose, or both",
