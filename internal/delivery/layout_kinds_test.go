@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -138,59 +139,47 @@ func TestUnsendable(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	var l Layouts
 	sameMail(t, &l, formed(&usual, "654321"))
-	for name, change := range map[string]func(*Message){
-		"no recipient":                        func(m *Message) { m.To = "" },
-		"no local part":                       func(m *Message) { m.To = "@example.org" },
-		"no domain":                           func(m *Message) { m.To = "ada@" },
-		"an empty label":                      func(m *Message) { m.To = "ada@example..org" },
-		"two dots":                            func(m *Message) { m.To = "ada..lovelace@example.org" },
-		"a display name":                      func(m *Message) { m.To = "Ada <ada@example.org>" },
-		"two recipients":                      func(m *Message) { m.To = "ada@example.org,eve@example.org" },
-		"a second RCPT":                       func(m *Message) { m.To = "ada@example.org>\r\nRCPT TO:<eve@example.org" },
-		"a parameter of RCPT":                 func(m *Message) { m.To = "ada@example.org> NOTIFY=SUCCESS" },
-		"a quoted local part":                 func(m *Message) { m.To = `"ada lovelace"@example.org` },
-		"an address literal":                  func(m *Message) { m.To = "ada@[127.0.0.1]" },
-		"a no-break space":                    func(m *Message) { m.To = "ada\u00a0x@example.org" },
-		"a line separator":                    func(m *Message) { m.To = "ada\u2028x@example.org" },
-		"bytes that are no UTF-8":             func(m *Message) { m.To = "ad\xffa@example.org" },
-		"a local part of 65":                  func(m *Message) { m.To = long + "x@example.org" },
-		"an address of 255":                   func(m *Message) { m.To = long + "@" + strings.Repeat("abcdefg.", 23) + "abcdef" },
-		"no sender":                           func(m *Message) { m.From = "" },
-		"two senders":                         func(m *Message) { m.From = "a@x.example, b@x.example" },
-		"a header behind the sender":          func(m *Message) { m.From = "Codes <a@x.example>\r\nBcc: eve@example.org" },
-		"a header in the sender's name":       func(m *Message) { m.From = "=?utf-8?q?Codes=0D=0ABcc:_eve?= <a@x.example>" },
-		"a NUL in the sender's name, encoded": func(m *Message) { m.From = "=?utf-8?q?Co=00des?= <a@x.example>" },
-		"a line break in the subject":         func(m *Message) { m.Subject = "Your code\r\nBcc: eve@example.org" },
-		"a bare LF in the subject":            func(m *Message) { m.Subject = "Your\ncode" },
-		"a line separator in the subject":     func(m *Message) { m.Subject = "Your\u2028code" },
-		"a C1 character in the subject":       func(m *Message) { m.Subject = "Your\u0085code" },
-		"bytes that are no UTF-8, subject":    func(m *Message) { m.Subject = "Your \xff code" },
-		"an encoded word in the subject":      func(m *Message) { m.Subject = "=?utf-8?q?x=0Ay?=" },
-		"an endless subject":                  func(m *Message) { m.Subject = strings.Repeat("x", 1000) },
-		"a line break in the language":        func(m *Message) { m.Language = "en\r\nX: y" },
-		"no Message-ID":                       func(m *Message) { m.ID = "" },
-		"a Message-ID in brackets":            func(m *Message) { m.ID = "<a@x.example>" },
-		"a header in the Message-ID":          func(m *Message) { m.ID = "0199a1b2-c3d4-7e5f-8a6b-0000000\r\nX:1@codes.example" },
-		"a header behind the Message-ID":      func(m *Message) { m.ID += "\r\nX: y" },
-		"a Message-ID beyond ASCII":           func(m *Message) { m.ID = "ü@x.example" },
-		"no date":                             func(m *Message) { m.Date = time.Time{} },
-		"no text":                             func(m *Message) { m.Text = "" },
-		"a mark that means something":         func(m *Message) { m.Marks = map[string]string{"Bcc": m.ID[:36]} },
-		"a mark without a name":               func(m *Message) { m.Marks = map[string]string{"X-": ""} },
-		"a header behind a mark":              func(m *Message) { m.Marks = map[string]string{"X-Send": "1\r\nBcc: b@example.com"} },
-		"a header in the name of a mark":      func(m *Message) { m.Marks = map[string]string{"X-A\r\nBcc": "1"} },
-		"a mark beyond ASCII":                 func(m *Message) { m.Marks = map[string]string{"X-B": "ä"} },
-		"a mark with a space":                 func(m *Message) { m.Marks = map[string]string{"X-C": "a b"} },
-		"an endless mark":                     func(m *Message) { m.Marks = map[string]string{"X-E": strings.Repeat("x", 81)} },
-	} {
+	refused := func(what string, change func(*Message)) {
 		m := formed(&usual, "654321")
 		change(&m)
 		m.Form = nil
 		if r, fail := l.Render(m); r != nil || fail == nil || fail.Class != Rejected || fail.Stage != StageMessage {
-			t.Errorf("%s: %v", name, fail)
+			t.Errorf("%s: %v", what, fail)
 		}
 		if m.Form = &usual; m.Text != "" && m.Subject == "Your code" { // the texts are the form's
 			sameMail(t, &l, m)
 		}
+	}
+	for field, values := range map[string][]string{
+		"To": {
+			"", "@example.org", "ada@", "ada@example..org", "ada..lovelace@example.org", "Ada <ada@example.org>", "ada@example.org,eve@example.org",
+			"ada@example.org>\r\nRCPT TO:<eve@example.org", "ada@example.org> NOTIFY=SUCCESS", `"ada lovelace"@example.org`, "ada@[127.0.0.1]",
+			"ada\u00a0x@example.org", "ada\u2028x@example.org", "ad\xffa@example.org", long + "x@example.org",
+			long + "@" + strings.Repeat("abcdefg.", 23) + "abcdef",
+		},
+		"From": {
+			"", "a@x.example, b@x.example", "Codes <a@x.example>\r\nBcc: eve@example.org", "=?utf-8?q?Codes=0D=0ABcc:_eve?= <a@x.example>",
+			"=?utf-8?q?Co=00des?= <a@x.example>",
+		},
+		"Subject": {
+			"Your code\r\nBcc: eve@example.org", "Your\ncode", "Your\u2028code", "Your\u0085code", "Your \xff code", "=?utf-8?q?x=0Ay?=",
+			strings.Repeat("x", 1000),
+		},
+		"Language": {"en\r\nX: y"}, "Text": {""},
+		"ID": {
+			"", "<a@x.example>", "0199a1b2-c3d4-7e5f-8a6b-0000000\r\nX:1@codes.example",
+			"0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example\r\nX: y", "ü@x.example",
+		},
+	} {
+		for _, value := range values {
+			refused(field+" "+value, func(m *Message) { reflect.ValueOf(m).Elem().FieldByName(field).SetString(value) })
+		}
+	}
+	refused("no date", func(m *Message) { m.Date = time.Time{} })
+	for name, value := range map[string]string{
+		"Bcc": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab", "X-": "", "X-Send": "1\r\nBcc: b@example.com", "X-A\r\nBcc": "1", "X-B": "ä", "X-C": "a b",
+		"X-E": strings.Repeat("x", 81),
+	} {
+		refused("a mark "+name, func(m *Message) { m.Marks = map[string]string{name: value} })
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,43 +42,31 @@ func fieldsOf(c smtp.Config) []any {
 
 func TestParseURLRefuses(t *testing.T) {
 	const secret = "s3cr3t"
-	for text, reason := range map[string]string{
-		"mail.example:587":                                    "malformed|scheme|must be",
-		"http://mail.example":                                 "scheme",
-		"smtp://":                                             "host",
-		"smtp://mail.example:0":                               "port",
-		"smtp://mail.example:65536":                           "port",
-		"smtp://mail.example/inbox":                           "must be",
-		"smtp://mail.example?tls=maybe":                       "tls must be",
-		"smtp://mail.example?TLS=none":                        "unknown parameter",
-		"smtp://mail.example?tls=a&tls=b":                     "twice",
-		"smtps://mail.example?tls=required":                   "smtps",
-		"smtp://mail.example?hello=a%0Ab":                     "EHLO",
-		"smtp://mail.example?conns=0":                         "conns",
-		"smtp://mail.example?conns=101":                       "conns",
-		"smtp://mail.example?conns_min=0":                     "conns_min",
-		"smtp://mail.example?conns=2&conns_min=3":             "conns_min is more",
-		"smtp://mail.example?ca=missing.pem":                  "ca:",
-		"smtp://mail.example?ca=/dev/null":                    "no certificate",
-		"smtp://user@mail.example":                            "go together",
-		"smtp://:" + secret + "@mail.example":                 "go together",
-		"smtp://user:" + secret + "@mail.example?tls=none":    "in the clear",
-		"smtp://user:" + secret + "/x@mail.example":           "malformed|port|must be",
-		"smtp://user:" + secret + "#x@mail.example":           "malformed",
-		"smtp://user:" + secret + "\n@mail.example":           "malformed",
-		"smtp://user:" + secret + "@mail.example?x=" + secret: "unknown parameter",
+	for reason, texts := range map[string][]string{
+		"scheme":            {"http://mail.example"},
+		"malformed":         {"smtp://user:" + secret + "#x@mail.example", "smtp://user:" + secret + "\n@mail.example"},
+		"":                  {"mail.example:587", "smtp://user:" + secret + "/x@mail.example"}, // for one of several reasons
+		"host":              {"smtp://"},
+		"port":              {"smtp://mail.example:0", "smtp://mail.example:65536"},
+		"must be":           {"smtp://mail.example/inbox"},
+		"tls must be":       {"smtp://mail.example?tls=maybe"},
+		"unknown parameter": {"smtp://mail.example?TLS=none", "smtp://user:" + secret + "@mail.example?x=" + secret},
+		"twice":             {"smtp://mail.example?tls=a&tls=b"},
+		"smtps":             {"smtps://mail.example?tls=required"},
+		"EHLO":              {"smtp://mail.example?hello=a%0Ab"},
+		"conns":             {"smtp://mail.example?conns=0", "smtp://mail.example?conns=101"},
+		"conns_min":         {"smtp://mail.example?conns_min=0"},
+		"conns_min is more": {"smtp://mail.example?conns=2&conns_min=3"},
+		"ca:":               {"smtp://mail.example?ca=missing.pem"},
+		"no certificate":    {"smtp://mail.example?ca=/dev/null"},
+		"go together":       {"smtp://user@mail.example", "smtp://:" + secret + "@mail.example"},
+		"in the clear":      {"smtp://user:" + secret + "@mail.example?tls=none"},
 	} {
-		_, err := smtp.ParseURL(text)
-		if err == nil {
-			t.Errorf("%q passes", text)
-			continue
-		}
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("the error for %q quotes it", strings.ReplaceAll(text, secret, "…"))
-		}
-		fits := func(r string) bool { return strings.Contains(err.Error(), r) }
-		if !slices.ContainsFunc(strings.Split(reason, "|"), fits) {
-			t.Errorf("%q: %q does not say %q", text, err, reason)
+		for _, text := range texts {
+			_, err := smtp.ParseURL(text)
+			if err == nil || !strings.Contains(err.Error(), reason) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: %v", strings.ReplaceAll(text, secret, "…"), err)
+			}
 		}
 	}
 }
