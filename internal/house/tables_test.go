@@ -114,7 +114,7 @@ var edges = map[string]string{
 		"internal/parts internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
 		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
-	"internal/delivery/smtptest":   "internal/parts",
+	"internal/delivery/smtptest":   "internal/parts internal/delivery",
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",

@@ -14,29 +14,14 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/smtptest"
 )
-
-const (
-	recipient = "ada.lovelace@example.org"
-	code      = "493817"
-)
-
-// message gives a mail with its own Message-ID.
-func message(n int) delivery.Message {
-	return delivery.Message{
-		ID:   fmt.Sprintf("send-%d@codes.example", n),
-		From: "Codes <no-reply@codes.example>", To: recipient,
-		Subject: "Your code", Language: "en",
-		Text: "Your code is\n\n" + code + "\n", HTML: "<p>Your code is <b>" + code + "</b></p>",
-		Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-	}
-}
 
 // sendAll sends mails first..last one after the other; all must be accepted.
 func sendAll(t *testing.T, s smtp.Servers, first, last int) {
 	t.Helper()
 	for n := first; n <= last; n++ {
-		if _, err := s.Send(t.Context(), message(n)); err != nil {
+		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {
 			t.Fatalf("mail %d: %v", n, err)
 		}
 	}
@@ -75,10 +60,10 @@ func TestMailboxReceives(t *testing.T) {
 	if text, _ := json.Marshal(box.Messages()); string(text) != "[]" {
 		t.Errorf("an empty mailbox is %s", text)
 	}
-	m := message(1)
+	m := smtptest.Sample(1)
 	m.Subject, m.To = "您的验证码 🔑", "用户@例子.example"
-	m.Text = "您的验证码\n\n" + code + "\n.\n..\n" + strings.Repeat("long ", 40) + "\n"
-	m.HTML = "<p>=3D 验证码 <b>" + code + "</b></p>\n"
+	m.Text = "您的验证码\n\n" + smtptest.Code + "\n.\n..\n" + strings.Repeat("long ", 40) + "\n"
+	m.HTML = "<p>=3D 验证码 <b>" + smtptest.Code + "</b></p>\n"
 	if _, err := s.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +94,12 @@ func TestMailboxKeepsTheNewest(t *testing.T) {
 
 func TestMailboxBoundsASize(t *testing.T) {
 	box, s := open(t, mailbox.Config{})
-	big := message(1)
+	big := smtptest.Sample(1)
 	big.Text = strings.Repeat("0123456789\n", 100_000)
 	_, err := s.Send(t.Context(), big)
 	expect(t, err, delivery.Rejected, delivery.StageDot, "552 5.3.4")
 	sendAll(t, s, 2, 2)
-	if got := box.Messages(); len(got) != 1 || got[0].ID != message(2).ID {
+	if got := box.Messages(); len(got) != 1 || got[0].ID != smtptest.Sample(2).ID {
 		t.Errorf("%d mails", len(got))
 	}
 }
@@ -127,7 +112,7 @@ func TestMailboxCloses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	_, err := s.Send(t.Context(), message(2))
+	_, err := s.Send(t.Context(), smtptest.Sample(2))
 	expect(t, err, delivery.Temporary, delivery.StageDial, "")
 	if len(box.Messages()) != 1 {
 		t.Error("the mails went with the listener")
@@ -189,9 +174,9 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 
 func TestMailboxShowsBrokenMIMEAsItCame(t *testing.T) {
 	box, _ := open(t, mailbox.Config{})
-	talk(t, box, "Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end "+code+
+	talk(t, box, "Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end "+smtptest.Code+
 		"\r\n.\r\n")
-	if got := box.Messages(); len(got) != 1 || got[0].Subject != "hi" || !strings.Contains(got[0].Text, code) {
+	if got := box.Messages(); len(got) != 1 || got[0].Subject != "hi" || !strings.Contains(got[0].Text, smtptest.Code) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -200,7 +185,7 @@ func TestMailboxTakesNoHalfMail(t *testing.T) {
 	box, s := open(t, mailbox.Config{})
 	talk(t, box, "Subject: hi\r\n\r\nhal")
 	sendAll(t, s, 1, 1) // later than the broken one
-	if got := box.Messages(); len(got) != 1 || got[0].ID != message(1).ID {
+	if got := box.Messages(); len(got) != 1 || got[0].ID != smtptest.Sample(1).ID {
 		t.Errorf("got %+v", got)
 	}
 }

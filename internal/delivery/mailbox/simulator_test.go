@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/delivery/smtptest"
 )
 
 func TestMailboxPlaysOutcomes(t *testing.T) {
@@ -22,7 +23,7 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 		"bounce@simulator.test.example": {0, 250, true},
 		"bouncer@simulator.test":        {0, 250, true},
 	} {
-		m := message(1)
+		m := smtptest.Sample(1)
 		m.To = to
 		before := len(box.Messages())
 		receipt, err := s.Send(t.Context(), m)
@@ -37,7 +38,7 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 			t.Errorf("%s: kept %v", to, kept)
 		}
 	}
-	m := message(1)
+	m := smtptest.Sample(1)
 	m.To = "slow@simulator.test"
 	begin := time.Now()
 	if _, err := s.Send(t.Context(), m); err != nil || time.Since(begin) < slow {
@@ -48,7 +49,7 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 // A mail that is held back does not hold up the end of the program.
 func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
 	box, s := open(t, mailbox.Config{Slow: time.Hour})
-	m := message(1)
+	m := smtptest.Sample(1)
 	m.To = "slow@simulator.test"
 	sent := make(chan error)
 	go func() { _, err := s.Send(t.Context(), m); sent <- err }()

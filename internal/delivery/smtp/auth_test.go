@@ -17,9 +17,9 @@ func TestLoggingIn(t *testing.T) {
 		t.Run(mechanism, func(t *testing.T) {
 			server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password,
 				Mechanisms: []string{"X-UNKNOWN", mechanism}})
-			_, err := sender(t, server).Send(t.Context(), message(1))
+			_, err := sender(t, server).Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, outcome{})
-			_, err = sender(t, server, wrong).Send(t.Context(), message(2))
+			_, err = sender(t, server, wrong).Send(t.Context(), smtptest.Sample(2))
 			expect(t, err, refused)
 			if len(server.Messages()) != 1 {
 				t.Errorf("%d messages accepted", len(server.Messages()))
@@ -50,7 +50,7 @@ func TestNotLoggedIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, s := overTCP(t, c.script, func(c *smtp.Config) { c.Username, c.Password = username, password })
-			_, err := s.Send(t.Context(), message(1))
+			_, err := s.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, c.want)
 			if strings.Contains(verbs(server), "MAIL") {
 				t.Errorf("went on without a login: %q", verbs(server))

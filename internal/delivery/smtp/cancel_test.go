@@ -32,7 +32,7 @@ func TestCancelling(t *testing.T) {
 				server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: stage, Times: 1, Delay: 20 * time.Second}))
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				big := message(1)
+				big := smtptest.Sample(1)
 				big.Text = strings.Repeat("a line that fills buffers\n", 1000)
 				_, err := s.Send(ctx, big)
 				expect(t, err, want)
@@ -47,7 +47,7 @@ func TestCancelling(t *testing.T) {
 				if len(server.Messages()) != accepted || server.Open() != 0 {
 					t.Errorf("%d messages and %d connections, want %d and 0", len(server.Messages()), server.Open(), accepted)
 				}
-				_, err = s.Send(t.Context(), message(2))
+				_, err = s.Send(t.Context(), smtptest.Sample(2))
 				expect(t, err, outcome{})
 			})
 		})
@@ -61,7 +61,7 @@ func TestCancelledBeforehand(t *testing.T) {
 	refused := func(connections int) {
 		t.Helper()
 		for range 20 { // it must not be a matter of chance
-			_, err := s.Send(ctx, message(1))
+			_, err := s.Send(ctx, smtptest.Sample(1))
 			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 			if !errors.Is(err, context.Canceled) || server.Connections() != connections {
 				t.Errorf("%v after %d connections", err, server.Connections())
@@ -82,7 +82,7 @@ func TestCancelledOnAKeptConnection(t *testing.T) {
 		sendAll(t, s, 1, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.Send(ctx, message(2))
+		_, err := s.Send(ctx, smtptest.Sample(2))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageMail})
 		expectCounts(t, server, 1, 1)
 	})
@@ -119,7 +119,7 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 			return lastMoment{conn, cancel}, err
 		}
 	})
-	_, err := s.Send(ctx, message(1))
+	_, err := s.Send(ctx, smtptest.Sample(1))
 	expect(t, err, outcome{})
 	if ctx.Err() == nil {
 		t.Fatal("the moment was missed")

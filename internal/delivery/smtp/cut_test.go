@@ -62,7 +62,7 @@ func (c *cutConn) Write(p []byte) (int, error) {
 // begun to leave is the outcome unknown.
 func TestWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
-	if _, err := sender(t, reference).Send(t.Context(), message(1)); err != nil {
+	if _, err := sender(t, reference).Send(t.Context(), smtptest.Sample(1)); err != nil {
 		t.Fatal(err)
 	}
 	whole := len(reference.Messages()[0].Data)
@@ -76,7 +76,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 				return &cutConn{Conn: conn, tape: &log, left: cut}, err
 			}
 		})
-		_, err := s.Send(t.Context(), message(1))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		switch {
 		case cut < whole:
 			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
@@ -110,7 +110,7 @@ func unbuffered(c *smtp.Config) {
 }
 
 func bigMessage(n int) delivery.Message {
-	big := message(n)
+	big := smtptest.Sample(n)
 	big.Text = strings.Repeat("a line that fills buffers\n", 40_000)
 	return big
 }

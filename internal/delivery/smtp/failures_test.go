@@ -163,7 +163,7 @@ func TestMisbehaviourOverTCP(t *testing.T) {
 }
 
 func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Client) {
-	receipt, err := s.Send(t.Context(), message(1))
+	receipt, err := s.Send(t.Context(), smtptest.Sample(1))
 	expect(t, err, row.want)
 	if receipt.Provider != "127.0.0.1" || receipt.Code != row.want.code && err != nil || receipt.Took < 0 {
 		t.Errorf("receipt %+v does not fit the outcome", receipt)
@@ -184,7 +184,7 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Clien
 func TestNothingListens(t *testing.T) {
 	s := newSender(t, smtp.Config{Host: "127.0.0.1", Port: parts.FreePort(t), TLS: smtp.TLSNone})
 	for range 6 { // more often than there are places
-		_, err := s.Send(t.Context(), message(1))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 		if !strings.Contains(err.Error(), "refused") {
 			t.Errorf("the cause is missing in %q", err)
@@ -203,7 +203,7 @@ func TestDiallingEnds(t *testing.T) {
 			return nil, ctx.Err()
 		}})
 		began := time.Now()
-		_, err := s.Send(t.Context(), message(1))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 		if time.Since(began) != 10*time.Second || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v after %v", err, time.Since(began))

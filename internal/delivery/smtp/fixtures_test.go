@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
@@ -14,22 +13,11 @@ import (
 
 // What must never be in an error.
 const (
-	recipient = "ada.lovelace@example.org"
+	recipient = smtptest.Recipient
 	username  = "relay-user"
 	password  = "correct horse/battery"
-	code      = "493817"
+	code      = smtptest.Code
 )
-
-// message gives a mail with its own Message-ID.
-func message(n int) delivery.Message {
-	return delivery.Message{
-		ID:   fmt.Sprintf("send-%d@codes.example", n),
-		From: "Codes <no-reply@codes.example>", To: recipient,
-		Subject: "Your code", Language: "en",
-		Text: "Your code is\n\n" + code + "\n", HTML: "<p>Your code is <b>" + code + "</b></p>",
-		Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-	}
-}
 
 // sender makes a sender for a server on a port, changed as wanted, closed with the test.
 func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) *smtp.Client {

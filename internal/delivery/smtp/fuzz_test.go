@@ -27,7 +27,7 @@ func FuzzReplies(f *testing.F) {
 		}
 		parts.Bubble(t, func(t *testing.T) {
 			server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
-			_, err := piped(t, server).Send(t.Context(), message(1))
+			_, err := piped(t, server).Send(t.Context(), smtptest.Sample(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)
 		})
 	})

@@ -25,7 +25,7 @@ func burst(t *testing.T, s *smtp.Client, first, n int) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			if _, err := s.Send(t.Context(), message(first+i)); err != nil {
+			if _, err := s.Send(t.Context(), smtptest.Sample(first+i)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -106,7 +106,7 @@ func TestWaitingHonoursTheContext(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			began := time.Now()
-			_, err := s.Send(ctx, message(1))
+			_, err := s.Send(ctx, smtptest.Sample(1))
 			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 			if took := time.Since(began); took != time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("it waited %v: %v", took, err)

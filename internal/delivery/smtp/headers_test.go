@@ -29,7 +29,7 @@ func TestSendable(t *testing.T) {
 		func(m *delivery.Message) { m.Subject = strings.Repeat("验", 300) },
 		func(m *delivery.Message) { m.Text = "\x00\x01\r\r\n.\n\u2028" },
 	} {
-		m := message(n)
+		m := smtptest.Sample(n)
 		change(&m)
 		if _, err := s.Send(t.Context(), m); err != nil {
 			t.Errorf("case %d: %v", n, err)
@@ -101,7 +101,7 @@ func TestLayoutsAreNotMixedUp(t *testing.T) {
 	for worker := range 8 {
 		all.Go(func() {
 			for n := range 25 {
-				m := message(100*worker + n)
+				m := smtptest.Sample(100*worker + n)
 				m.ID = fmt.Sprintf("0199a1b2-c3d4-7e5f-8a6b-%012d@codes.example", 100*worker+n)
 				m.Form, m.Fill = codeForm{}, fmt.Sprintf("%06d", rand.IntN(1_000_000))
 				m.Subject, m.Text, m.HTML = m.Form.Texts(m.Fill)

@@ -38,7 +38,7 @@ func post(t *testing.T, servers smtp.Servers, first, n int) []error {
 	for range 16 {
 		workers.Go(func() {
 			for number := range numbers {
-				if _, err := servers.Send(t.Context(), message(number)); err != nil {
+				if _, err := servers.Send(t.Context(), smtptest.Sample(number)); err != nil {
 					mu.Lock()
 					failures = append(failures, err)
 					mu.Unlock()

@@ -81,7 +81,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 		} {
 			t.Run(string(stage)+" "+name, func(t *testing.T) {
 				server, s := overTCP(t, misbehaving(refusal, c.reset))
-				_, err := s.Send(t.Context(), message(1))
+				_, err := s.Send(t.Context(), smtptest.Sample(1))
 				expect(t, err, outcome{delivery.Rejected, seenAt[stage], 550, "5.1.1"})
 				sendAll(t, s, 2, 2)
 				expectCounts(t, server, 1, c.connections)

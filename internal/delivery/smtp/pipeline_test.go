@@ -24,7 +24,7 @@ func TestCommandsGoTogether(t *testing.T) {
 				go silentUntilData(server, keyword)
 				return client, nil
 			}}
-			_, err := newSender(t, config).Send(t.Context(), message(1))
+			_, err := newSender(t, config).Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, want)
 		})
 	}
@@ -80,7 +80,7 @@ func TestRefusedInThePipeline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: c.rules})
-			_, err := s.Send(t.Context(), message(1))
+			_, err := s.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, c.want)
 			sendAll(t, s, 2, 2)
 			expectCounts(t, server, 1, c.connections)

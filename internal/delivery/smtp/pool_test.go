@@ -17,7 +17,7 @@ import (
 func sendAll(t *testing.T, s *smtp.Client, first, last int) {
 	t.Helper()
 	for n := first; n <= last; n++ {
-		if _, err := s.Send(t.Context(), message(n)); err != nil {
+		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {
 			t.Fatalf("mail %d: %v", n, err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
 				server, s := inBubble(t, misbehaving(rule), func(c *smtp.Config) { c.MaxMails = 1 })
 				began := time.Now()
-				_, err := s.Send(t.Context(), message(1))
+				_, err := s.Send(t.Context(), smtptest.Sample(1))
 				expect(t, err, outcome{})
 				if time.Since(began) != 0 {
 					t.Errorf("the outcome waited %v for the QUIT", time.Since(began))
@@ -108,7 +108,7 @@ func TestCloseEndsIdleConnections(t *testing.T) {
 		t.Errorf("dialogue %q", verbs(server))
 	}
 	for range 6 { // more often than there are places
-		_, err := s.Send(t.Context(), message(2))
+		_, err := s.Send(t.Context(), smtptest.Sample(2))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 	}
 	expectCounts(t, server, 1, 1)
@@ -120,7 +120,7 @@ func TestCloseLetsASendEnd(t *testing.T) {
 		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, err := s.Send(t.Context(), message(1))
+			_, err := s.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, outcome{})
 		})
 		synctest.Wait()
@@ -149,7 +149,7 @@ func TestManySendersAtOnce(t *testing.T) {
 	for first := range senders {
 		wg.Go(func() {
 			for n := first * each; n < (first+1)*each; n++ {
-				_, results[n] = s.Send(t.Context(), message(n))
+				_, results[n] = s.Send(t.Context(), smtptest.Sample(n))
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestManySendersAtOnce(t *testing.T) {
 	server.Stop()
 	accepted, unknown := server.ByID(), 0
 	for n, err := range results {
-		got := accepted[message(n).ID]
+		got := accepted[smtptest.Sample(n).ID]
 		switch class := outcomeOf(t, err).class; {
 		case class == delivery.Unknown:
 			unknown++

@@ -58,7 +58,7 @@ func parse(t *testing.T, data []byte) (header mail.Header, bodies []part) {
 }
 
 func TestMessageOnTheWire(t *testing.T) {
-	m := message(1)
+	m := smtptest.Sample(1)
 	m.From, m.To = "Läden & Söhne <no-reply@codes.example>", recipient
 	m.Subject, m.Language = "您的验证码 🔑 "+strings.Repeat("long ", 40)+"end", "zh-Hans"
 	m.Text = "您的验证码\n\n" + code + "\n.\n..\n.leading dot\nFrom here\n" + strings.Repeat("x", 3000) + " trailing \n"
@@ -111,7 +111,7 @@ func plainLines(t *testing.T, data []byte) {
 }
 
 func TestMessageWithoutHTML(t *testing.T) {
-	m := message(1)
+	m := smtptest.Sample(1)
 	m.HTML, m.Language = "", ""
 	header, parts := parse(t, onTheWire(t, m).Data)
 	if !slices.Equal(parts, []part{{"text/plain", "UTF-8", m.Text}}) || header.Get("Content-Language") != "" {
@@ -123,9 +123,9 @@ func TestMessageWithoutHTML(t *testing.T) {
 func TestTriesAreTheSameBytes(t *testing.T) {
 	server := smtptest.Start(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Times: 1, Close: true}))
 	for range 2 {
-		_, _ = sender(t, server).Send(t.Context(), message(7))
+		_, _ = sender(t, server).Send(t.Context(), smtptest.Sample(7))
 	}
-	_, _ = sender(t, server).Send(t.Context(), message(8))
+	_, _ = sender(t, server).Send(t.Context(), smtptest.Sample(8))
 	got := server.Messages()
 	if len(got) != 3 || got[0].ID != "send-7@codes.example" || !bytes.Equal(got[0].Data, got[1].Data) {
 		t.Errorf("two tries differ:\n%s\n%s", got[0].Data, got[1].Data)
@@ -143,7 +143,7 @@ func TestEnvelope(t *testing.T) {
 		{"post@localhost", "a@localhost", "post@localhost", "a@localhost", ""},
 	} {
 		server := smtptest.Start(t, smtptest.Script{})
-		m := message(1)
+		m := smtptest.Sample(1)
 		m.From, m.To = c.from, c.to
 		if _, err := sender(t, server).Send(t.Context(), m); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestEnvelope(t *testing.T) {
 // TestServerWithoutSMTPUTF8: a non-ASCII local part fails for good, an internationalised domain does not.
 func TestServerWithoutSMTPUTF8(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{Extensions: []string{"8BITMIME"}})
-	m := message(1)
+	m := smtptest.Sample(1)
 	m.To = "用户@example.org"
 	_, err := s.Send(t.Context(), m)
 	expect(t, err, outcome{class: delivery.Rejected, stage: delivery.StageMail})
@@ -183,7 +183,7 @@ func TestHeadersAreFolded(t *testing.T) {
 		"a" + strings.Repeat("é", 100), strings.Repeat("long", 30) + " word", strings.Repeat("ascii ", 30) + "é", strings.Repeat("🔑", 40),
 		"Your code",
 	} {
-		m := message(n)
+		m := smtptest.Sample(n)
 		m.Subject, m.From = subject, strings.ReplaceAll(subject, ",", "")+" <no-reply@codes.example>"
 		if _, err := s.Send(t.Context(), m); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func TestServersInOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer servers.Close()
-			receipt, err := servers.Send(t.Context(), message(1))
+			receipt, err := servers.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, c.want)
 			if len(first.Messages()) != c.first || len(second.Messages()) != c.second {
 				t.Errorf("%d and %d messages, want %d and %d", len(first.Messages()), len(second.Messages()), c.first, c.second)
@@ -65,7 +65,7 @@ func TestServersStopWithTheContext(t *testing.T) {
 		servers := smtp.Servers{piped(t, first), piped(t, second)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := servers.Send(ctx, message(1))
+		_, err := servers.Send(ctx, smtptest.Sample(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageRcpt})
 		if second.Connections() != 0 {
 			t.Error("the second server was dialled")

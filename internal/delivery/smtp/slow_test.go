@@ -65,7 +65,7 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
 		for n := range 4 {
-			if _, err := servers.Send(t.Context(), message(n)); err != nil {
+			if _, err := servers.Send(t.Context(), smtptest.Sample(n)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -58,7 +58,7 @@ func TestNeverMoreSocketsThanAllowed(t *testing.T) {
 		for round := range 5 {
 			var wg sync.WaitGroup
 			for n := range 8 {
-				wg.Go(func() { _, _ = s.Send(t.Context(), message(10*round+n)) })
+				wg.Go(func() { _, _ = s.Send(t.Context(), smtptest.Sample(10*round+n)) })
 			}
 			wg.Wait()
 			expect(t, probe(s, t.Context()), outcome{})

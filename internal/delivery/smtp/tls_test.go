@@ -94,7 +94,7 @@ func TestEncryption(t *testing.T) {
 			if change == nil {
 				change = func(*smtp.Config) {}
 			}
-			_, err := sender(t, server, change).Send(t.Context(), message(1))
+			_, err := sender(t, server, change).Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, row.want)
 			if err != nil && !strings.Contains(err.Error(), row.cause) {
 				t.Errorf("%q does not say %q", err, row.cause)
@@ -125,7 +125,7 @@ func TestNothingInTheClear(t *testing.T) {
 				return &cutConn{Conn: conn, tape: &log}, err
 			}
 		})
-		_, err := s.Send(t.Context(), message(1))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{})
 		for _, readable := range []string{"MAIL", "RCPT", "AUTH", recipient, username, code} {
 			if strings.Contains(log.String(), readable) {
@@ -141,7 +141,7 @@ func TestPasswordStaysHome(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{Username: username, Password: password}, func(c *smtp.Config) {
 			c.Host, c.TLS, c.Username, c.Password = "relay.example", smtp.TLSOpportunistic, username, password
 		})
-		_, err := s.Send(t.Context(), message(1))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageAuth})
 		if got := verbs(server); got != "EHLO" {
 			t.Errorf("dialogue %q", got)
