@@ -140,64 +140,47 @@ func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
 	}
 }
 
-func TestClientIP(t *testing.T) {
+func TestClientIPAndScheme(t *testing.T) {
 	for _, c := range []struct {
-		name, peer, forwarded, want string
-		trusted                     []string
+		name, peer, forwarded, ip, scheme string
+		trusted                           []string
 	}{
-		{"none trusted", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", nil},
-		{"loopback is no proxy", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", nil},
-		{"not that proxy", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", []string{"192.0.2.0/24"}},
-		{"the proxy", "192.0.2.4:1234", "198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1", []string{"192.0.2.0/24"}},
-		{"two proxies", "192.0.2.4:1234", "198.51.100.1, 192.0.2.5", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"a port", "192.0.2.4:1234", "198.51.100.1:5678", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"brackets and a port", "192.0.2.4:1234", "1.1.1.1, [2001:db8::1]:443", "2001:db8::1", []string{"192.0.2.0/24"}},
-		{"brackets", "192.0.2.4:1234", "[2001:db8::1]", "2001:db8::1", []string{"192.0.2.0/24"}},
-		{"a proxy with a port", "192.0.2.4:1234", "198.51.100.1:80, 192.0.2.5:81", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"no address", "192.0.2.4:1234", "198.51.100.1, unknown", "192.0.2.4", []string{"192.0.2.0/24"}},
-		{"v6 proxy", "[2001:db8::1]:1234", "2001:db8:9::1", "2001:db8:9::1", []string{"2001:db8::/64"}},
-		{"mapped", "[::ffff:203.0.113.9]:1234", "", "203.0.113.9", nil},
+		{"none trusted", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", "http", nil},
+		{"loopback is no proxy", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", "http", nil},
+		{"not that proxy", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", "http", []string{"192.0.2.0/24"}},
+		{"a private neighbour", "10.0.0.1:1", "198.51.100.1", "10.0.0.1", "http", []string{"192.0.2.0/24"}},
+		{"the proxy", "192.0.2.4:1234", "198.51.100.1", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
+		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
+		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1", "https", []string{"192.0.2.0/24"}},
+		{"two proxies", "192.0.2.4:1234", "198.51.100.1, 192.0.2.5", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
+		{"a port", "192.0.2.4:1234", "198.51.100.1:5678", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
+		{"brackets and a port", "192.0.2.4:1234", "1.1.1.1, [2001:db8::1]:443", "2001:db8::1", "https", []string{"192.0.2.0/24"}},
+		{"brackets", "192.0.2.4:1234", "[2001:db8::1]", "2001:db8::1", "https", []string{"192.0.2.0/24"}},
+		{"a proxy with a port", "192.0.2.4:1234", "198.51.100.1:80, 192.0.2.5:81", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
+		{"no address", "192.0.2.4:1234", "198.51.100.1, unknown", "192.0.2.4", "https", []string{"192.0.2.0/24"}},
+		{"v6 proxy", "[2001:db8::1]:1234", "2001:db8:9::1", "2001:db8:9::1", "https", []string{"2001:db8::/64"}},
+		{"mapped", "[::ffff:203.0.113.9]:1234", "", "203.0.113.9", "http", nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			e, _ := testServer(t, c.trusted...)
-			var got netip.Addr
-			e.GET("/x", func(ctx echo.Context) error { got = ClientIP(ctx); return nil })
-			get(e, "/x", func(r *http.Request) {
-				r.RemoteAddr = c.peer
-				if c.forwarded != "" {
-					r.Header.Set("X-Forwarded-For", c.forwarded)
-				}
-				r.Header.Set("X-Real-Ip", "9.9.9.9")
-			})
-			if got.String() != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+		e, _ := testServer(t, c.trusted...)
+		e.GET("/x", func(ctx echo.Context) error {
+			return ctx.String(http.StatusOK, ClientIP(ctx).String()+" "+ctx.Scheme())
 		})
-	}
-}
-
-func TestScheme(t *testing.T) {
-	proxies := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	for _, c := range []struct {
-		name, peer, want string
-		trusted          []netip.Prefix
-		https            bool
-	}{
-		{"none trusted", "127.0.0.1:1", "http", nil, false},
-		{"a stranger", "203.0.113.9:1", "http", proxies, false},
-		{"a private neighbour", "10.0.0.1:1", "http", proxies, false},
-		{"the proxy", "192.0.2.4:1", "https", proxies, false},
-		{"as configured, whatever the request looks like", "203.0.113.9:1", "https", nil, true},
-	} {
-		e := New(Config{Logger: slog.New(slog.DiscardHandler), TrustedProxies: c.trusted, HTTPS: c.https})
-		var got string
-		e.GET("/x", func(ctx echo.Context) error { got = ctx.Scheme(); return nil })
-		get(e, "/x", func(r *http.Request) { r.RemoteAddr = c.peer; r.Header.Set("X-Forwarded-Proto", "https") })
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		w := get(e, "/x", func(r *http.Request) {
+			r.RemoteAddr = c.peer
+			if c.forwarded != "" {
+				r.Header.Set("X-Forwarded-For", c.forwarded)
+			}
+			r.Header.Set("X-Real-Ip", "9.9.9.9")
+			r.Header.Set("X-Forwarded-Proto", "https")
+		})
+		if got := w.Body.String(); got != c.ip+" "+c.scheme {
+			t.Errorf("%s: got %s, want %s by %s", c.name, got, c.ip, c.scheme)
 		}
+	}
+	e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: true})
+	e.GET("/x", func(ctx echo.Context) error { return ctx.String(http.StatusOK, ctx.Scheme()) })
+	if w := get(e, "/x"); w.Body.String() != "https" {
+		t.Errorf("where it is configured, the scheme is %s", w.Body)
 	}
 }
 
