@@ -60,7 +60,7 @@ type OIDC struct {
 type OIDCRoles struct {
 	// A text or a list.
 	Claim string `yaml:"claim" required:"yes" check:"word"`
-	// Claim value to role; the highest of several counts.
+	// The role for each value of the claim; the highest of several counts.
 	Values map[string]string `yaml:"values" keys:"oidc_value" check:"admin_role"`
 }
 

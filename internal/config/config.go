@@ -31,11 +31,11 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// The SQLite file and generated secrets. Locked while the process runs. Not used with Postgres and every secret given.
+	// The directory of the SQLite file and the generated secrets. Not used with Postgres and every secret given.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
 	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
 	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" mask:"url" unset:"SQLite in data_dir"`
-	// The Postgres role that the service works as; see [two roles](operations.md#the-databases-two-roles).
+	// The [Postgres role](operations.md#the-databases-two-roles) that the service works as.
 	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
 	// `redis://user:password@host:6379/0`; `redis+sentinel://user:password@host1,host2:26379/master/0`;
 	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`, `rediss+cluster`, and `?ca=/path.pem`
@@ -45,7 +45,7 @@ type Config struct {
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" mask:"urls" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
-	// The selector (`s=` in `DKIM-Signature`) whose key `sendcode doctor` looks at.
+	// The DKIM selector (`s=`) whose key `sendcode doctor` looks up.
 	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr: JSON, or plain lines at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" check:"level"`
@@ -72,7 +72,7 @@ type Config struct {
 
 	// A directory whose files replace those of mails and text messages.
 	Templates string `yaml:"templates" unset:"the built-in ones"`
-	// Lists of rules; a send must pass all. Naming `default` replaces it.
+	// Lists of rules by name; a send must pass all rules of its policy. A list named `default` replaces the built-in one.
 	Policies Policies `yaml:"policies" reload:"yes"`
 	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits Limits `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" style:"items" reload:"yes"`
@@ -82,27 +82,27 @@ type Config struct {
 	Apps []App `yaml:"apps" unique:"name" twice:"there is another app with this name" style:"items" reload:"yes"`
 	// Networks or addresses whose `X-Forwarded-For` is believed; by commas in the variable.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
-	// How many checks may fail, by app and channel.
+	// How many checks may fail, for each app and channel.
 	Checks Checks `yaml:"checks" style:"flow" reload:"yes"`
-	// Sends of all apps together, well above your busiest minute; `{}`: no bound.
+	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
 	Breaker Bound `yaml:"breaker" none:"yes" style:"flow" reload:"yes"`
-	// Sends by browsers to all spellings of one mailbox, for each app; `{}`: no bound.
+	// A bound on browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}" none:"yes" style:"flow" reload:"yes"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []TestRecipient `yaml:"test_recipients" most:"20 test recipients" count:"yes" reload:"yes"`
-	// Recipients that get no codes (`failed`, `blocked`; the place is kept): one of `to`, `domain`, `prefix`.
+	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
 	Blocks []Block `yaml:"block" count:"yes" style:"flow" reload:"yes"`
-	// What sends nothing for now (`failed`, `paused`; the place is given back).
+	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
 	Pauses []Pause `yaml:"paused" style:"flow" reload:"yes"`
-	// After a hard bounce or a complaint.
+	// Recipients that get nothing after a hard bounce or a complaint.
 	Suppressions Suppressions `yaml:"suppressions" style:"flow" reload:"yes"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole months are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h" zero:"0s for ever" reload:"yes"`
-	// Of browsers of one network, above it 429 and no row; `0`: any number.
+	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
 	// [Mail providers that report bounces](provider-events.md).
 	Providers []Provider `yaml:"provider_events" unique:"name" twice:"%s is there twice"`
-	// A file of domains, one a line, whose addresses get no codes.
+	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
 	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
 	// Domains at which several spellings are one mailbox, for all callers and rules.
 	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
@@ -143,7 +143,7 @@ type Checks struct {
 // Purpose is what a code is for.
 type Purpose struct {
 	Name string `yaml:"-"`
-	// It needs one enforced rule with `scope: recipient`. Purposes with one policy share what is counted.
+	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
 	Policy string `yaml:"policy" default:"default"`
 	// Life of a code, `30s` to `10m`. A resend does not prolong it.
 	TTL  time.Duration `yaml:"ttl" default:"10m" range:"30s 10m" why:": a code may not live longer than ten minutes"`
@@ -183,7 +183,7 @@ type App struct {
 	Brand Brand `yaml:"brand"`
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// Where the page may return a person with a `reference`, and what is below.
+	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// API keys.
 	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
@@ -195,7 +195,7 @@ type App struct {
 type Brand struct {
 	// The https URL of an image, on the page only.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
-	// A colour, `"#1f5fd1"`; changed until it can be read.
+	// A colour, `"#1f5fd1"`; adjusted for contrast.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
 	// The https URL of its name.
 	Home string `yaml:"home,omitempty" check:"home"`
@@ -232,11 +232,11 @@ const (
 
 // Page is the public page at /.
 type Page struct {
-	// Whose codes it asks for; `""` turns it off. `/?app=NAME` is that of an app with `return_urls`.
+	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with `return_urls`.
 	App string `yaml:"app"`
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" wrong:"%s is no channel; there are email and sms" unique:"yes"`
-	// Where local phone numbers are dialled if the browser names no served country.
+	// The country of local phone numbers if the browser names no served one.
 	Country string `yaml:"country" check:"country_or_none"`
 }
 

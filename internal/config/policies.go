@@ -30,9 +30,9 @@ type rule struct {
 	Scope quota.Scope `yaml:"scope" required:"quota" oneof:"recipient ip network app purpose country prefix global failures"`
 	// 1 to 100000.
 	Limit int `yaml:"limit" required:"quota"`
-	// Instead of `window`, a calendar `hour`, `day`, `week` (from Monday) or `month`.
+	// Instead of `window`: a calendar `hour`, `day`, `week` (from Monday) or `month`.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
-	// Instead of `window`, so many dates up to today, 1 to 31.
+	// Instead of `window`: this many calendar dates up to today, 1 to 31.
 	Days int `yaml:"days,omitempty"`
 	// The time zone of `per` and `days`, such as `Asia/Shanghai`; by default UTC.
 	Zone *time.Location `yaml:"time_zone,omitempty"`

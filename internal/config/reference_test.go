@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documentation are the pages with tables of settings, and the tables that each of them must have.
+// documentation are the pages with lists of settings, and the lists that each of them must have.
 var documentation = map[string][]string{
 	"../../docs/configuration.md":   {"variables", "file"},
 	"../../docs/sms.md":             {"sms", "carrier", "carriers", "carrier-http", "spend", "watch"},
@@ -25,7 +25,7 @@ var documentation = map[string][]string{
 	"../../docs/limits.md":          {"limit"},
 }
 
-// The tables of the documents and the example file are made of the structs: keys and defaults from the tags, meanings from the
+// The lists of settings in the documents and the example file are made of the structs: keys and defaults from the tags, meanings from the
 // comments. Run with -update after a change.
 func TestReference(t *testing.T) {
 	files := map[string]string{"example.yaml": exampleFile(t)}
@@ -33,7 +33,7 @@ func TestReference(t *testing.T) {
 		page := read(t, path)
 		for _, name := range names {
 			if !strings.Contains(page, "<!-- of: "+name+" -->") {
-				t.Errorf("%s has no table of %s", path, name)
+				t.Errorf("%s has no list of %s", path, name)
 			}
 		}
 		files[path] = regexp.MustCompile(`(?s)<!-- of: (\S+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(page, func(block string) string {
@@ -158,24 +158,31 @@ func table(t *testing.T, name string) string {
 	case "variables":
 		return variablesTable(t)
 	case "carriers":
-		return carriersTables(t)
+		return carriersTable(t)
 	}
 	of := tables()[name]
 	if of == nil {
-		t.Fatalf("there is no table of %s", name)
+		t.Fatalf("there is no list of %s", name)
 	}
-	const head = "| key | default | meaning |\n|---|---|---|\n"
 	if name == "file" {
-		return head + fileRows(t)
+		return fileRows(t)
 	}
-	return head + rows(describe(t, of, "", name != "sms"))
+	return rows(describe(t, of, "", name != "sms"))
 }
 
 func rows(all []described) (text string) {
 	for _, d := range all {
-		text += "| `" + d.key + "` | " + initial(d.field) + " | " + strings.ReplaceAll(d.meaning, "|", "\\|") + " |\n"
+		text += row("`"+d.key+"`", d.field, d.meaning)
 	}
 	return text
+}
+
+// row returns a line of a list of settings: what it names, its default in brackets, and its meaning.
+func row(name string, f reflect.StructField, meaning string) string {
+	if unset := initial(f); unset != "" {
+		name += " (" + unset + ")"
+	}
+	return "- " + name + ": " + meaning + "\n"
 }
 
 // fileRows are the keys of the file that are no variables, each followed by the keys in it. A type that several keys have is
@@ -184,7 +191,7 @@ func fileRows(t *testing.T) (text string) {
 	t.Helper()
 	seen := map[reflect.Type]bool{reflect.TypeFor[SMS](): true, reflect.TypeFor[Provider](): true, reflect.TypeFor[Admin](): true, reflect.TypeFor[LimitRule](): true}
 	for _, d := range describe(t, reflect.TypeFor[Config](), "", false) {
-		if env := d.field.Tag.Get("env"); env != "" && env != "list" {
+		if d.field.Tag.Get("env") != "" {
 			continue
 		}
 		text += rows([]described{d})
@@ -192,7 +199,7 @@ func fileRows(t *testing.T) (text string) {
 		if d.key == "policies" {
 			inner = reflect.TypeFor[rule]()
 		}
-		if inner.Kind() == reflect.Struct && !document.Single(inner) && own(inner) && !seen[inner] {
+		if inner.Kind() == reflect.Struct && !document.Single(inner) && !seen[inner] {
 			seen[inner] = true
 			text += rows(describe(t, inner, d.key+".", true))
 		}
@@ -200,13 +207,25 @@ func fileRows(t *testing.T) (text string) {
 	return text
 }
 
-// carriersTables are those of all carriers but the described ones, which have a chapter of their own.
-func carriersTables(t *testing.T) (text string) {
+// carriersTable has the keys of all carriers but the described ones, which have a chapter of their own. A key that several types
+// share stands there once.
+func carriersTable(t *testing.T) (text string) {
 	t.Helper()
+	var all []string
+	types := map[string][]string{}
 	for _, c := range carrierTypes[1:] {
-		text += "\n`type: " + c.name + "`:\n\n" + table(t, "carrier-"+c.name)
+		for _, d := range describe(t, tables()["carrier-"+c.name], "", true) {
+			line := row("`"+d.key+"` of %s", d.field, d.meaning)
+			if types[line] == nil {
+				all = append(all, line)
+			}
+			types[line] = append(types[line], "`"+c.name+"`")
+		}
 	}
-	return text + "\n"
+	for _, line := range all {
+		text += strings.Replace(line, "%s", strings.Join(types[line], ", "), 1)
+	}
+	return text
 }
 
 func initial(f reflect.StructField) string {
@@ -221,7 +240,7 @@ func initial(f reflect.StructField) string {
 
 func variablesTable(t *testing.T) string {
 	t.Helper()
-	text := "| variable | default | meaning |\n|---|---|---|\n"
+	text := ""
 	for _, v := range variables {
 		marks, f := "", reflect.TypeFor[Config]().FieldByIndex(v.index)
 		if v.fromFile {
@@ -234,7 +253,7 @@ func variablesTable(t *testing.T) string {
 		if len(v.index) > 1 {
 			of = of.Field(v.index[0]).Type
 		}
-		text += strings.TrimSuffix("| `"+envName(v.key)+"` "+marks, " ") + " | " + initial(f) + " | " + comment(t, of, f.Name) + " |\n"
+		text += row("`"+envName(v.key)+"`"+marks, f, comment(t, of, f.Name))
 	}
 	return text
 }

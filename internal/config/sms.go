@@ -32,8 +32,8 @@ var carrierTypes = []struct {
 
 // SMS is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
 type SMS struct {
-	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are a 422
-	// `country_not_served` and a refused row.
+	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are refused
+	// (422 `country_not_served`).
 	Countries []string `yaml:"countries" check:"country" unique:"yes" style:"flow"`
 	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
@@ -41,7 +41,7 @@ type SMS struct {
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
 	// The page's host. Texts end with `@host #code`, from which browsers fill in the code. Not for approved templates.
 	Origin string `yaml:"origin" check:"page_host"`
-	// Where carriers reach this service. Without it no receipts are asked for.
+	// The URL at which carriers reach this service. Without it there are no receipts.
 	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
 	Sender string `yaml:"sender" check:"sender_or_none"`
@@ -51,7 +51,7 @@ type SMS struct {
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name" twice:"there is another carrier of that name" most:"20 carriers"`
 	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []SpendCap `yaml:"spend" unique:"name" twice:"there is another cap of that name" style:"flow"`
-	// [Pauses](#the-watch-on-pumping) prefixes whose codes are hardly entered; `off`: never.
+	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
 	Watch SMSWatch `yaml:"watch" style:"flow"`
 }
 
@@ -62,11 +62,11 @@ type SMSCarrier struct {
 	// `http`, `twilio`, `aliyun` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
-	// Of the numbers that it takes; by default all. Each country needs a carrier.
+	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix" style:"flow"`
-	// Of one attempt.
+	// The longest time of one attempt.
 	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s 60s"`
-	// Of a segment by country, `default` for all others.
+	// The price of a segment by country; `default` for all others.
 	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of" style:"flow"`
 	Settings sms.Settings     `yaml:",inline"`
 }
@@ -173,7 +173,7 @@ type SpendCap struct {
 // SMSWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
 type SMSWatch struct {
 	Off bool `yaml:"-"`
-	// Messages from which on the share counts, 5 to 100000.
+	// The least number of messages to judge, 5 to 100000.
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
 	// Percent, 1 to 50: below it the prefix is paused.
 	Approved int `yaml:"approved" default:"10" range:"1 50"`

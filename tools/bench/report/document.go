@@ -63,13 +63,12 @@ func (r Results) preface() string {
 	return fmt.Sprintf(`<!-- Written by make bench. Do not edit. -->
 
 Measured %s on %d processors (%s) with %d GB of memory.
-Postgres %s on %s with fsync %s, Redis with an append-only file synced every second, one mail server that takes everything; all share the
-processors with the callers. %d rounds of %v by turns; a value is the median (lowest–highest). Compare ratios, whose two sides are of one round:
-figures of different runs or machines say little about each other.
+Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server that accepts everything; all on the machine of the callers.
+%d rounds of %v by turns; values are medians, of rates also (lowest–highest). Compare ratios only: figures of different runs or machines differ.
 %s
-- **ours**: the service, as configured by default.
-- **fair floor**: a program of 300 lines that keeps the same record and promises nothing else: one script in Redis; lock, count and rows in one
-  transaction; the answer; the mail; one UPDATE. Like the service it batches its trips to Redis and Postgres.
+- **ours**: the service with its default settings.
+- **fair floor**: a program of 300 lines that writes the same rows without our promises: one Redis script, one transaction, the answer, the
+  mail, one UPDATE; in batches, as the service does.
 - **plain floor**: a script, an INSERT and a mail in turn, then the answer.
 - **bare HTTP**: reads the request and answers.
 `, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, foreign(r.Board))
@@ -86,7 +85,7 @@ func foreign(b Board) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Other programs had %s %% of the processors; where that is much, only processor times can be trusted.\n", SpreadOf(all))
+	return fmt.Sprintf("Other programs used %s %% of the processors; where that is much, trust processor times only.\n", SpreadOf(all))
 }
 
 // sections are what stands in a document before its sections, and these by title.

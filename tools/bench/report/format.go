@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -25,25 +26,18 @@ func (g *grid) String() string {
 	}
 	var out strings.Builder
 	for n, row := range g.rows {
-		out.WriteByte('|')
+		padded, rule := slices.Clone(row), make([]string, len(row))
 		for i, cell := range row {
 			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if g.words(i) {
-				cell, fill = cell+fill, ""
+				padded[i], rule[i] = cell+fill, strings.Repeat("-", widths[i]+1)
+			} else {
+				padded[i], rule[i] = fill+cell, strings.Repeat("-", widths[i])+":"
 			}
-			out.WriteString(" " + fill + cell + " |")
 		}
-		out.WriteByte('\n')
+		out.WriteString(strings.TrimRight(strings.Join(padded, " | "), " ") + "\n")
 		if n == 0 {
-			out.WriteByte('|')
-			for i, w := range widths {
-				if g.words(i) {
-					out.WriteString(strings.Repeat("-", w+2) + "|")
-				} else {
-					out.WriteString(strings.Repeat("-", w+1) + ":|")
-				}
-			}
-			out.WriteByte('\n')
+			out.WriteString(strings.Join(rule, "|-") + "\n")
 		}
 	}
 	return out.String()

@@ -36,13 +36,13 @@ func (r Results) takes() string {
 	var all []Goal
 	for _, n := range r.Takes.Callers() {
 		for _, name := range []string{Ours, Bare} {
-			cell := func(of func(Run) float64) string { return r.Takes.Over(name, n, of).String() }
-			g.add(fmt.Sprint(n), name, cell(Run.Rate), cell(wait(.5, answers)), cell(wait(.99, answers)),
+			cell := func(of func(Run) float64) string { return number(r.Takes.Over(name, n, of).Median) }
+			g.add(fmt.Sprint(n), name, r.Takes.Over(name, n, Run.Rate).String(), cell(wait(.5, answers)), cell(wait(.99, answers)),
 				cell(func(r Run) float64 { return float64(r.CPUEach(Service)) / float64(time.Microsecond) }))
 		}
 		all = append(all, r.takesGoal(n))
 	}
-	return "`POST /v1/limits/{limit}/take` of a rule over one of 10,000 keys in Redis, beside bare HTTP, by turns.\n\n" + g.String() + "\n" +
+	return "`POST /v1/limits/{limit}/take` of one rule, with 10,000 keys in Redis.\n\n" + g.String() + "\n" +
 		goals(all...)
 }
 
@@ -54,8 +54,8 @@ func (r Results) attack() string {
 	waits := func(q float64) string {
 		return fmt.Sprintf("p%.0f %s ms quiet and %s ms attacked", q*100, millis(Quantile(q, a.Quiet)), millis(Quantile(q, a.Beside)))
 	}
-	return fmt.Sprintf("%d honest requests a second, each for another recipient, beside %d callers that ask for one recipient without pause "+
-		"(%s requests/s). %d honest requests were refused. Their 202: %s, %s.\n", a.Honest, a.Attackers, number(a.Rate), a.Refused,
+	return fmt.Sprintf("%d honest requests a second for different recipients, beside %d callers that request codes for one recipient without "+
+		"pause (%s requests/s). %d honest requests were refused. Their 202: %s, %s.\n", a.Honest, a.Attackers, number(a.Rate), a.Refused,
 		waits(.5), waits(.99))
 }
 
@@ -70,9 +70,9 @@ func (r Results) limiter() string {
 		}
 	}
 	redis := func(outcome, name string) string { return number(r.Limiter.find(outcome, 1, name).Redis) }
-	return "The default policy decided without HTTP and Postgres, by turns (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String() +
-		fmt.Sprintf("\nOf one caller a decision takes Redis %s µs with a limit of 10 and %s µs with 100,000; %s µs among 10,000 recipients and %s µs among "+
-			"1,000,000.\n", redis("limit", "a limit of 10"), redis("limit", "a limit of 100000"), redis("recipients", "10000 recipients"),
+	return "The default policy, without HTTP and Postgres (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String() +
+		fmt.Sprintf("\nWith one caller a decision takes %s µs of Redis at a limit of 10 and %s µs at 100,000; %s µs among 10,000 recipients and %s µs "+
+			"among 1,000,000.\n", redis("limit", "a limit of 10"), redis("limit", "a limit of 100000"), redis("recipients", "10000 recipients"),
 			redis("recipients", "1000000 recipients"))
 }
 
@@ -82,14 +82,14 @@ func (r Results) rows() string {
 	}
 	g := newGrid("rows", "sends/s", "the program, µs", "Postgres", "Redis", "WAL, bytes", "all three ÷ first")
 	for _, row := range r.Rows {
-		cell := func(of func(Run) float64) string { return over(row.Runs, of).String() }
+		cell := func(of func(Run) float64) string { return number(over(row.Runs, of).Median) }
 		cpu := func(process string) string {
 			return cell(func(r Run) float64 { return float64(r.CPUEach(process)) / float64(time.Microsecond) })
 		}
-		g.add(thousands(float64(row.Rows)), cell(Run.Rate), cpu(Service), cpu(Postgres), cpu(Redis),
+		g.add(thousands(float64(row.Rows)), over(row.Runs, Run.Rate).String(), cpu(Service), cpu(Postgres), cpu(Redis),
 			cell(func(r Run) float64 { return r.each(r.WAL.Bytes) }), number(float64(row.CPU())/float64(r.Rows[0].CPU())))
 	}
-	return "Sends of 64 callers on databases with so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String() +
+	return "Sends of 64 callers on databases with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() +
 		"\n" + goals(r.rowsGoal())
 }
 
@@ -120,15 +120,13 @@ func (r Results) needs() string {
 	add("connections to Postgres", func(n Needs) string { return thousands(float64(n.Connections)) })
 	add("connections to mail servers, peak", func(n Needs) string { return thousands(float64(n.Mail)) })
 	add("memory of Redis", func(n Needs) string { return size(n.Memory) })
-	return "The unit costs, at 64 callers:\n\n" + units.String() + fmt.Sprintf(`
-Assumed: each code is sent once and checked once; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are
-kept for %d days; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day; %d index
-entries of a send are in no order of time.
+	return "Unit costs at 64 callers:\n\n" + units.String() + fmt.Sprintf(`
+Assumptions: one check for each send; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are kept for %d
+days; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day.
 
-`, PeakFactor, Busy*100, Retention, PerReplica, Pool, MailTime, Scattered) + g.String() + `
-- Beyond one processor Redis has to be a Cluster. Beyond one machine for Postgres, divide apps among several installations.
-- Whole pages: the first change of a page after a checkpoint writes all of it; at most sends × entries in no order of time × 8 kB. Longer between
-  checkpoints and ` + "`wal_compression`" + ` make it less.
-- Disk has only the room between vacuums that was made while measuring.
-`
+`, PeakFactor, Busy*100, Retention, PerReplica, Pool, MailTime) + g.String() + fmt.Sprintf(`
+- If Redis needs more than one processor, use a Cluster. If Postgres needs more than one machine, divide the apps among installations.
+- Postgres writes a whole page at its first change after a checkpoint: at most %d pages of 8 kB a send. Rarer checkpoints and
+  `+"`wal_compression`"+` reduce it.
+`, Scattered)
 }

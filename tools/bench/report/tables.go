@@ -14,7 +14,7 @@ func (r Results) goals() string {
 }
 
 func goals(all ...Goal) string {
-	g := newGrid("what", "goal", "measured", "")
+	g := newGrid("what", "goal", "measured", "result")
 	for _, goal := range all {
 		value := "–"
 		if goal.Known {
@@ -35,41 +35,46 @@ func (r Results) sends() string {
 			if (name == Plain || name == Bare) && n != 64 {
 				continue
 			}
-			row := func(of func(Run) float64) string { return r.Board.Over(name, n, of).String() }
 			median := func(of func(Run) float64) string { return number(r.Board.Over(name, n, of).Median) }
 			mail50, mail99 := "–", "–"
 			if name != Bare {
 				mail50, mail99 = median(wait(.5, mails)), median(wait(.99, mails))
 			}
-			g.add(fmt.Sprint(n), name, row(Run.Rate), row(wait(.5, answers)), median(wait(.99, answers)), mail50, mail99)
+			rate := r.Board.Over(name, n, Run.Rate).String()
+			g.add(fmt.Sprint(n), name, rate, median(wait(.5, answers)), median(wait(.99, answers)), mail50, mail99)
 		}
 	}
-	return g.String() + "\nMail: from the 202 to the final dot at the mail server; 0 if the mail was first.\n"
+	return g.String() + "\nMail: from the 202 to the end of the mail at the mail server; 0 if the mail was first.\n"
 }
 
+// costs of a send with 64 callers, beside the fair floor.
 func (r Results) costs() string {
-	if len(r.Board) == 0 {
+	if !r.Board.has(64) {
 		return ""
 	}
-	cpu := newGrid("callers", "program", "the program, µs", "Postgres", "Redis", "mail server", "callers", "sum", "allocations")
-	work := newGrid("callers", "program", "WAL, bytes", "index entries", "commits", "trips: Postgres", "Redis")
-	for _, n := range r.Board.Callers() {
-		for _, name := range []string{Ours, Fair} {
-			value := func(of func(Run) float64) string { return number(r.Board.Over(name, n, of).Median) }
-			each := func(of func(Run) float64) string { return value(func(r Run) float64 { return r.each(of(r)) }) }
-			cells := []string{fmt.Sprint(n), name}
-			for _, process := range Processes {
-				cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach(process)) / float64(time.Microsecond) }))
-			}
-			cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach()) / float64(time.Microsecond) }))
-			cpu.add(append(cells, each(func(r Run) float64 { return r.Mallocs }))...)
-			trips := r.Trips[Key{name, n}]
-			work.add(fmt.Sprint(n), name, each(func(r Run) float64 { return r.WAL.Bytes }), each(func(r Run) float64 { return r.WAL.Entries }),
-				each(func(r Run) float64 { return r.WAL.Commits }), number(trips.Postgres), number(trips.Redis))
-		}
+	g := newGrid("64 callers", Ours, Fair)
+	add := func(name string, of func(contender string) float64) { g.add(name, number(of(Ours)), number(of(Fair))) }
+	each := func(name string, sum func(Run) float64) {
+		add(name, func(c string) float64 {
+			return r.Board.Over(c, 64, func(run Run) float64 { return run.each(sum(run)) }).Median
+		})
 	}
-	return "Processor time (by the kernel's scheduler) and allocations of a send:\n\n" + cpu.String() +
-		"\nWhat a send writes, without images of whole pages, and its round trips:\n\n" + work.String()
+	processor := func(name string, processes ...string) {
+		add("processor time, µs: "+name, func(c string) float64 {
+			return r.Board.Over(c, 64, func(run Run) float64 { return float64(run.CPUEach(processes...)) / float64(time.Microsecond) }).Median
+		})
+	}
+	for _, process := range Processes {
+		processor(process, process)
+	}
+	processor("sum")
+	each("allocations", func(run Run) float64 { return run.Mallocs })
+	each("WAL without whole pages, bytes", func(run Run) float64 { return run.WAL.Bytes })
+	each("index entries", func(run Run) float64 { return run.WAL.Entries })
+	each("commits", func(run Run) float64 { return run.WAL.Commits })
+	add("round trips to Postgres", func(c string) float64 { return r.Trips[Key{c, 64}].Postgres })
+	add("round trips to Redis", func(c string) float64 { return r.Trips[Key{c, 64}].Redis })
+	return g.String()
 }
 
 func (r Results) half() string {
@@ -83,7 +88,7 @@ func (r Results) half() string {
 			g.add(name, row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
 		}
 	}
-	return fmt.Sprintf("%s requests a second arrive at random, answered or not.\n\n", number(r.Half[Ours].Rate)) + g.String()
+	return fmt.Sprintf("%s requests a second at random times.\n\n", number(r.Half[Ours].Rate)) + g.String()
 }
 
 func (r Results) others() string {
@@ -92,8 +97,8 @@ func (r Results) others() string {
 	}
 	g := newGrid("request", "callers", "requests/s", "p50, ms", "p99, ms", "the program, µs", "Postgres", "Redis")
 	for _, o := range r.Others {
-		row := func(of func(Run) float64) string { return over(o.Runs, of).String() }
-		g.add(o.Name, fmt.Sprint(o.Callers), row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), micros(o.CPU(Service)),
+		median := func(of func(Run) float64) string { return number(over(o.Runs, of).Median) }
+		g.add(o.Name, fmt.Sprint(o.Callers), over(o.Runs, Run.Rate).String(), median(wait(.5, answers)), median(wait(.99, answers)), micros(o.CPU(Service)),
 			micros(o.CPU(Postgres)), micros(o.CPU(Redis)))
 	}
 	return g.String()
@@ -119,5 +124,5 @@ func (r Results) profile() string {
 	for _, s := range r.Profile {
 		g.add(strings.Repeat("· ", s.Depth)+s.Part, s.Percent)
 	}
-	return "At 64 callers, each part with all that it calls.\n\n" + g.String()
+	return "64 callers; each part includes what it calls.\n\n" + g.String()
 }
