@@ -62,7 +62,7 @@ func TestTheWalksNameFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, walks, _ := strings.Cut(string(doc), "### Four walks")
+	_, walks, _ := strings.Cut(string(doc), "### Walks")
 	walks, _, _ = strings.Cut(walks, "**Two gates.**")
 	declared := map[string]bool{}
 	for _, s := range sources(t) {
