@@ -108,7 +108,7 @@ type Config struct {
 	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
 	// [Text messages](sms.md).
 	SMS SMS `yaml:"sms"`
-	// Of all apps.
+	// [Webhooks](webhooks.md) of all apps.
 	Webhooks Webhooks `yaml:"webhooks" style:"flow" reload:"yes"`
 	// The public page at `/`.
 	Page Page `yaml:"page" style:"flow"`
@@ -211,7 +211,7 @@ type Key struct {
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
 	// A day (to its end in UTC) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
-	// What a secret key may do ([notes](#notes)); by default everything.
+	// What a secret key may do, of `send`, `check`, `read` and `limit`; by default everything.
 	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
 

@@ -26,7 +26,7 @@ type Policies map[string]quota.Policy
 type rule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"quota"`
-	// Whose sends are counted; see [scopes](#notes).
+	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or `prefix`, or `global`; or `failures`.
 	Scope quota.Scope `yaml:"scope" required:"quota" oneof:"recipient ip network app purpose country prefix global failures"`
 	// 1 to 100000.
 	Limit int `yaml:"limit" required:"quota"`

@@ -16,13 +16,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documentation are the pages with lists of settings, and the lists that each of them must have.
+// documentation are the pages with lists of settings, and the lists that each of them must have. The keys below those are in the
+// example file only.
 var documentation = map[string][]string{
-	"../../docs/configuration.md":   {"variables", "file"},
-	"../../docs/sms.md":             {"sms", "carrier", "carriers", "carrier-http", "spend", "watch"},
-	"../../docs/provider-events.md": {"provider"},
-	"../../docs/operations.md":      {"admin"},
-	"../../docs/limits.md":          {"limit"},
+	"../../docs/configuration.md": {"variables", "file"},
+	"../../docs/sms.md":           {"sms", "carrier"},
 }
 
 // The lists of settings in the documents and the example file are made of the structs: keys and defaults from the tags, meanings from the
@@ -38,7 +36,7 @@ func TestReference(t *testing.T) {
 		}
 		files[path] = regexp.MustCompile(`(?s)<!-- of: (\S+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(page, func(block string) string {
 			name := strings.Fields(block)[2]
-			return "<!-- of: " + name + " -->\n" + table(t, name) + "<!-- end -->"
+			return "<!-- of: " + name + " -->\n" + list(t, name) + "<!-- end -->"
 		})
 	}
 	for path, want := range files {
@@ -85,7 +83,7 @@ func TestTagsNameChecks(t *testing.T) {
 	}
 }
 
-// tables are the types that have a table, or rows of their own in the table of the file, by name.
+// tables are the types of which the documents or the example have a list, by name.
 func tables() map[string]reflect.Type {
 	all := map[string]reflect.Type{
 		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[rule](), "limit": reflect.TypeFor[LimitRule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
@@ -100,7 +98,7 @@ func tables() map[string]reflect.Type {
 	return all
 }
 
-// setting of a table: a key with its path, its field and the comment above it.
+// described is a key with its path, its field and the comment above it.
 type described struct {
 	key, meaning string
 	field        reflect.StructField
@@ -132,7 +130,7 @@ func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []desc
 	return all
 }
 
-// own is of types with a table of their own.
+// own says whether a type is one of tables, or read as a single value.
 func own(of reflect.Type) bool {
 	for _, other := range tables() {
 		if other == of {
@@ -152,27 +150,20 @@ func element(of reflect.Type) reflect.Type {
 	return of
 }
 
-func table(t *testing.T, name string) string {
+// list returns the lines of a list: variables, file, or what a type of tables has.
+func list(t *testing.T, name string) (text string) {
 	t.Helper()
-	switch name {
-	case "variables":
-		return variablesTable(t)
-	case "carriers":
-		return carriersTable(t)
+	if name == "variables" {
+		return variablesList(t)
 	}
 	of := tables()[name]
 	if of == nil {
 		t.Fatalf("there is no list of %s", name)
 	}
-	if name == "file" {
-		return fileRows(t)
-	}
-	return rows(describe(t, of, "", name != "sms"))
-}
-
-func rows(all []described) (text string) {
-	for _, d := range all {
-		text += row("`"+d.key+"`", d.field, d.meaning)
+	for _, d := range describe(t, of, "", false) {
+		if name != "file" || d.field.Tag.Get("env") == "" {
+			text += row("`"+d.key+"`", d.field, d.meaning)
+		}
 	}
 	return text
 }
@@ -185,49 +176,6 @@ func row(name string, f reflect.StructField, meaning string) string {
 	return "- " + name + ": " + meaning + "\n"
 }
 
-// fileRows are the keys of the file that are no variables, each followed by the keys in it. A type that several keys have is
-// described once; limits, text messages, provider events and the console are on other pages.
-func fileRows(t *testing.T) (text string) {
-	t.Helper()
-	seen := map[reflect.Type]bool{reflect.TypeFor[SMS](): true, reflect.TypeFor[Provider](): true, reflect.TypeFor[Admin](): true, reflect.TypeFor[LimitRule](): true}
-	for _, d := range describe(t, reflect.TypeFor[Config](), "", false) {
-		if d.field.Tag.Get("env") != "" {
-			continue
-		}
-		text += rows([]described{d})
-		inner := element(d.field.Type)
-		if d.key == "policies" {
-			inner = reflect.TypeFor[rule]()
-		}
-		if inner.Kind() == reflect.Struct && !document.Single(inner) && !seen[inner] {
-			seen[inner] = true
-			text += rows(describe(t, inner, d.key+".", true))
-		}
-	}
-	return text
-}
-
-// carriersTable has the keys of all carriers but the described ones, which have a chapter of their own. A key that several types
-// share stands there once.
-func carriersTable(t *testing.T) (text string) {
-	t.Helper()
-	var all []string
-	types := map[string][]string{}
-	for _, c := range carrierTypes[1:] {
-		for _, d := range describe(t, tables()["carrier-"+c.name], "", true) {
-			line := row("`"+d.key+"` of %s", d.field, d.meaning)
-			if types[line] == nil {
-				all = append(all, line)
-			}
-			types[line] = append(types[line], "`"+c.name+"`")
-		}
-	}
-	for _, line := range all {
-		text += strings.Replace(line, "%s", strings.Join(types[line], ", "), 1)
-	}
-	return text
-}
-
 func initial(f reflect.StructField) string {
 	switch text := f.Tag.Get("default"); {
 	case text != "":
@@ -238,7 +186,7 @@ func initial(f reflect.StructField) string {
 	return f.Tag.Get("unset")
 }
 
-func variablesTable(t *testing.T) string {
+func variablesList(t *testing.T) string {
 	t.Helper()
 	text := ""
 	for _, v := range variables {
