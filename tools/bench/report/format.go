@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// grid is a table of Markdown whose columns are aligned, so that it reads well as text too: words to the left, numbers to the right.
+// grid is a table of plain text in a fence: words to the left, numbers to the right, at least two spaces between columns.
 type grid struct{ rows [][]string }
 
 func newGrid(head ...string) *grid { return &grid{rows: [][]string{head}} }
@@ -25,22 +25,19 @@ func (g *grid) String() string {
 		}
 	}
 	var out strings.Builder
-	for n, row := range g.rows {
-		padded, rule := slices.Clone(row), make([]string, len(row))
+	for _, row := range g.rows {
+		padded := slices.Clone(row)
 		for i, cell := range row {
 			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if g.words(i) {
-				padded[i], rule[i] = cell+fill, strings.Repeat("-", widths[i]+1)
+				padded[i] = cell + fill
 			} else {
-				padded[i], rule[i] = fill+cell, strings.Repeat("-", widths[i])+":"
+				padded[i] = fill + cell
 			}
 		}
-		out.WriteString(strings.TrimRight(strings.Join(padded, " | "), " ") + "\n")
-		if n == 0 {
-			out.WriteString(strings.Join(rule, "|-") + "\n")
-		}
+		out.WriteString(strings.TrimRight(strings.Join(padded, "  "), " ") + "\n")
 	}
-	return out.String()
+	return "```\n" + out.String() + "```\n"
 }
 
 // words says whether a column has words, by its first cell.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -63,9 +64,10 @@ func (r Results) limiter() string {
 	if len(r.Limiter) == 0 {
 		return ""
 	}
-	g := newGrid("outcome", "way, 64 callers", "decisions/s", "Redis, µs", "÷ bare script")
+	g := newGrid("outcome", "64 callers", "decisions/s", "Redis, µs", "÷ bare script")
 	for _, rival := range r.Limiter {
-		if rival.Callers == 64 && (rival.Outcome == "admitted" || rival.Name == ourLimiter || rival.Name == rememberingLimiter) {
+		shown := slices.Contains([]string{bareScript, ourLimiter, rivalLimiter}, rival.Name) && rival.Outcome == "admitted" || rival.Name == rememberingLimiter
+		if shown && rival.Callers == 64 {
 			g.add(rival.Outcome, rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
 		}
 	}

@@ -21,6 +21,7 @@ type Rival struct {
 
 // The names that the benchmark gives.
 const (
+	bareScript   = "a script that returns 1"
 	ourLimiter   = "the policy, coalesced"
 	rivalLimiter = "three calls of redis_rate"
 
