@@ -20,7 +20,7 @@ import (
 // example file only.
 var documentation = map[string][]string{
 	"../../docs/configuration.md": {"variables", "file"},
-	"../../docs/sms.md":           {"sms", "carrier"},
+	"../../docs/sms.md":           {"sms"},
 }
 
 // The lists of settings in the documents and the example file are made of the structs: keys and defaults from the tags, meanings from the
