@@ -27,11 +27,11 @@ import (
 //	unset   what an empty value means, for people
 //	reload  it can change while the service runs
 type Config struct {
-	// `host:port` of the API and the page; `:8080` is every interface, port 0 a free one.
+	// `host:port` of the API and the page; `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// The directory of the SQLite file and the generated secrets. Not used with Postgres and every secret given.
+	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
 	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
 	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" mask:"url" unset:"SQLite in data_dir"`
@@ -47,13 +47,13 @@ type Config struct {
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
 	// The DKIM selector (`s=`) whose key `sendcode doctor` looks up.
 	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
-	// `debug`, `info`, `warn` or `error`. Logs go to stderr: JSON, or plain lines at a terminal.
+	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" check:"level"`
 
 	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
 	// `sendcode key --kind ring` makes one.
 	SecretKeys Secret `yaml:"secret_keys" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 bytes: recipients are found by a hash with it. `sendcode key --kind index` makes one.
+	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes one.
 	IndexKey Secret `yaml:"index_key" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key" env:"file" check:"api_key" unset:"generated" reload:"quiet"`
@@ -61,13 +61,13 @@ type Config struct {
 	AdminPassword Secret `yaml:"admin_password" env:"file" check:"password" unset:"generated"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash" env:"file" check:"password_hash"`
-	// Bearer token of the admin JSON API, at least 20 characters.
+	// Bearer token of the admin API, at least 20 characters.
 	AdminToken Secret `yaml:"admin_token" env:"file" check:"token"`
-	// Bearer token of `/metrics`, at least 20 characters. Not needed on `SENDCODE_ADMIN_ADDR` or on loopback.
+	// Bearer token of `/metrics`, at least 20 characters.
 	MetricsToken Secret `yaml:"metrics_token" env:"file" check:"token"`
-	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider). Without it the client is a public one.
+	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider).
 	OIDCSecret Secret `yaml:"oidc_client_secret" env:"file"`
-	// `app:whsec_…,app:whsec_…` signs webhooks; an app may have two. `sendcode key --kind webhook` makes one.
+	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes one.
 	WebhookSecrets Secret `yaml:"webhook_secrets" env:"file" check:"webhook_secrets" reload:"quiet"`
 
 	// A directory whose files replace those of mails and text messages.
@@ -80,7 +80,7 @@ type Config struct {
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
 	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name" twice:"there is another app with this name" style:"items" reload:"yes"`
-	// Networks or addresses whose `X-Forwarded-For` is believed; by commas in the variable.
+	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
 	// How many checks may fail, for each app and channel.
 	Checks Checks `yaml:"checks" style:"flow" reload:"yes"`
