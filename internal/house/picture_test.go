@@ -90,7 +90,7 @@ func TestTheWalksNameFunctions(t *testing.T) {
 			t.Errorf("%s is named in a walk and is not there", text)
 		}
 	}
-	if named < 25 {
+	if named < 20 {
 		t.Errorf("the walks name %d functions", named)
 	}
 }

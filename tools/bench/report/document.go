@@ -67,10 +67,9 @@ Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server
 %d rounds of %v by turns; values are medians, of rates also (lowest–highest). Compare ratios only: figures of different runs or machines differ.
 %s
 - **ours**: the service with its default settings.
-- **fair floor**: a program of 300 lines that writes the same rows without our promises: one Redis script, one transaction, the answer, the
-  mail, one UPDATE; in batches, as the service does.
-- **plain floor**: a script, an INSERT and a mail in turn, then the answer.
-- **bare HTTP**: reads the request and answers.
+- **fair floor**: 300 lines that write the same rows without our promises: one Redis script, one transaction, the answer, the mail, one UPDATE;
+  in batches, as the service does.
+- **plain floor**: a script, an INSERT and a mail in turn, then the answer. **bare HTTP**: reads the request and answers.
 `, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, foreign(r.Board))
 }
 
