@@ -61,7 +61,7 @@ func (t *Tail) Serve(c echo.Context, s Stream) error {
 	return nil
 }
 
-// since reads the rows after a place, for a reader who comes back.
+// since returns the rows after a place, for a browser that reconnects.
 func (t *Tail) since(ctx context.Context, f store.Filter, from store.Mark) (past batch, err error) {
 	after := store.Mark{At: from.At.Add(-ResumeOverlap)}
 	for range resumePages {
