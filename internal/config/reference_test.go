@@ -16,29 +16,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documentation are the pages with lists of settings, and the lists that each of them must have. The keys below those are in the
-// example file only.
-var documentation = map[string][]string{
-	"../../docs/configuration.md": {"variables", "file"},
-	"../../docs/sms.md":           {"sms"},
-}
-
-// The lists of settings in the documents and the example file are made of the structs: keys and defaults from the tags, meanings from the
+// The lists of docs/configuration.md and the example file are made of the structs: keys and defaults from the tags, meanings from the
 // comments. Run with -update after a change.
 func TestReference(t *testing.T) {
-	files := map[string]string{"example.yaml": exampleFile(t)}
-	for path, names := range documentation {
-		page := read(t, path)
-		for _, name := range names {
-			if !strings.Contains(page, "<!-- of: "+name+" -->") {
-				t.Errorf("%s has no list of %s", path, name)
-			}
+	const page = "../../docs/configuration.md"
+	lists := map[string]string{"variables": variablesList(t), "file": fileList(t)}
+	text := read(t, page)
+	for name, want := range lists {
+		block := regexp.MustCompile(`(?s)(<!-- of: ` + name + ` -->\n).*?(<!-- end -->)`)
+		if !block.MatchString(text) {
+			t.Errorf("%s has no list of %s", page, name)
 		}
-		files[path] = regexp.MustCompile(`(?s)<!-- of: (\S+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(page, func(block string) string {
-			name := strings.Fields(block)[2]
-			return "<!-- of: " + name + " -->\n" + list(t, name) + "<!-- end -->"
+		text = block.ReplaceAllStringFunc(text, func(old string) string {
+			around := block.FindStringSubmatch(old)
+			return around[1] + want + around[2]
 		})
 	}
+	files := map[string]string{"example.yaml": exampleFile(t), page: text}
 	for path, want := range files {
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -83,7 +77,7 @@ func TestTagsNameChecks(t *testing.T) {
 	}
 }
 
-// tables are the types of which the documents or the example have a list, by name.
+// tables are the types that the example describes with the keys that have them, by name.
 func tables() map[string]reflect.Type {
 	all := map[string]reflect.Type{
 		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[rule](), "limit": reflect.TypeFor[LimitRule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
@@ -150,18 +144,11 @@ func element(of reflect.Type) reflect.Type {
 	return of
 }
 
-// list returns the lines of a list: variables, file, or what a type of tables has.
-func list(t *testing.T, name string) (text string) {
+// fileList has the keys of the file that are no variables. The keys below them are in the example alone.
+func fileList(t *testing.T) (text string) {
 	t.Helper()
-	if name == "variables" {
-		return variablesList(t)
-	}
-	of := tables()[name]
-	if of == nil {
-		t.Fatalf("there is no list of %s", name)
-	}
-	for _, d := range describe(t, of, "", false) {
-		if name != "file" || d.field.Tag.Get("env") == "" {
+	for _, d := range describe(t, reflect.TypeFor[Config](), "", false) {
+		if d.field.Tag.Get("env") == "" {
 			text += row("`"+d.key+"`", d.field, d.meaning)
 		}
 	}
