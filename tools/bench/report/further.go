@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -64,18 +63,9 @@ func (r Results) limiter() string {
 	if len(r.Limiter) == 0 {
 		return ""
 	}
-	g := newGrid("outcome", "64 callers", "decisions/s", "Redis, µs", "÷ bare script")
-	for _, rival := range r.Limiter {
-		shown := slices.Contains([]string{bareScript, ourLimiter, rivalLimiter}, rival.Name) && rival.Outcome == "admitted" || rival.Name == rememberingLimiter
-		if shown && rival.Callers == 64 {
-			g.add(rival.Outcome, rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
-		}
-	}
-	redis := func(outcome, name string) string { return number(r.Limiter.find(outcome, 1, name).Redis) }
-	return "The default policy, without HTTP and Postgres (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String() +
-		fmt.Sprintf("\nWith one caller a decision takes %s µs of Redis at a limit of 10 and %s µs at 100,000; %s µs among 10,000 recipients and %s µs "+
-			"among 1,000,000.\n", redis("limit", "a limit of 10"), redis("limit", "a limit of 100000"), redis("recipients", "10000 recipients"),
-			redis("recipients", "1000000 recipients"))
+	ours, rate := r.Limiter.find("admitted", 64, ourLimiter), func(name string) string { return number(r.Limiter.find("admitted", 64, name).Rate) }
+	return fmt.Sprintf("The default policy without HTTP and Postgres, 64 callers: %s decisions/s at %s µs of Redis each; three calls of redis_rate make "+
+		"%s, a script that returns 1 makes %s ([more](../quota/README.md#how-fast)).\n", number(ours.Rate), number(ours.Redis), rate(rivalLimiter), rate(bareScript))
 }
 
 func (r Results) rows() string {

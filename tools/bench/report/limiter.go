@@ -24,8 +24,6 @@ const (
 	bareScript   = "a script that returns 1"
 	ourLimiter   = "the policy, coalesced"
 	rivalLimiter = "three calls of redis_rate"
-
-	rememberingLimiter = "the policy, with remembered refusals"
 )
 
 // ParseRivals reads the benchmark's output: a title for each outcome and number of callers, then a line for each rival.

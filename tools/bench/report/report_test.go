@@ -110,7 +110,7 @@ func parse(t *testing.T, text string) {
 			}
 		}
 	}
-	if len(tables) < 9 {
+	if len(tables) < 8 {
 		t.Errorf("%d tables", len(tables))
 	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {

@@ -27,9 +27,6 @@ const (
 	Callers  = "callers"
 )
 
-// Processes in the order of the tables.
-var Processes = []string{Service, Postgres, Redis, Receiver, Callers}
-
 // Run is one run of one contender.
 type Run struct {
 	Sends   int

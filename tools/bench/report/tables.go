@@ -64,10 +64,10 @@ func (r Results) costs() string {
 			return r.Board.Over(c, 64, func(run Run) float64 { return float64(run.CPUEach(processes...)) / float64(time.Microsecond) }).Median
 		})
 	}
-	for _, process := range Processes {
+	for _, process := range []string{Service, Postgres, Redis} {
 		processor(process, process)
 	}
-	processor("sum")
+	processor("all, with mail server and callers")
 	each("allocations", func(run Run) float64 { return run.Mallocs })
 	each("WAL without whole pages, bytes", func(run Run) float64 { return run.WAL.Bytes })
 	each("index entries", func(run Run) float64 { return run.WAL.Entries })
