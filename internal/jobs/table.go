@@ -163,7 +163,7 @@ func (l *Log) alarm(p store.PrefixPause) {
 	if p.Usual >= 0 {
 		args = append(args, "usual_percent", p.Usual)
 	}
-	l.Logger.Error("text messages to a prefix are paused: too few of its codes are entered", args...)
+	l.Logger.Error("text messages to a prefix are paused: codes go there and hardly any comes back", args...)
 	if l.Observer != nil {
 		l.Observer.PrefixPaused(p.App, p.Country)
 	}
