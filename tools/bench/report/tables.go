@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,21 +48,25 @@ func (r Results) sends() string {
 	return g.String() + "\nMail: from the 202 to the end of the mail at the mail server; 0 if the mail was first.\n"
 }
 
-// costs of a send with 64 callers, beside the fair floor.
+// costs of a send beside the fair floor, with 64 callers if they were measured.
 func (r Results) costs() string {
-	if !r.Board.has(64) {
+	if len(r.Board) == 0 {
 		return ""
 	}
-	g := newGrid("64 callers", Ours, Fair)
+	n := 64
+	if !r.Board.has(n) {
+		n = slices.Max(r.Board.Callers())
+	}
+	g := newGrid(fmt.Sprintf("%d callers", n), Ours, Fair)
 	add := func(name string, of func(contender string) float64) { g.add(name, number(of(Ours)), number(of(Fair))) }
 	each := func(name string, sum func(Run) float64) {
 		add(name, func(c string) float64 {
-			return r.Board.Over(c, 64, func(run Run) float64 { return run.each(sum(run)) }).Median
+			return r.Board.Over(c, n, func(run Run) float64 { return run.each(sum(run)) }).Median
 		})
 	}
 	processor := func(name string, processes ...string) {
 		add("processor time, µs: "+name, func(c string) float64 {
-			return r.Board.Over(c, 64, func(run Run) float64 { return float64(run.CPUEach(processes...)) / float64(time.Microsecond) }).Median
+			return r.Board.Over(c, n, func(run Run) float64 { return float64(run.CPUEach(processes...)) / float64(time.Microsecond) }).Median
 		})
 	}
 	for _, process := range []string{Service, Postgres, Redis} {
@@ -72,8 +77,8 @@ func (r Results) costs() string {
 	each("WAL without whole pages, bytes", func(run Run) float64 { return run.WAL.Bytes })
 	each("index entries", func(run Run) float64 { return run.WAL.Entries })
 	each("commits", func(run Run) float64 { return run.WAL.Commits })
-	add("round trips to Postgres", func(c string) float64 { return r.Trips[Key{c, 64}].Postgres })
-	add("round trips to Redis", func(c string) float64 { return r.Trips[Key{c, 64}].Redis })
+	add("round trips to Postgres", func(c string) float64 { return r.Trips[Key{c, n}].Postgres })
+	add("round trips to Redis", func(c string) float64 { return r.Trips[Key{c, n}].Redis })
 	return g.String()
 }
 
