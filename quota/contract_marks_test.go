@@ -37,6 +37,15 @@ func (w *world) restore(life string, keep time.Duration, events ...Event) {
 	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Epoch: life, Events: events}))
 }
 
+// many are events of one instant with different IDs.
+func (w *world) many(n int) []Event {
+	events := make([]Event, n)
+	for i := range events {
+		events[i] = Event{fmt.Sprint("many", i), w.now}
+	}
+	return events
+}
+
 var perHour = sliding(Recipient, 5, time.Hour)
 
 func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
@@ -56,42 +65,6 @@ func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
 		w.lacking("after a reset, which a send may have overtaken", "login", perHour)
 		w.flush()
 		w.lacking("flushed", "login", perHour)
-	})
-}
-
-func TestQuota11ARestoredBucketHasTheHistory(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		w.takeID("kept", perHour)
-		must(t, w.Refund(t.Context(), "refunded", ann()))
-		w.pass(30 * time.Second)
-		life := w.lacking("created by a take", "login", perHour)
-		w.restore(life, time.Hour, Event{"lost", w.now.Add(-30 * time.Minute)}, Event{"refunded", w.now}, Event{"kept", w.now})
-		d := w.logged("login", perHour)
-		same(t, "used", d.Rules[0].Used, 2)
-		same(t, "reset", d.Rules[0].ResetAfter, 30*time.Minute)
-		same(t, "incomplete", len(d.Incomplete), 0)
-	})
-}
-
-// Of what is recorded without a life nothing is known, however much it is.
-func TestQuota11OnlyRestoreMarks(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"one", w.now}}))
-		life := w.lacking("recorded", "login", perHour)
-		w.restore("", time.Hour)
-		w.lacking("restored for no life", "login", perHour)
-		w.restore(life+"1", time.Hour)
-		w.lacking("restored for another life", "login", perHour)
-		many := make([]Event, 2500)
-		for i := range many {
-			many[i] = Event{fmt.Sprint("many", i), w.now}
-		}
-		w.restore(life, time.Hour, many...)
-		w.complete("restored in several steps", "login", perHour)
-		same(t, "used", w.peek(perHour).Rules[0].Used, 2501)
-		if err := w.Restore(t.Context(), History{Bucket: ann(), Keep: time.Millisecond}); !errors.Is(err, ErrBadRequest) {
-			t.Errorf("a keep that no rule has: %v", err)
-		}
 	})
 }
 
@@ -194,10 +167,7 @@ func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
 // The doubt stays with the bucket, whatever goes on in it, and counts for nothing.
 func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second}
-		for i := range 1500 {
-			h.Events = append(h.Events, Event{fmt.Sprint("many", i), w.now})
-		}
+		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: w.many(1500)}
 		h.Epoch = w.lacking("never seen", "login", perHour)
 		must(t, w.Restore(t.Context(), h))
 		w.lacking("restored in several steps", "login", perHour)
@@ -210,96 +180,6 @@ func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
 		w.pass(10 * time.Second)
 		must(t, w.Restore(t.Context(), h))
 		w.complete("afterwards", "login", perHour)
-	})
-}
-
-func TestRefund(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 9, time.Hour)}
-		w.takeID("one", rules...)
-		w.takeID("two", rules...)
-		for range 2 {
-			must(t, w.Refund(t.Context(), "one", ann()))
-			d := w.peek(rules...)
-			sameList(t, "remaining", remaining(d), []int{1, 7}) // the address is not given back (QUOTA-15)
-		}
-		w.admits(true, rules...)
-		w.admits(false, rules...)
-	})
-}
-
-// An ID stays refunded for its minute also in a bucket whose events leave earlier.
-func TestARefundedIDOutlivesTheEventsBesideIt(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		second := sliding(Recipient, 9, time.Second)
-		w.takeID("taken", second)
-		must(t, w.Refund(t.Context(), "refunded", ann()))
-		w.pass(30 * time.Second)
-		_, err := w.Take(t.Context(), Request{ID: "refunded", Rules: []Rule{second}, Buckets: buckets("ann", "office")})
-		if !errors.Is(err, ErrRefunded) {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-// An ID stays refunded for its minute where the clock steps back and another one, whose minute then ends earlier, is refunded after it.
-func TestARefundedIDStaysRefundedOverAStepBack(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		must(t, w.Refund(t.Context(), "first", ann()))
-		w.pass(-30 * time.Second)
-		must(t, w.Refund(t.Context(), "second", ann()))
-		w.pass(65 * time.Second)
-		_, err := w.Take(t.Context(), Request{ID: "first", Rules: []Rule{sliding(Recipient, 9, time.Hour)}, Buckets: buckets("ann", "office")})
-		if !errors.Is(err, ErrRefunded) {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		both := buckets("ann", "office")
-		take := func(id string) (Decision, error) {
-			return w.Take(t.Context(), Request{ID: id, Rules: []Rule{sliding(IP, 9, time.Hour), sliding(Recipient, 9, time.Hour)}, Buckets: both})
-		}
-		_, err := take("taken")
-		must(t, err)
-		for _, id := range []string{"taken", "never taken"} {
-			must(t, w.Refund(t.Context(), id, both[Recipient]))
-		}
-		w.pass(time.Minute - µs)
-		for _, id := range []string{"taken", "never taken"} {
-			if d, err := take(id); !errors.Is(err, ErrRefunded) || d.Admitted {
-				t.Errorf("%s: %+v, %v", id, d, err)
-			}
-			must(t, w.Record(t.Context(), both[Recipient], time.Hour, []Event{{ID: id, At: w.now}}))
-		}
-		same(t, "used", w.peek(sliding(Recipient, 9, time.Hour)).Rules[0].Used, 0)
-		w.pass(µs)
-		must(t, w.Record(t.Context(), both[Recipient], time.Hour, []Event{{ID: "never taken", At: w.now}}))
-		same(t, "used by what is recorded after a minute", w.peek(sliding(Recipient, 9, time.Hour)).Rules[0].Used, 1)
-		must(t, w.Reset(t.Context(), both[Recipient]))
-		for used, id := range []string{"taken", "never taken"} {
-			d, err := take(id)
-			must(t, err)
-			same(t, id+" after a minute", d.Admitted, true)
-			same(t, "used", d.Rules[1].Used, used+1)
-			same(t, "used of the address, which had the first one all the time", d.Rules[0].Used, used+1)
-		}
-	})
-}
-
-func TestRefundedIDsLeaveOnTheirOwn(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 1, time.Second)
-		w.takeID("one", r)
-		must(t, w.Refund(t.Context(), "one", ann()))
-		w.admits(true, r)
-		w.pass(2 * time.Minute)
-		w.admits(true, r)
-		same(t, "recorded after its minute", len(w.peek(r).Rules), 1)
-		must(t, w.Record(t.Context(), ann(), time.Second, []Event{{ID: "one", At: w.now}}))
-		same(t, "used", w.peek(r).Rules[0].Used, 2)
 	})
 }
 
@@ -379,4 +259,58 @@ func TestALongHistoryIsRecordedWhole(t *testing.T) {
 		same(t, "wait for the newest but one", w.peek(sliding(Recipient, 1, time.Hour)).RetryAfter(), time.Hour-time.Millisecond)
 		same(t, "repeated", w.takeID(history[1].ID, sliding(Recipient, 1, time.Hour)).Admitted, true)
 	})
+}
+
+// Record marks nothing, however many events it adds.
+func TestQuota11OnlyRestoreMarks(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"one", w.now}}))
+		life := w.lacking("recorded", "login", perHour)
+		w.restore("", time.Hour)
+		w.lacking("restored for no epoch", "login", perHour)
+		w.restore(life+"1", time.Hour)
+		w.lacking("restored for another epoch", "login", perHour)
+		w.restore(life, time.Hour, w.many(2500)...)
+		w.complete("restored in several steps", "login", perHour)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 2501)
+	})
+}
+
+// A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events leave earlier, if other events are
+// added, and if the clock steps back before another ID is refunded.
+func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
+	second := sliding(Recipient, 9, time.Second)
+	for name, c := range map[string]struct {
+		rule          Rule
+		before, after func(w *world)
+		rest          time.Duration // of the minute, after that
+	}{
+		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
+		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
+		"beside an event": {perHour, func(w *world) { w.take(perHour) }, func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
+		"events leave":    {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
+		"a step back": {perHour, func(*world) {}, func(w *world) {
+			w.pass(-30 * time.Second)
+			must(w.t, w.Refund(w.t.Context(), "second", ann()))
+		}, 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, w *world) {
+				c.before(w)
+				must(t, w.Refund(t.Context(), "refunded", ann()))
+				c.after(w)
+				w.pass(c.rest - µs)
+				used := w.peek(c.rule).Rules[0].Used
+				_, err := w.Take(t.Context(), request("refunded", sliding(IP, 9, time.Hour), c.rule))
+				same(t, "refused 1 µs before the end", errors.Is(err, ErrRefunded), true)
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
+				same(t, "used", w.peek(c.rule).Rules[0].Used, used)
+				w.pass(µs)
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
+				same(t, "used after a minute", w.peek(c.rule).Rules[0].Used, used+1)
+				must(t, w.Reset(t.Context(), ann()))
+				same(t, "admitted after a minute", w.takeID("refunded", c.rule).Admitted, true)
+			})
+		})
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -24,137 +26,6 @@ func TestQuota1APlaceIsFreeAgainExactlyAfterItsWindow(t *testing.T) {
 			d = w.admits(true, r)
 			same(t, r.Name+" used after the old events left", d.Rules[0].Used, 1)
 		}
-	})
-}
-
-func TestQuota1TheDefaultPolicyAsATimeline(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for _, step := range []struct {
-			at       time.Duration
-			admitted bool
-			left     []int
-			wait     time.Duration
-			blocking string
-		}{
-			{0, true, []int{0, 4, 9}, time.Minute, "minute"},
-			{59 * time.Second, false, []int{0, 4, 9}, time.Second, "minute"},
-			{60 * time.Second, true, []int{0, 3, 8}, time.Minute, "minute"},
-			{120 * time.Second, true, []int{0, 2, 7}, time.Minute, "minute"},
-			{180 * time.Second, true, []int{0, 1, 6}, time.Minute, "minute"},
-			{240 * time.Second, true, []int{0, 0, 5}, 56 * time.Minute, "hour"},
-			{time.Hour - µs, false, []int{1, 0, 5}, µs, "hour"},
-			{time.Hour, true, []int{0, 0, 4}, time.Minute, "minute"},
-		} {
-			w.set(epoch.Add(step.at))
-			d := w.admits(step.admitted, defaults...)
-			sameList(t, "remaining", remaining(d), step.left)
-			blocking, _ := d.Blocking()
-			same(t, "blocked by", blocking.Name, step.blocking)
-			same(t, "wait", d.RetryAfter(), step.wait)
-			same(t, "instant", d.At, w.now)
-		}
-	})
-}
-
-func TestQuota3EventsOneMicrosecondApartHaveReleasesOfTheirOwn(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Hour)
-		w.admits(true, r)
-		w.pass(µs)
-		d := w.admits(true, r)
-		same(t, "first release", d.RetryAfter(), time.Hour-µs)
-		w.pass(time.Hour - µs)
-		w.admits(true, r)
-		d = w.admits(false, r)
-		same(t, "second release", d.RetryAfter(), µs)
-		w.pass(µs)
-		w.admits(true, r)
-	})
-}
-
-// A bucket of many events is counted by the server, whose numbers must have all their digits as well.
-func TestQuota3AlsoInALargeBucket(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		const limit = 40
-		r := sliding(Recipient, limit, time.Hour)
-		for range limit {
-			w.admits(true, r)
-			w.pass(µs)
-		}
-		d := w.admits(false, r)
-		same(t, "first release", d.RetryAfter(), time.Hour-limit*µs)
-		w.pass(time.Hour - limit*µs - µs)
-		same(t, "1 µs early", w.admits(false, r).Rules[0].Used, limit)
-		for range limit - 1 {
-			w.pass(µs)
-			d := w.admits(true, r)
-			same(t, "used", d.Rules[0].Used, limit)
-			same(t, "next release", d.RetryAfter(), µs)
-			w.admits(false, r)
-		}
-	})
-}
-
-func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Minute)
-		w.admits(true, r)
-		w.admits(true, r)
-		w.pass(-30 * time.Second)
-		d := w.admits(false, r)
-		same(t, "wait", d.RetryAfter(), time.Minute)
-		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
-		w.pass(-time.Hour)
-		d = w.admits(false, r)
-		same(t, "wait", d.RetryAfter(), time.Minute)
-		w.set(epoch.Add(time.Minute - µs))
-		w.admits(false, r)
-		w.pass(µs)
-		w.admits(true, r)
-	})
-}
-
-func TestQuota4AnEventTakenAfterAStepBackIsTheOlderOne(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Minute)
-		w.admits(true, r)
-		w.pass(-20 * time.Second)
-		d := w.admits(true, r)
-		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
-		w.pass(time.Minute)
-		d = w.admits(true, r)
-		same(t, "wait for the event of before the step", d.RetryAfter(), 20*time.Second)
-	})
-}
-
-func TestQuota5ALoweredLimitWaitsForTheRightEvent(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for range 5 {
-			w.admits(true, sliding(Recipient, 5, time.Hour))
-			w.pass(time.Minute)
-		}
-		// Now 5 minutes on. With limit 3, the third oldest must leave, at 2 min + 1 h.
-		lowered := sliding(Recipient, 3, time.Hour)
-		d := w.admits(false, lowered)
-		same(t, "wait", d.RetryAfter(), 57*time.Minute)
-		same(t, "reset", d.Rules[0].ResetAfter, 55*time.Minute)
-		same(t, "used", d.Rules[0].Used, 5)
-		same(t, "remaining", d.Rules[0].Remaining(), 0)
-		w.pass(57*time.Minute - µs)
-		w.admits(false, lowered)
-		w.pass(µs)
-		w.admits(true, lowered)
-		w.admits(true, sliding(Recipient, 4, time.Hour)) // raised again, at once
-	})
-}
-
-func TestQuota5TheLongestWaitIsReported(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{sliding(Recipient, 1, time.Hour), sliding(IP, 1, time.Minute)}
-		w.admits(true, rules...)
-		d := w.admits(false, rules...)
-		sameList(t, "violated", d.Violated(), []string{"recipient", "ip"})
-		same(t, "wait", d.RetryAfter(), time.Hour)
 	})
 }
 
@@ -197,54 +68,43 @@ func sameDecision(t tester, got, want Decision) {
 	}
 }
 
-func TestARefusalInOneBucketSpendsNoOther(t *testing.T) {
+// A bucket of many events is counted by the server, whose numbers must have all their digits as well.
+func TestQuota3EventsOneMicrosecondApartLeaveOneByOne(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		for _, rules := range [][]Rule{
-			{sliding(Recipient, 1, time.Minute), sliding(IP, 3, time.Minute)},
-			{sliding(IP, 3, time.Minute), sliding(Recipient, 1, time.Minute)}, // either may come first
-		} {
-			w.flush()
-			w.admits(true, rules...)
-			for range 5 {
-				w.admits(false, rules...)
-			}
-			same(t, "used of the address", w.peek(sliding(IP, 3, time.Minute)).Rules[0].Used, 1)
+		const limit = 40
+		r := sliding(Recipient, limit, time.Hour)
+		for range limit {
+			w.admits(true, r)
+			w.pass(µs)
+		}
+		d := w.admits(false, r)
+		same(t, "first release", d.RetryAfter(), time.Hour-limit*µs)
+		w.pass(time.Hour - limit*µs - µs)
+		same(t, "1 µs early", w.admits(false, r).Rules[0].Used, limit)
+		for range limit - 1 {
+			w.pass(µs)
+			d := w.admits(true, r)
+			same(t, "used", d.Rules[0].Used, limit)
+			same(t, "next release", d.RetryAfter(), µs)
+			w.admits(false, r)
 		}
 	})
 }
 
-func TestBucketsAreApart(t *testing.T) {
+func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{sliding(Recipient, 1, time.Minute), sliding(IP, 2, time.Minute)}
-		for _, take := range []struct {
-			recipient, ip string
-			want          bool
-		}{
-			{"ann", "office", true}, {"bob", "office", true},
-			{"eve", "office", false}, // one address, many recipients
-			{"eve", "home", true},
-			{"eve", "train", false}, // one recipient, many addresses
-		} {
-			d, err := w.Take(t.Context(), Request{ID: w.id(), Rules: rules, Buckets: buckets(take.recipient, take.ip)})
-			must(t, err)
-			same(t, take.recipient+" from "+take.ip, d.Admitted, take.want)
-		}
-	})
-}
-
-func TestABucketThatCountsTheIDNeitherDecidesNorCountsAgain(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{sliding(Recipient, 1, time.Minute), sliding(IP, 1, time.Second)}
-		w.takeID("one", rules...)
-		w.pass(time.Second) // the address has forgotten it
-		d := w.takeID("one", rules...)
-		same(t, "admitted", d.Admitted, true)
-		sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{1, 1})
-		same(t, "the recipient's event is the old one", d.Rules[0].RetryAfter, 59*time.Second)
-		same(t, "the address's event is new", d.Rules[1].RetryAfter, time.Second)
-		w.pass(time.Second)
-		must(t, w.Record(t.Context(), buckets("", "office")[IP], time.Second, []Event{{ID: "two", At: w.now}}))
-		same(t, "admitted where the address is full", w.takeID("one", rules...).Admitted, false)
+		r := sliding(Recipient, 2, time.Minute)
+		w.admits(true, r)
+		w.pass(-20 * time.Second)
+		w.admits(true, r) // counts as the older one
+		w.pass(-time.Hour)
+		d := w.admits(false, r)
+		same(t, "wait", d.RetryAfter(), time.Minute)
+		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
+		w.set(epoch.Add(40*time.Second - µs))
+		w.admits(false, r)
+		w.pass(µs)
+		same(t, "wait for the event before the step", w.admits(true, r).RetryAfter(), 20*time.Second)
 	})
 }
 
@@ -252,57 +112,43 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		rules := []Rule{sliding(IP, 1, time.Minute), sliding(Recipient, 1, time.Minute)}
 		w.take(rules...)
-		d, err := w.Peek(t.Context(), Request{Rules: rules, Buckets: map[Scope]string{Recipient: ann()}})
-		must(t, err)
-		sameList(t, "violated", d.Violated(), []string{"recipient"})
-		same(t, "the caller's rules are whole", rules[0].Name, "ip")
-		d, err = w.Peek(t.Context(), Request{Rules: rules})
-		must(t, err)
-		same(t, "rules", len(d.Rules), 0)
-		same(t, "instant", d.At, w.now)
+		for bucket, want := range map[string][]string{ann(): {"recipient"}, "": nil} {
+			d, err := w.Peek(t.Context(), Request{Rules: rules, Buckets: map[Scope]string{Recipient: bucket}})
+			must(t, err)
+			sameList(t, "violated", d.Violated(), want)
+			same(t, "rules", len(d.Rules), len(want))
+			same(t, "instant", d.At, w.now)
+			same(t, "the caller's first rule", rules[0].Name, "ip")
+		}
 	})
 }
 
-func TestWrongRequestsCountNothing(t *testing.T) {
+func TestInvalidCallsChangeNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		good := sliding(Recipient, 1, time.Minute)
-		with := func(change func(*Request)) Request {
+		take := func(change func(*Request)) error {
 			r := Request{ID: "one", Rules: []Rule{good}, Buckets: buckets("ann", "office")}
 			change(&r)
-			return r
+			d, err := w.Take(t.Context(), r)
+			same(t, "admitted", d.Admitted, false)
+			return err
 		}
-		rule := func(limit int, window time.Duration) func(*Request) {
-			return func(r *Request) { r.Rules = []Rule{good, sliding(Recipient, limit, window)} }
+		with := func(limit int, window time.Duration) error {
+			return take(func(r *Request) { r.Rules = []Rule{good, sliding(Recipient, limit, window)} })
 		}
-		for name, req := range map[string]Request{
-			"no ID":            with(func(r *Request) { r.ID = "" }),
-			"long ID":          with(func(r *Request) { r.ID = strings.Repeat("x", 65) }),
-			"no rules":         with(func(r *Request) { r.Rules = nil }),
-			"no bucket":        with(func(r *Request) { delete(r.Buckets, Recipient) }),
-			"empty bucket":     with(func(r *Request) { r.Buckets[Recipient] = "" }),
-			"limit 0":          with(rule(0, time.Minute)),
-			"limit over":       with(rule(MaxLimit+1, time.Minute)),
-			"window 0":         with(rule(1, 0)),
-			"window negative":  with(rule(1, -time.Minute)),
-			"window over":      with(rule(1, MaxWindow+slack+time.Second)),
-			"window of half s": with(rule(1, 1500*time.Millisecond)),
-		} {
-			if d, err := w.Take(t.Context(), req); !errors.Is(err, ErrBadRequest) || d.Admitted {
-				t.Errorf("%s: %+v, %v", name, d, err)
-			}
-		}
-		if _, err := w.Peek(t.Context(), with(rule(0, time.Minute))); !errors.Is(err, ErrBadRequest) {
-			t.Errorf("peek: %v", err)
-		}
-		same(t, "used", w.peek(good).Rules[0].Used, 0)
-		same(t, "longest ID", w.takeID(strings.Repeat("x", 64), good).Admitted, true)
-	})
-}
-
-func TestWrongWritesAreRefused(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
 		ctx, at := t.Context(), w.now
 		for name, err := range map[string]error{
+			"no ID":              take(func(r *Request) { r.ID = "" }),
+			"long ID":            take(func(r *Request) { r.ID = strings.Repeat("x", 65) }),
+			"no rules":           take(func(r *Request) { r.Rules = nil }),
+			"no bucket":          take(func(r *Request) { delete(r.Buckets, Recipient) }),
+			"limit 0":            with(0, time.Minute),
+			"limit over":         with(MaxLimit+1, time.Minute),
+			"window 0":           with(1, 0),
+			"window negative":    with(1, -time.Minute),
+			"window over":        with(1, MaxWindow+slack+time.Second),
+			"window of half s":   with(1, 1500*time.Millisecond),
+			"peek limit 0":       second(w.Peek(ctx, request("", sliding(Recipient, 0, time.Minute)))),
 			"refund no ID":       w.Refund(ctx, "", ann()),
 			"refund no bucket":   w.Refund(ctx, "one", ann(), ""),
 			"reset no bucket":    w.Reset(ctx, ""),
@@ -312,14 +158,193 @@ func TestWrongWritesAreRefused(t *testing.T) {
 			"record no ID":       w.Record(ctx, ann(), time.Minute, []Event{{"one", at}, {"", at}}),
 			"record year 2300":   w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(260, 0, 0)}}),
 			"record year 300000": w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(297960, 0, 0)}}),
+			"restore keep of ms": w.Restore(ctx, History{Bucket: ann(), Keep: time.Millisecond}),
 		} {
 			if !errors.Is(err, ErrBadRequest) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		same(t, "used", w.peek(sliding(Recipient, 1, time.Minute)).Rules[0].Used, 0)
+		same(t, "used", w.peek(good).Rules[0].Used, 0)
+		same(t, "longest ID", w.takeID(strings.Repeat("x", 64), good).Admitted, true)
 		for _, keep := range []time.Duration{MinWindow, MaxWindow} {
 			must(t, w.Record(ctx, ann(), keep, []Event{{"one", at}}))
+		}
+	})
+}
+
+// failing are the buckets of a recipient whose failures are counted.
+var failing = map[Scope]string{Recipient: ann(), Failures: Bucket("failures", "ann")}
+
+func (w *world) fail(id string) {
+	w.t.Helper()
+	must(w.t, w.Record(w.t.Context(), failing[Failures], time.Hour, []Event{{ID: id, At: w.now}}))
+}
+
+func TestQuota15FailuresDecideAndAreCountedByRecord(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		take := func() Decision {
+			rules := []Rule{sliding(Recipient, 100, time.Minute), {Name: "failures", Scope: Failures, Limit: 2, Window: time.Hour}}
+			d, err := w.Take(t.Context(), Request{ID: w.id(), Rules: rules, Buckets: failing})
+			must(t, err)
+			return d
+		}
+		for range 5 {
+			d := take()
+			same(t, "admitted", d.Admitted, true)
+			same(t, "failures after a take", d.Rules[1].Used, 0)
+			same(t, "public rules while it does not block", len(d.Public().Rules), 1)
+		}
+		w.fail("one")
+		w.pass(time.Minute)
+		same(t, "one failure of two", take().Admitted, true)
+		w.fail("two")
+		w.fail("two") // repeated
+		d := take()
+		same(t, "admitted at the limit", d.Admitted, false)
+		sameList(t, "violated", d.Violated(), []string{"failures"})
+		same(t, "wait", d.RetryAfter(), 59*time.Minute)
+		same(t, "failures", d.Rules[1].Used, 2)
+		same(t, "recipient's events", d.Rules[0].Used, 1)
+		same(t, "public rules while it blocks", len(d.Public().Rules), 2)
+		w.pass(59*time.Minute - µs)
+		same(t, "1 µs before the first leaves", take().Admitted, false)
+		w.pass(µs)
+		same(t, "when it has left", take().Admitted, true)
+	})
+}
+
+// No Take counts in a bucket of failures, so Record removes old events.
+func TestRecordForgetsWhatCountsNoMore(t *testing.T) {
+	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
+		for range 10 {
+			w.fail(w.id())
+			w.pass(20 * time.Minute)
+		}
+		held := 0
+		switch l := w.Limiter.(type) {
+		case *Memory:
+			held = len(l.find(failing[Failures], w.now.UnixMicro()).ids)
+		case *Redis:
+			held = int(l.client.ZCard(t.Context(), l.Key(failing[Failures])).Val())
+		}
+		same(t, name+": events kept", held, 3)
+	}
+}
+
+func observing(r Rule) Rule {
+	r.Observe = true
+	return r
+}
+
+func TestAnObservingRuleCountsAndNeverRefuses(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		rules := []Rule{
+			observing(sliding(IP, 1, time.Hour)), sliding(Recipient, 2, time.Minute),
+			observing(Rule{Name: "month", Scope: Recipient, Limit: 5, Per: Month}),
+		}
+		sameList(t, "observed at first", w.admits(true, rules...).Observed(), nil)
+		sameList(t, "observed at the second", w.admits(true, rules...).Observed(), []string{"ip"})
+		d := w.admits(false, rules...)
+		sameList(t, "observed beside a refusal", d.Observed(), []string{"ip"})
+		sameList(t, "violated", d.Violated(), []string{"recipient"})
+		same(t, "wait: not the hour of the rule that observes", d.RetryAfter(), time.Minute)
+		same(t, "a refusal counts nowhere", w.peek(rules...).Rules[0].Used, 2)
+		worst, blocked := d.Blocking()
+		same(t, "blocked by the recipient's rule", blocked && worst.Scope == Recipient, true)
+		sameList(t, "violated when the rule is enforced", w.admits(false, sliding(IP, 1, time.Hour)).Violated(), []string{"ip"})
+	})
+}
+
+func TestARepeatedTakeReportsTheSameObservations(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		rules := []Rule{observing(sliding(Recipient, 1, time.Hour)), observing(sliding(IP, 1, time.Hour))}
+		for _, id := range []string{"one", "two"} {
+			first := w.takeID(id, rules...)
+			again := w.takeID(id, rules...)
+			sameList(t, id+" again", again.Observed(), first.Observed())
+			sameDecision(t, again, first)
+		}
+		must(t, w.Refund(t.Context(), "one", ann()))
+		sameList(t, "after one was refunded", w.takeID("two", rules...).Observed(), []string{"ip"})
+	})
+}
+
+// An ID counts once while its event counts, and anew from the instant at which that left.
+func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		rule := sliding(Recipient, 3, time.Minute)
+		sameDecision(t, w.takeID("again", rule), w.takeID("again", rule))
+		w.pass(time.Second)
+		w.takeID("other", rule) // keeps the bucket alive
+		w.pass(59*time.Second - µs)
+		same(t, "just before", w.takeID("again", rule).Rules[0].ResetAfter, µs)
+		w.pass(µs)
+		d := w.takeID("again", rule)
+		same(t, "used", d.Rules[0].Used, 2)
+		same(t, "reset", d.Rules[0].ResetAfter, time.Second)
+	})
+}
+
+// In a large bucket the script reads the newest events first; it must also find an older ID and a refunded one.
+func TestQuota8AlsoInALargeBucket(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		const limit = 40
+		r := sliding(Recipient, limit, time.Hour)
+		w.takeID("oldest", r)
+		for range limit - 2 {
+			w.pass(time.Second)
+			w.admits(true, r)
+		}
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		for range 2 {
+			again := w.takeID("oldest", r)
+			same(t, "admitted", again.Admitted, true)
+			same(t, "used", again.Rules[0].Used, limit-1)
+		}
+		_, err := w.Take(t.Context(), request("refunded", r))
+		same(t, "refunded", errors.Is(err, ErrRefunded), true)
+		w.admits(true, r)
+		w.admits(false, r)
+		same(t, "when all places are taken", w.takeID("oldest", r).Admitted, true)
+	})
+}
+
+// The script reads a small bucket as a whole, a larger one by rank.
+func TestABucketOfAnySizeAnswersItsWaits(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for n := range 20 {
+			d := w.admits(true, sliding(Recipient, n+1, time.Hour), observing(sliding(Recipient, 1, time.Hour)))
+			same(t, "used", d.Rules[0].Used, n+1)
+			same(t, "wait for the oldest", d.Rules[0].RetryAfter, time.Hour-time.Duration(n)*time.Second)
+			same(t, "the oldest leaves", d.Rules[0].ResetAfter, time.Hour-time.Duration(n)*time.Second)
+			same(t, "wait for the newest", d.Rules[1].RetryAfter, time.Hour)
+			w.pass(time.Second)
+		}
+	})
+}
+
+func TestQuota9ParallelTakesAdmitTheLimit(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for _, limit := range []int{1, 7} {
+			w.flush()
+			rules := []Rule{sliding(Recipient, limit, time.Minute), sliding(IP, 100, time.Minute)}
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for range 200 {
+				id := w.id()
+				wg.Go(func() {
+					d, err := w.Take(t.Context(), request(id, rules...))
+					if err != nil {
+						t.Error(err)
+					}
+					if d.Admitted {
+						admitted.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			same(t, "admitted", admitted.Load(), int64(limit))
+			sameList(t, "remaining", remaining(w.peek(rules...)), []int{0, 100 - limit})
 		}
 	})
 }

@@ -83,13 +83,6 @@ func TestCutoffsAndEvaluateAgree(t *testing.T) {
 	})
 }
 
-func TestCutoffs(t *testing.T) {
-	got := Cutoffs(defaults, epoch.Local().Add(999))
-	for i, r := range defaults {
-		same(t, r.Name, got[i], epoch.Add(-r.Window))
-	}
-}
-
 // A client that waits as long as it is told is let in; told in whole seconds or ms, it never comes too early.
 func TestWhoWaitsAsToldIsLetIn(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

@@ -44,30 +44,6 @@ func Example() {
 	// 60 s: admitted true, next in 60 s, minute: 0 of 1 left, hour: 3 of 5 left
 }
 
-// Rules of several scopes are decided together: what one of them refuses spends nothing of the others.
-func Example_scopes() {
-	limiter := quota.NewMemory(time.Now, "process")
-	rules := []quota.Rule{
-		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		{Name: "office", Scope: quota.IP, Limit: 2, Window: time.Minute},
-	}
-	for i, recipient := range []string{"ann", "ann", "bob", "eve"} {
-		d, err := limiter.Take(context.Background(), quota.Request{
-			ID: fmt.Sprint("send ", i), Rules: rules,
-			Buckets: map[quota.Scope]string{
-				quota.Recipient: quota.Bucket("recipient", recipient),
-				quota.IP:        quota.Bucket("ip", "192.0.2.7"),
-			},
-		})
-		fmt.Println(recipient, d.Admitted, d.Violated(), err)
-	}
-	// Output:
-	// ann true [minute] <nil>
-	// ann false [minute] <nil>
-	// bob true [minute office] <nil>
-	// eve false [office] <nil>
-}
-
 // Take looks and counts in one step: of 8 callers at once, as many are let in as there are places.
 func ExampleMemory_Take() {
 	limiter := quota.NewMemory(time.Now, "process")

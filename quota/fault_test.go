@@ -3,10 +3,8 @@ package quota
 import (
 	"bufio"
 	"errors"
-	"io"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,17 +161,6 @@ func liar(t *testing.T, reply string) (addr string, asked chan string) {
 	return listener.Addr().String(), asked
 }
 
-func TestPingFailsWhereATakeWould(t *testing.T) {
-	limiter, client := real(t)
-	must(t, limiter.Ping(t.Context()))
-	same(t, "keys", client.DBSize(t.Context()).Val(), 0)
-	must(t, client.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	must(t, client.Ping(t.Context()).Err()) // the plain command sees nothing
-	if err := limiter.Ping(t.Context()); !errors.Is(err, ErrUnavailable) {
-		t.Error(err)
-	}
-}
-
 func TestWarnings(t *testing.T) {
 	for name, server := range map[string]struct {
 		args []string
@@ -184,8 +171,7 @@ func TestWarnings(t *testing.T) {
 		"hidden": {[]string{"--rename-command", "CONFIG", ""}, []string{"maxmemory-policy is unknown", "appendonly is unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limiter, _ := real(t, server.args...)
-			got := limiter.Warnings(t.Context())
+			got := NewRedis(newClient(t, parts.Redis(t, server.args...).URL()), "q:").Warnings(t.Context())
 			same(t, "warnings", len(got), len(server.want))
 			for i := range got {
 				if i < len(server.want) && !strings.Contains(got[i], server.want[i]) {
@@ -196,76 +182,37 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// proxy stands between client and server and can lose a reply: the server has run the command, the client never learns.
-type proxy struct {
-	listener net.Listener
-	server   string
-	drop     atomic.Bool
-	dropped  atomic.Int64
-}
-
-func newProxy(t *testing.T, server string) *proxy {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+// replicated starts a primary and a replica of it, and returns clients of both.
+func replicated(t *testing.T) (primary, replica *parts.RedisServer, first, second redis.UniversalClient) {
+	primary = parts.Redis(t, "--repl-diskless-sync-delay", "0")
+	host, port, err := net.SplitHostPort(primary.Addr())
 	must(t, err)
-	p := &proxy{listener: listener, server: server}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) addr() string { return p.listener.Addr().String() }
-
-// dropReply loses what the server says next, and the connection with it.
-func (p *proxy) dropReply() { p.drop.Store(true) }
-
-func (p *proxy) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp4", p.server)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go io.Copy(server, client)
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(buffer)
-		if err != nil {
-			return
-		}
-		if p.drop.CompareAndSwap(true, false) {
-			p.dropped.Add(1)
-			return
-		}
-		if _, err := client.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
-func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
-	primary := parts.Redis(t, "--repl-diskless-sync-delay", "0")
-	replica := parts.Redis(t, "--replicaof", hostPort(t, primary.Addr()))
-	second := newClient(t, replica.URL())
+	replica = parts.Redis(t, "--replicaof", host+" "+port)
+	first, second = newClient(t, primary.URL()), newClient(t, replica.URL())
 	await(t, "the replica to be one", func() bool {
 		return strings.Contains(second.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
+	return primary, replica, first, second
+}
+
+// The limiter and Sentinel's client have the documented rights alone.
+func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
+	primary, replica, _, second := replicated(t)
 	sentinel := parts.Sentinel(t, primary.Addr())
-	limiter := NewRedis(newClient(t, sentinel.URL()), "q:")
+	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
+	defer watcher.Close()
+	user := aclUser("watcher", append([]string{"allchannels", "-@all"}, documentedBeside(t, "(`sentinel_username`)")...))
+	must(t, watcher.Process(t.Context(), redis.NewCmd(t.Context(), user...)))
+	for _, server := range []*parts.RedisServer{primary, replica} {
+		setUser(t, server, append([]string{"~sendcode*", "-@all"}, documented(t, "../docs/operations.md")...))
+	}
+	url := strings.Replace(sentinel.URL(), "redis+sentinel://", "redis+sentinel://plain:secret@", 1)
+	limiter := NewRedis(newClient(t, url+"?sentinel_username=watcher&sentinel_password=secret"), "sendcode")
 	d, err := limiter.Take(t.Context(), request("one", defaults...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, true)
 
 	await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
-	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
-	defer watcher.Close()
 	await(t, "the failover to begin", func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
 	await(t, "the replica to be promoted", func() bool { return NewRedis(second, "q:").Ping(t.Context()) == nil })
 	primary.Stop()
@@ -275,13 +222,6 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	must(t, err)
 	same(t, "admitted", d.Admitted, false)
 	same(t, "used", d.Rules[0].Used, 1)
-}
-
-// hostPort is an address as Redis's settings have it, with a blank.
-func hostPort(t *testing.T, addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	must(t, err)
-	return host + " " + port
 }
 
 func await(t *testing.T, what string, done func() bool) {

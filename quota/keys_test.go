@@ -113,7 +113,7 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	limiter := w.Limiter.(*Redis)
 	r := sliding(Recipient, limit, time.Second)
 	key := limiter.Key(ann())
-	for turn := range 3 {
+	for turn := range 2 {
 		admitted := 0
 		for range limit + 20 {
 			if w.take(r).Admitted {
@@ -123,7 +123,6 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 				t.Fatalf("%d events", n)
 			}
 			w.now = w.now.Add(500 * µs)
-			must(t, limiter.client.Set(t.Context(), "now", w.now.UnixMicro(), 0).Err())
 		}
 		same(t, fmt.Sprint("admitted in turn ", turn), admitted, limit)
 		w.now = w.now.Add(time.Second) // the key stays: its events are dropped one by one

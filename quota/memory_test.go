@@ -25,29 +25,6 @@ func (w *world) kept() (buckets, events int) {
 	return buckets, events
 }
 
-func TestMemoryDropsBucketsThatNoRuleNeeds(t *testing.T) {
-	w := memoryWorld(t)
-	r := sliding(Recipient, 1, time.Minute)
-	take := func(recipient string) {
-		_, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{r}, Buckets: buckets(recipient, "")})
-		must(t, err)
-	}
-	const spare = 64 * shards                    // what a sweep is not worth
-	for _, aMinute := range []int{10_000, 100} { // so many come in a minute: a rush, and then a few
-		for i := range 30_000 {
-			take(fmt.Sprint(aMinute, " ", i))
-			w.pass(time.Minute / time.Duration(aMinute))
-			if i%1000 != 999 {
-				continue
-			}
-			n, _ := w.kept()
-			if n < min(i+1, aMinute) || i > 20_000 && n > 2*aMinute+spare {
-				t.Fatalf("at %d a minute, %d buckets are kept after %d", aMinute, n, i+1)
-			}
-		}
-	}
-}
-
 // needed says which buckets a rule may still need.
 func (w *world) needed() (n int) {
 	m := w.Limiter.(*Memory)
@@ -64,18 +41,16 @@ func (w *world) needed() (n int) {
 // After a rush of many, a few are enough for the many to go once nothing of them counts: also the maps that held them.
 func TestMemoryForgetsARush(t *testing.T) {
 	w := memoryWorld(t)
-	r := sliding(Recipient, 1, time.Minute)
-	take := func(recipient string) {
-		_, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{r}, Buckets: buckets(recipient, "")})
-		must(t, err)
+	open := func(recipient string) {
+		must(t, w.Record(t.Context(), recipient, time.Minute, []Event{{"one", w.now}}))
 	}
 	for i := range 50_000 {
-		take(fmt.Sprint("rush ", i))
+		open(fmt.Sprint("rush ", i))
 	}
 	n, _ := w.kept()
 	same(t, "buckets in the rush", n, 50_000)
 	for i := range 20 * shards { // some 20 in each shard
-		take(fmt.Sprint("later ", i))
+		open(fmt.Sprint("later ", i))
 		w.pass(100 * time.Millisecond)
 	}
 	if n, _ := w.kept(); n > w.needed()+20*shards {
@@ -97,7 +72,7 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 		{{Name: "hour", Scope: Recipient, Limit: 2, Per: Hour}}, {sliding(Recipient, 4, time.Hour)},
 	}
 	history := map[string][]Event{}
-	for step := range 100_000 {
+	for step := range 60_000 {
 		who := random.IntN(4_000 + step/4) // ever new ones, and old ones that come back
 		name, its := strconv.Itoa(who), rules[who%len(rules)]
 		want := Evaluate(its, map[Scope][]Event{Recipient: history[name]}, w.now)

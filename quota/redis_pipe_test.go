@@ -208,15 +208,6 @@ func TestQuota14SharedCallsEndWithinTheirBudget(t *testing.T) {
 	must(t, err)
 }
 
-// A take makes few allocations of its own: its numbers are one.
-func TestArgumentsAllocateLittle(t *testing.T) {
-	p, err := planTake(Request{ID: "id", Rules: defaults, Buckets: buckets("ann", "office")})
-	must(t, err)
-	if n := testing.AllocsPerRun(100, func() { _ = p.args("id", take, 0, epoch) }); n > 4 { // two slices; two strings in interfaces
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // An event of a recipient without others costs four commands, however many rules count it; the script says what it decides by itself.
 func TestRedisCommandsOfATake(t *testing.T) {
 	client := newClient(t, parts.Redis(t).URL())

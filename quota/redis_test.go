@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +18,9 @@ import (
 )
 
 // real is a limiter as in production, on the server's clock.
-func real(t *testing.T, args ...string) (*Redis, redis.UniversalClient) {
-	client := newClient(t, parts.Redis(t, args...).URL())
+func real(t *testing.T) (*Redis, redis.UniversalClient) {
+	client := newClient(t, sharedRedis(t))
+	flushAll(t, client)
 	return NewRedis(client, "q:"), client
 }
 
@@ -42,55 +46,13 @@ func TestQuota2TheServersClockDecides(t *testing.T) {
 func snapshot(t *testing.T, client redis.UniversalClient) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, key := range client.Keys(t.Context(), "q:*").Val() {
-		all[key] = fmt.Sprintf("%q %v", client.Dump(t.Context(), key).Val(), client.PExpireTime(t.Context(), key).Val())
-	}
+	onEach(t, client, func(c redis.UniversalClient) error {
+		for _, key := range c.Keys(t.Context(), "q:*").Val() {
+			all[key] = fmt.Sprintf("%q %v", c.Dump(t.Context(), key).Val(), c.PExpireTime(t.Context(), key).Val())
+		}
+		return nil
+	})
 	return all
-}
-
-func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
-	limiter, client := real(t)
-	look := func() {
-		_, err := limiter.Peek(t.Context(), request("", defaults...))
-		must(t, err)
-	}
-	look()
-	same(t, "keys after looking at none", len(snapshot(t, client)), 0)
-	_, err := limiter.Take(t.Context(), request("one", defaults...))
-	must(t, err)
-	must(t, limiter.Refund(t.Context(), "other", ann()))
-	before := snapshot(t, client)
-	same(t, "keys", len(before), 1)
-	look()
-	for i := range 10 {
-		d, err := limiter.Take(t.Context(), request(fmt.Sprint("more", i), defaults...))
-		must(t, err)
-		same(t, "admitted", d.Admitted, false)
-	}
-	_, err = limiter.Take(t.Context(), request("one", defaults...)) // a repetition
-	must(t, err)
-	if after := snapshot(t, client); !maps.Equal(before, after) {
-		t.Errorf("before %v\nafter %v", before, after)
-	}
-}
-
-func TestQuota8ALostReplyCountsOnce(t *testing.T) {
-	server := parts.Redis(t)
-	direct := newClient(t, server.URL())
-	proxy := newProxy(t, server.Addr())
-	limiter := NewRedis(newClient(t, "redis://"+proxy.addr()), "q:")
-	must(t, limiter.Ping(t.Context()))
-	_, err := limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour))) // so that EVALSHA is all that is left
-	must(t, err)
-	calls := evalshas(t, direct)
-	proxy.dropReply()
-	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 9, time.Hour)))
-	must(t, err)
-	same(t, "replies dropped", proxy.dropped.Load(), 1)
-	same(t, "runs of the script", evalshas(t, direct)-calls, 2)
-	same(t, "admitted", d.Admitted, true)
-	same(t, "used", d.Rules[0].Used, 1)
-	same(t, "ZCARD", direct.ZCard(t.Context(), limiter.Key(ann())).Val(), 1)
 }
 
 func evalshas(t *testing.T, client redis.UniversalClient) (calls int) {
@@ -120,20 +82,6 @@ func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 	d, err := limiter.Peek(ctx, request("", rules...))
 	must(t, err)
 	same(t, "used", d.Rules[0].Used, 2)
-}
-
-func TestQuota11AFlushedServerForgets(t *testing.T) {
-	limiter, client := real(t)
-	for i := range 2 {
-		d, err := limiter.Take(t.Context(), request(fmt.Sprint(i), defaults...))
-		must(t, err)
-		same(t, "admitted", d.Admitted, true)
-		must(t, client.FlushAll(t.Context()).Err())
-	}
-	must(t, limiter.Record(t.Context(), ann(), time.Hour, []Event{{"0", client.Time(t.Context()).Val()}}))
-	d, err := limiter.Take(t.Context(), request("2", defaults...))
-	must(t, err)
-	same(t, "admitted after the history came back", d.Admitted, false)
 }
 
 func TestACallThatItsCallerGaveUpIsNotAdmitted(t *testing.T) {
@@ -174,12 +122,7 @@ func TestQuota11AMarkEndsWithARestart(t *testing.T) {
 
 // A replica has the marks as well; once it is promoted they hold no more, and who looked before does not mark it.
 func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
-	primary := parts.Redis(t, "--repl-diskless-sync-delay", "0")
-	replica := parts.Redis(t, "--replicaof", hostPort(t, primary.Addr()))
-	first, second := newClient(t, primary.URL()), newClient(t, replica.URL())
-	await(t, "the replica to be one", func() bool {
-		return strings.Contains(second.Info(t.Context(), "replication").Val(), "master_link_status:up")
-	})
+	_, _, first, second := replicated(t)
 	w := onServer(t, NewRedis(first, "q:"), first)
 	w.marked()
 	before := w.lacking("of another source", "gift", perHour)
@@ -236,4 +179,71 @@ func TestQuota11NoEpochIsZero(t *testing.T) {
 		must(t, err)
 		same(t, "life", got, want)
 	}
+}
+
+func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
+	for name, url := range map[string]string{"alone": sharedRedis(t), "cluster": sharedCluster(t)} {
+		client := newClient(t, url)
+		flushAll(t, client)
+		limiter := patient(NewRedis(client, "q:"))
+		rules := []Rule{sliding(Recipient, 1, time.Hour), sliding(IP, 9, time.Hour)}
+		look := func() {
+			must(t, limiter.Ping(t.Context()))
+			must(t, second(limiter.Peek(t.Context(), request("", rules...))))
+		}
+		look()
+		same(t, name+": keys after looking at none", len(snapshot(t, client)), 0)
+		must(t, second(limiter.Take(t.Context(), request("one", rules...))))
+		must(t, limiter.Refund(t.Context(), "other", ann()))
+		before := snapshot(t, client)
+		same(t, name+": keys", len(before), 2)
+		look()
+		for i := range 10 {
+			d, err := limiter.Take(t.Context(), request(fmt.Sprint("more", i), rules...))
+			must(t, err)
+			same(t, name+": admitted", d.Admitted, false)
+		}
+		must(t, second(limiter.Take(t.Context(), request("one", rules...)))) // a repetition
+		if after := snapshot(t, client); !maps.Equal(before, after) {
+			t.Errorf("%s: before %v\nafter %v", name, before, after)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// lossy is a connection that can lose one answer, and closes with it: the server has run the command, and the client never hears of it.
+type lossy struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (c lossy) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.lose.CompareAndSwap(true, false) {
+		c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func TestQuota8ALostReplyCountsOnce(t *testing.T) {
+	direct := newClient(t, sharedRedis(t))
+	flushAll(t, direct)
+	client, lose := newClient(t, sharedRedis(t)).(*redis.Client), new(atomic.Bool)
+	client.Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return lossy{conn, lose}, err
+	}
+	limiter := patient(NewRedis(client, "q:"))
+	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour))))) // the script is known, the connection open
+	calls := evalshas(t, direct)
+	lose.Store(true)
+	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 9, time.Hour)))
+	must(t, err)
+	same(t, "lost", lose.Load(), false)
+	same(t, "runs of the script", evalshas(t, direct)-calls, 2)
+	same(t, "admitted", d.Admitted, true)
+	same(t, "used", d.Rules[0].Used, 1)
+	same(t, "events in Redis", direct.ZCard(t.Context(), limiter.Key(ann())).Val(), 1)
 }

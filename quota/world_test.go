@@ -87,33 +87,27 @@ func patient(r *Redis) *Redis {
 // patiently is the same of a client's steps, for its URL.
 const patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
 
-func redisWorld(t *testing.T) *world {
-	client := newClient(t, parts.Redis(t).URL()+patiently)
-	return fakeRedis(t, client)
-}
+func redisWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedRedis(t))) }
 
-// tick sets the clock and lets the keys expire by it, as Redis lets them by its own: after the ms of their end.
-var tick = redis.NewScript(`
-redis.call('SET', 'now', ARGV[1])
-for _, key in ipairs(redis.call('KEYS', 'q:*')) do
-  if redis.call('PEXPIRETIME', key) < tonumber(ARGV[2]) then redis.call('DEL', key) end
-end
-return 1`)
+func clusterWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedCluster(t))) }
 
-// fakeRedis runs the scripts of production over a clock that lies in a key.
-func fakeRedis(t tester, client redis.UniversalClient) *world {
-	const clock = "local function clock() return tonumber(redis.call('GET', 'now')) end\n"
-	w := &world{t: t, Limiter: patient(newRedis(client, "q:", clock))}
+// scriptWorld runs the scripts of production with a clock that each call brings along: on a cluster, no key is on every node.
+func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
+	w := &world{t: t, Limiter: patient(newRedis(client, "q:", toldClock))}
+	client.AddHook(tellClock(func(string) time.Time { return w.now }))
 	w.set = func(now time.Time) {
 		w.now = now
-		must(t, tick.Run(t.Context(), client, nil, now.UnixMicro(), now.UnixMilli()).Err())
+		onEach(w.t, client, func(c redis.UniversalClient) error { return expire.Run(w.t.Context(), c, nil, now.UnixMilli()).Err() })
 	}
-	w.flush = func() {
-		must(t, client.FlushAll(t.Context()).Err())
-		w.set(w.now)
-	}
+	w.flush = func() { flushAll(w.t, client) }
+	w.flush()
 	w.set(epoch)
 	return w
+}
+
+func flushAll(t tester, client redis.UniversalClient) {
+	t.Helper()
+	onEach(t, client, func(c redis.UniversalClient) error { return c.FlushAll(t.Context()).Err() })
 }
 
 func newClient(t testing.TB, url string) redis.UniversalClient {
@@ -198,62 +192,64 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// shared is one cluster for all tests that leave it whole: its nodes need seconds to come together, and take none of them for gone
-// because the machine stood still.
-var shared = sync.OnceValues(func() (*parts.RedisCluster, error) {
-	return parts.StartRedisCluster(context.Background(), "--cluster-node-timeout", "30000")
-})
+// Servers for all tests that leave them whole. A cluster needs seconds to come together; it takes no node for gone because the
+// machine stood still.
+var (
+	sharedRedis   = shared(func(ctx context.Context) (*parts.RedisServer, error) { return parts.StartRedis(ctx) })
+	sharedCluster = shared(func(ctx context.Context) (*parts.RedisCluster, error) {
+		return parts.StartRedisCluster(ctx, "--cluster-node-timeout", "30000")
+	})
+	stops []func() error
+)
 
-var sharedIsUp bool
+// shared returns a function that starts a server at its first call, and returns the URL of a patient client.
+func shared[S interface {
+	URL() string
+	Close() error
+}](start func(context.Context) (S, error)) func(*testing.T) string {
+	once := sync.OnceValues(func() (S, error) {
+		s, err := start(context.Background())
+		if err == nil {
+			stops = append(stops, s.Close)
+		}
+		return s, err
+	})
+	return func(t *testing.T) string {
+		t.Helper()
+		s, err := once()
+		if missing := new(locate.Missing); errors.As(err, &missing) && os.Getenv("CI") == "" {
+			t.Skip(err)
+		}
+		must(t, err)
+		return s.URL() + patiently
+	}
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if sharedIsUp {
-		c, _ := shared()
-		c.Close()
+	for _, stop := range stops {
+		_ = stop()
 	}
 	os.Exit(code)
 }
 
-func sharedCluster(t *testing.T) *redis.ClusterClient {
+// onEach calls do for each master of a cluster, one after the other, or for a single server.
+func onEach(t tester, client redis.UniversalClient, do func(redis.UniversalClient) error) {
 	t.Helper()
-	c, err := shared()
-	if missing := new(locate.Missing); errors.As(err, &missing) && os.Getenv("CI") == "" {
-		t.Skip(err)
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		must(t, do(client))
+		return
 	}
-	must(t, err)
-	sharedIsUp = true
-	return newClient(t, c.URL()+patiently).(*redis.ClusterClient)
-}
-
-// clusterWorld runs the scripts of production over clocks that each call brings along: no key is on every node.
-func clusterWorld(t *testing.T) *world {
-	client := sharedCluster(t)
-	w := &world{t: t, Limiter: patient(newRedis(client, "q:", toldClock))}
-	client.AddHook(tellClock(func(string) time.Time { return w.now }))
-	w.set = func(now time.Time) {
-		w.now = now
-		onEach(t, client, func(c *redis.Client) error {
-			return expire.Run(t.Context(), c, nil, now.UnixMilli()).Err()
-		})
-	}
-	w.flush = func() { onEach(t, client, func(c *redis.Client) error { return c.FlushAll(t.Context()).Err() }) }
-	w.set(epoch)
-	w.flush()
-	return w
-}
-
-func onEach(t tester, client *redis.ClusterClient, do func(*redis.Client) error) {
-	t.Helper()
-	var mu sync.Mutex // one after the other
-	must(t, client.ForEachMaster(t.Context(), func(_ context.Context, c *redis.Client) error {
+	var mu sync.Mutex
+	must(t, cluster.ForEachMaster(t.Context(), func(_ context.Context, c *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return do(c)
 	}))
 }
 
-// expire lets keys go as tick does.
+// expire deletes the keys that have ended by the test's clock, as Redis does by its own: after the ms of their end.
 var expire = redis.NewScript(`
 for _, key in ipairs(redis.call('KEYS', 'q:*')) do
   if redis.call('PEXPIRETIME', key) < tonumber(ARGV[1]) then redis.call('DEL', key) end

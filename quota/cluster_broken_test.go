@@ -1,0 +1,127 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/parts"
+)
+
+// homes returns the name of a bucket on each node of the cluster.
+func homes(t *testing.T, r *Redis) (names []string) {
+	const slots = 16384
+	for node := range 3 {
+		for i := 0; ; i++ {
+			name := Bucket("home", fmt.Sprint(i))
+			slot := r.client.ClusterKeySlot(t.Context(), r.Key(name)).Val()
+			if slots*node/3 <= int(slot) && int(slot) < slots*(node+1)/3 {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// One cluster is broken in several ways, one after the other; it is whole again before the next.
+func TestClusterThatBreaks(t *testing.T) {
+	cluster := parts.Cluster(t)
+	client := newClient(t, cluster.URL())
+	limiter := NewRedis(client, "q:")
+	home := homes(t, limiter)
+	ctx := t.Context()
+	whole := func(t *testing.T) {
+		await(t, "the cluster to be whole", func() bool { return limiter.Ping(ctx) == nil })
+		flushAll(t, client)
+	}
+	node := func(i int) redis.UniversalClient { return newClient(t, cluster.Nodes[i].URL()) }
+
+	t.Run("a user with the documented rights", func(t *testing.T) {
+		rights := append(append([]string{"~sendcode*", "-@all"}, documented(t, "../docs/operations.md")...), documentedBeside(t, "a Cluster")...)
+		for _, node := range cluster.Nodes {
+			setUser(t, node, rights)
+		}
+		url := strings.Replace(cluster.URL(), "redis+cluster://", "redis+cluster://plain:secret@", 1)
+		mustAll(t, everyCall(t, NewRedis(newClient(t, url), "sendcode")))
+	})
+	t.Run("all masters are there, but a slot is not served", func(t *testing.T) {
+		whole(t)
+		for i := range cluster.Nodes {
+			_ = node(i).Do(ctx, "cluster", "delslots", 0).Err() // an error of the nodes that do not serve it
+		}
+		same(t, "ping", errors.Is(limiter.Ping(ctx), ErrUnavailable), true)
+		must(t, node(0).Do(ctx, "cluster", "addslots", 0).Err())
+	})
+	t.Run("a master that is gone", func(t *testing.T) {
+		whole(t)
+		cluster.Nodes[1].Stop()
+		for _, req := range []Request{one("a", home[1]), two("b", home[0], home[1]), two("c", home[1], home[2])} {
+			begin := time.Now()
+			d, err := limiter.Take(ctx, req)
+			same(t, "unavailable", errors.Is(err, ErrUnavailable) && !d.Admitted, true)
+			if took := time.Since(begin); took > 10*budget {
+				t.Errorf("after %v", took)
+			}
+		}
+		mustBeUnavailable(t, map[string]error{
+			"peek": second(limiter.Peek(ctx, two("", home[0], home[1]))), "refund": limiter.Refund(ctx, "x", home[0], home[1]),
+			"reset": limiter.Reset(ctx, home[0], home[1]), "record": limiter.Record(ctx, home[1], time.Hour, []Event{{"x", time.Now()}}),
+			"ping": limiter.Ping(ctx),
+		})
+		d, err := limiter.Take(ctx, two("d", home[0], home[2]))
+		must(t, err)
+		same(t, "admitted where the masters are there", d.Admitted, true)
+		same(t, "used, with nothing of those that failed", d.Rules[0].Used, 1)
+		await(t, "the cluster to notice", func() bool { return errors.Is(limiter.Ping(ctx), ErrUnavailable) })
+		must(t, cluster.Nodes[1].Start())
+		await(t, "takes to go on", func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
+	})
+	t.Run("a slot that moves to another master", func(t *testing.T) { // its bucket stays exact: MOVED and ASK are followed
+		whole(t)
+		key := limiter.Key(home[0])
+		from, to := node(0), node(1)
+		admits := func(id string, want bool) {
+			t.Helper()
+			d, err := limiter.Take(ctx, two(id, home[0], home[2]))
+			must(t, err)
+			same(t, id+" admitted", d.Admitted, want)
+		}
+		id := func(c redis.UniversalClient) string { return c.Do(ctx, "cluster", "myid").Val().(string) }
+		slot := client.ClusterKeySlot(ctx, key).Val()
+		admits("one", true)
+		must(t, to.Do(ctx, "cluster", "setslot", slot, "importing", id(from)).Err())
+		must(t, from.Do(ctx, "cluster", "setslot", slot, "migrating", id(to)).Err())
+		admits("one", true) // where it was, still
+		host, port, err := net.SplitHostPort(cluster.Nodes[1].Addr())
+		must(t, err)
+		must(t, from.Do(ctx, "migrate", host, port, key, 0, 5000).Err())
+		admits("two", true) // by ASK
+		admits("three", false)
+		for _, c := range []redis.UniversalClient{to, from} {
+			must(t, c.Do(ctx, "cluster", "setslot", slot, "node", id(to)).Err())
+		}
+		admits("two", true) // by MOVED
+		admits("four", false)
+		must(t, limiter.Refund(ctx, "one", home...))
+		admits("five", true)
+		same(t, "on the new node", to.ZCard(ctx, key).Val() >= 2, true)
+	})
+	t.Run("a cluster that wants every slot", func(t *testing.T) { // it answers CLUSTERDOWN for all
+		whole(t)
+		for i := range cluster.Nodes {
+			must(t, node(i).ConfigSet(ctx, "cluster-require-full-coverage", "yes").Err())
+		}
+		cluster.Nodes[2].Stop()
+		direct := node(1)
+		await(t, "the others to notice", func() bool {
+			return redis.HasErrorPrefix(direct.Get(ctx, limiter.Key(home[1])).Err(), "CLUSTERDOWN")
+		})
+		mustBeUnavailable(t, map[string]error{"take": second(limiter.Take(ctx, one("a", home[1]))), "ping": limiter.Ping(ctx)})
+	})
+}
