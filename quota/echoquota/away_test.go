@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// away is a limiter that does not answer.
+// away is a limiter whose Take and Peek fail.
 type away struct {
 	*quota.Memory
 	err error
@@ -43,14 +43,14 @@ func TestClosedWithoutALimiter(t *testing.T) {
 	for _, path := range []string{"/stock", "/look", "/hook"} {
 		open.wants(http.StatusOK, path, ann)
 	}
-	// Open is for a limiter that is away, not for mistakes.
+	// Open is for a limiter that is unavailable, not for mistakes.
 	wrong := serve(t, Config{Limiter: away{err: quota.ErrBadRequest}, Open: true})
 	for _, path := range []string{"/stock", "/look", "/hook"} {
 		wrong.wants(http.StatusServiceUnavailable, path, ann)
 	}
 }
 
-// heeds is a limiter that a call's end stops, as one over the network is.
+// heeds is a limiter that fails when the call's context has ended, like one over the network.
 type heeds struct{ *quota.Memory }
 
 func (l heeds) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
@@ -60,7 +60,7 @@ func (l heeds) Take(ctx context.Context, r quota.Request) (quota.Decision, error
 	return l.Memory.Take(ctx, r)
 }
 
-// Who hangs up at once is counted all the same, and does not get through an open Guard that way.
+// A client that hangs up at once is counted, and does not pass an open Guard that way.
 func TestHangingUp(t *testing.T) {
 	w := serve(t, Config{Limiter: heeds{quota.NewMemory(time.Now, "test")}, Open: true})
 	for i := range 101 {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/labstack/echo/v4"
 
 	"sendcode/quota"
@@ -78,23 +77,9 @@ func (w *web) spend(path, peer string, n int) {
 	}
 }
 
-const ann, bob = "192.0.2.1:4711", "192.0.2.2:4711"
+func limitOf(rec *httptest.ResponseRecorder) string { return rec.Header().Get("RateLimit") }
 
-func limitOf(t *testing.T, rec *httptest.ResponseRecorder) (rule string, left, reset int64) {
-	t.Helper()
-	policies, err := httpsfv.UnmarshalList(rec.Header().Values("RateLimit-Policy"))
-	if err != nil || len(policies) != 1 || rec.Header().Get("RateLimit-Policy") != `"visits";q=100;w=60` {
-		t.Errorf("RateLimit-Policy %q: %v", rec.Header().Values("RateLimit-Policy"), err)
-	}
-	limits, err := httpsfv.UnmarshalList(rec.Header().Values("RateLimit"))
-	if err != nil || len(limits) != 1 {
-		t.Fatalf("RateLimit %q: %v", rec.Header().Values("RateLimit"), err)
-	}
-	item := limits[0].(httpsfv.Item)
-	r, _ := item.Params.Get("r")
-	s, _ := item.Params.Get("t")
-	return item.Value.(string), r.(int64), s.(int64)
-}
+const ann, bob = "192.0.2.1:4711", "192.0.2.2:4711"
 
 func TestWhatARefusalSays(t *testing.T) {
 	w := serve(t, Config{})
@@ -104,40 +89,21 @@ func TestWhatARefusalSays(t *testing.T) {
 	if w.handled.Load() != 100 {
 		t.Errorf("the handler saw %d requests", w.handled.Load())
 	}
-	for name, want := range map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Retry-After": "42"} {
+	for name, want := range map[string]string{
+		"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Retry-After": "42", "RateLimit": `"visits";r=0;t=42`,
+		"RateLimit-Policy": `"visits";q=100;w=60`,
+	} {
 		if got := rec.Header().Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	var body struct {
-		Type, Title, Detail string
-		Status              int
-		BlockedBy           string   `json:"blocked_by"`
-		RetryAfter          int      `json:"retry_after"`
-		RetryAfterMS        int      `json:"retry_after_ms"`
-		Violated            []string `json:"violated-policies"`
-		Quota               struct {
-			Allowed bool
-			RetryAt time.Time `json:"retry_at"`
-			Rules   []struct {
-				Name                     string
-				Limit, Window, Remaining int
-			}
-		}
-	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
-	if body.Type != exceeded || body.Status != 429 || body.BlockedBy != "visits" || body.RetryAfter != 42 || body.RetryAfterMS != 41713 ||
-		len(body.Violated) != 1 || body.Violated[0] != "visits" || body.Title == "" || !strings.Contains(body.Detail, "42 s") {
+	const want = `{"blocked_by":"visits","detail":"The rule visits has no place left; the next request is let in after 42 s.",` +
+		`"quota":{"allowed":false,"retry_after":42,"retry_at":"2026-05-01T12:01:00.124Z","blocked_by":"visits",` +
+		`"rules":[{"name":"visits","scope":"ip","limit":100,"window":60,"remaining":0,"reset_after":42,"retry_after":42}]},` +
+		`"retry_after":42,"retry_after_ms":41713,"status":429,"title":"Too many requests",` +
+		`"type":"` + exceeded + `","violated-policies":["visits"]}`
+	if rec.Body.String() != want {
 		t.Errorf("%s", rec.Body)
-	}
-	early := w.now.Add(41713*time.Millisecond).Sub(body.Quota.RetryAt) > 0
-	if r := body.Quota.Rules; early || body.Quota.Allowed || len(r) != 1 || r[0].Limit != 100 || r[0].Window != 60 || r[0].Remaining != 0 {
-		t.Errorf("quota in %s", rec.Body)
-	}
-	if strings.Contains(rec.Body.String(), "192.0.2") {
-		t.Error("the answer names the client")
 	}
 }
 
@@ -145,14 +111,12 @@ func TestPeekCountsNothing(t *testing.T) {
 	w := serve(t, Config{Resource: func(echo.Context) string { return "all" }})
 	w.spend("/stock", ann, 1)
 	for range 5 {
-		if _, left, _ := limitOf(t, w.wants(http.StatusOK, "/look", ann)); left != 1 {
-			t.Fatalf("%d left", left)
+		if limit := limitOf(w.wants(http.StatusOK, "/look", ann)); limit != `"visits";r=1;t=60` {
+			t.Fatal(limit)
 		}
 	}
 	w.wants(http.StatusOK, "/stock", ann)
-	if rec := w.wants(http.StatusTooManyRequests, "/look", ann); rec.Header().Get("Retry-After") != "60" {
-		t.Errorf("wait %q", rec.Header().Get("Retry-After"))
-	}
+	w.wants(http.StatusTooManyRequests, "/look", ann)
 	if w.handled.Load() != 105 {
 		t.Errorf("%d handled", w.handled.Load())
 	}
@@ -162,8 +126,8 @@ func TestRecordRefusesNothing(t *testing.T) {
 	w := serve(t, Config{Resource: func(echo.Context) string { return "all" }})
 	w.spend("/stock", ann, 1)
 	for range 3 {
-		if rec := w.wants(http.StatusOK, "/hook", ann); rec.Header().Get("RateLimit") != "" {
-			t.Error("what was not looked at is told")
+		if rec := w.wants(http.StatusOK, "/hook", ann); limitOf(rec) != "" {
+			t.Error("a recorded request has a RateLimit header")
 		}
 		w.now = w.now.Add(time.Second)
 	}
@@ -174,42 +138,12 @@ func TestRecordRefusesNothing(t *testing.T) {
 	w.now = w.now.Add(57*time.Second - time.Microsecond) // only what was recorded counts after this µs
 	w.wants(http.StatusTooManyRequests, "/look", ann)
 	w.now = w.now.Add(time.Microsecond)
-	if _, left, _ := limitOf(t, w.wants(http.StatusOK, "/look", ann)); left != 98 {
-		t.Errorf("%d left", left)
+	if limit := limitOf(w.wants(http.StatusOK, "/look", ann)); limit != `"visits";r=98;t=1` {
+		t.Error(limit)
 	}
 }
 
-// A login counts what failed, and only that.
-func TestCount(t *testing.T) {
-	few := quota.Policy{Name: "login", Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 2, Window: time.Minute}}}
-	w := serve(t, Config{Policy: few})
-	w.POST("/login", func(c echo.Context) error {
-		if c.FormValue("password") == "right" {
-			return c.NoContent(http.StatusNoContent)
-		}
-		if err := w.guard.Count(c); err != nil {
-			return err
-		}
-		return c.NoContent(http.StatusForbidden)
-	}, w.guard.Peek)
-	try := func(password string, want int) {
-		t.Helper()
-		r := httptest.NewRequest(http.MethodPost, "/login?password="+password, nil)
-		r.RemoteAddr = ann
-		rec := httptest.NewRecorder()
-		w.ServeHTTP(rec, r)
-		if rec.Code != want {
-			t.Errorf("%s: %d", password, rec.Code)
-		}
-	}
-	for _, password := range []string{"right", "right", "wrong", "right"} {
-		try(password, map[string]int{"right": 204, "wrong": 403}[password])
-	}
-	try("wrong", 403)
-	try("right", 429)
-}
-
-// Rules of all scopes decide together, and what one of them refuses costs nothing in the others.
+// Rules of all scopes decide together, and a refusal by one of them counts in no other.
 func TestSeveralScopes(t *testing.T) {
 	rule := func(name string, s quota.Scope, limit int) quota.Rule {
 		return quota.Rule{Name: name, Scope: s, Limit: limit, Window: time.Minute}
@@ -221,39 +155,23 @@ func TestSeveralScopes(t *testing.T) {
 		}},
 		Subjects: map[quota.Scope]Namer{quota.Recipient: func(c echo.Context) string { return c.Request().Header.Get("User") }},
 	})
-	wants := func(path, peer, user, blocked string) {
-		t.Helper()
-		rec := w.get(path, peer, "User", user)
+	const far = "198.51.100.1:1"
+	for i, r := range []struct{ path, peer, user, blocked string }{
+		{"/stock", ann, "u1", ""}, {"/stock", ann, "u1", ""}, {"/stock", ann, "u1", "user"}, {"/stock", ann, "u1", "user"},
+		{"/stock", ann, "u2", ""}, {"/stock", ann, "u2", "address"}, {"/stock", bob, "u2", ""},
+		{"/stock", far, "u3", ""}, {"/stock", far, "u4", "route"},
+		{"/prices/1", bob, "v0", ""}, {"/prices/1", bob, "v1", ""}, {"/prices/1", bob, "v2", ""}, // another resource: only "all" counts on
+		{"/prices/1", ann, "v4", ""}, {"/prices/1", ann, "v5", "all"},
+	} {
 		var body struct {
 			BlockedBy string `json:"blocked_by"`
 		}
-		_ = json.Unmarshal(rec.Body.Bytes(), &body)
-		if body.BlockedBy != blocked {
-			t.Errorf("%s, %s, %s: blocked by %q, want %q", path, peer, user, body.BlockedBy, blocked)
+		_ = json.Unmarshal(w.get(r.path, r.peer, "User", r.user).Body.Bytes(), &body)
+		if body.BlockedBy != r.blocked {
+			t.Errorf("request %d: blocked by %q, want %q", i, body.BlockedBy, r.blocked)
 		}
 		w.now = w.now.Add(time.Microsecond)
 	}
-	const far = "198.51.100.1:1"
-	wants("/stock", ann, "u1", "")
-	wants("/stock", ann, "u1", "")
-	for range 20 {
-		wants("/stock", ann, "u1", "user") // costs the address nothing
-	}
-	wants("/stock", ann, "u2", "")
-	wants("/stock", ann, "u2", "address") // nor this u2
-	wants("/stock", bob, "u2", "")
-	wants("/stock", far, "u3", "")
-	wants("/stock", far, "u4", "route")
-	for i := range 3 {
-		wants("/prices/1", bob, fmt.Sprint("v", i), "") // another resource: all anew, but all
-	}
-	wants("/prices/1", ann, "v4", "")
-	wants("/prices/1", ann, "v5", "all")
-	w.now = w.now.Add(time.Minute)
-	for i := range 5 {
-		wants("/stock", fmt.Sprintf("192.0.2.%d:1", i), fmt.Sprint("w", i), "")
-	}
-	wants("/stock", ann, "w9", "route")
 }
 
 func TestSkip(t *testing.T) {
@@ -261,7 +179,7 @@ func TestSkip(t *testing.T) {
 	w := serve(t, Config{Skip: skip, Resource: func(echo.Context) string { return "all" }})
 	for _, path := range []string{"/stock", "/look", "/hook"} {
 		for range 101 {
-			if rec := w.wants(http.StatusOK, path, ann, "Probe", "1"); rec.Header().Get("RateLimit") != "" {
+			if rec := w.wants(http.StatusOK, path, ann, "Probe", "1"); limitOf(rec) != "" {
 				t.Fatal("looked at")
 			}
 		}

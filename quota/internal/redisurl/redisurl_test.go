@@ -9,38 +9,34 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestOpenWaitsForNothingLongerThanTheBudgetAndAsksThePrimary(t *testing.T) {
-	alone, err := aloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
-	must(t, err)
-	same(t, "host", alone.Addr, "redis.example:7000")
-	same(t, "user", alone.Username+" "+alone.Password, "user p@ss")
-	same(t, "db and pool", [2]int{alone.DB, alone.PoolSize}, [2]int{3, 7})
-	same(t, "TLS name", alone.TLSConfig.ServerName, "redis.example")
-	same(t, "TLS", alone.TLSConfig.MinVersion >= tls.VersionTLS12 && !alone.TLSConfig.InsecureSkipVerify, true)
-	sentinel, err := sentinelOptions("redis+sentinel://h/m")
-	must(t, err)
-	for _, o := range [][]time.Duration{
-		{alone.DialTimeout, alone.ReadTimeout, alone.WriteTimeout, alone.PoolTimeout},
-		{sentinel.DialTimeout, sentinel.ReadTimeout, sentinel.WriteTimeout, sentinel.PoolTimeout},
-	} {
-		for _, d := range o {
-			if d <= 0 || d > Budget/2 {
-				t.Errorf("a timeout of %v", d)
-			}
+// timeouts are those of a client's steps.
+type timeouts struct{ dial, read, write, pool time.Duration }
+
+func (o timeouts) check(t *testing.T) {
+	t.Helper()
+	for _, d := range []time.Duration{o.dial, o.read, o.write, o.pool} {
+		if d <= 0 || d > Budget/2 {
+			t.Errorf("a timeout of %v", d)
 		}
 	}
-	same(t, "the context's deadline holds", alone.ContextTimeoutEnabled && sentinel.ContextTimeoutEnabled, true)
-	same(t, "replicas", sentinel.ReplicaOnly || sentinel.RouteByLatency || sentinel.RouteRandomly, false)
-	same(t, "repetitions", alone.MaxRetries > 0 && sentinel.MaxRetries > 0, true)
-	same(t, "dials", [2]int{alone.DialerRetries, sentinel.DialerRetries}, [2]int{1, 1})
-	chosen, err := aloneOptions("redis://h?read_timeout=300ms&max_retries=1")
+}
+
+func secure(c *tls.Config) bool { return c.MinVersion >= tls.VersionTLS12 && !c.InsecureSkipVerify }
+
+func TestURLs(t *testing.T) {
+	o, err := aloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
 	must(t, err)
-	same(t, "the user's own read timeout", chosen.ReadTimeout, 300*time.Millisecond)
-	same(t, "the user's own repetitions", chosen.MaxRetries, 1)
-	same(t, "the context's deadline holds", chosen.ContextTimeoutEnabled, true)
+	same(t, "host, user and password", o.Addr+" "+o.Username+" "+o.Password, "redis.example:7000 user p@ss")
+	same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{3, 7, 1})
+	same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "redis.example", true)
+	same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
+	timeouts{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout}.check(t)
+	o, err = aloneOptions("redis://h?read_timeout=300ms&max_retries=1")
+	must(t, err)
+	same(t, "chosen read timeout", o.ReadTimeout, 300*time.Millisecond)
+	same(t, "chosen retries, and a context's deadline", o.MaxRetries == 1 && o.ContextTimeoutEnabled, true)
 	for url, want := range map[string]string{"redis://h": "h:6379", "redis://[::1]:6380/0": "[::1]:6380"} {
-		client := opened(t, url)
-		same(t, url, client.Options().Addr, want)
+		same(t, url, opened(t, url).Options().Addr, want)
 	}
 }
 
@@ -48,15 +44,16 @@ func TestSentinelURLs(t *testing.T) {
 	o, err := sentinelOptions("rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
 	must(t, err)
 	same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
-	same(t, "user", o.Username+" "+o.Password, "user p@s/s")
+	same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword, "user p@s/s su sp")
 	same(t, "master", o.MasterName, "main")
-	same(t, "db", o.DB, 4)
-	same(t, "sentinel's user", o.SentinelUsername+" "+o.SentinelPassword, "su sp")
-	same(t, "TLS", o.TLSConfig.MinVersion >= tls.VersionTLS12 && !o.TLSConfig.InsecureSkipVerify, true)
+	same(t, "db and dials", [2]int{o.DB, o.DialerRetries}, [2]int{4, 1})
+	same(t, "TLS", secure(o.TLSConfig), true)
+	same(t, "replicas", o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly, false)
+	same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
+	timeouts{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout}.check(t)
 	o, err = sentinelOptions("redis+sentinel://one/main")
 	must(t, err)
-	same(t, "no TLS", o.TLSConfig == nil, true)
-	same(t, "db", o.DB, 0)
+	same(t, "no TLS, first database", o.TLSConfig == nil && o.DB == 0, true)
 }
 
 func TestClusterURLs(t *testing.T) {
@@ -64,24 +61,14 @@ func TestClusterURLs(t *testing.T) {
 	must(t, err)
 	same(t, "nodes", strings.Join(o.Addrs, " "), "one:6379 two:7000 [::1]:7001")
 	same(t, "user", o.Username+" "+o.Password, "user p@s/s")
-	same(t, "TLS", o.TLSConfig.MinVersion >= tls.VersionTLS12 && !o.TLSConfig.InsecureSkipVerify && o.TLSConfig.ServerName == "", true)
-	same(t, "the user's own pool and repetitions", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
+	same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "", true)
+	same(t, "chosen pool and redirects", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
 	o, err = clusterOptions("redis+cluster://one/")
 	must(t, err)
 	same(t, "no TLS", o.TLSConfig == nil, true)
-	for _, d := range []time.Duration{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout} {
-		if d <= 0 || d > Budget/2 {
-			t.Errorf("a timeout of %v", d)
-		}
-	}
-	same(t, "the context's deadline holds", o.ContextTimeoutEnabled, true)
-	same(t, "dials", o.DialerRetries, 1)
+	timeouts{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout}.check(t)
+	same(t, "dials, and a context's deadline", o.DialerRetries == 1 && o.ContextTimeoutEnabled, true)
 	same(t, "replicas", o.ReadOnly || o.RouteByLatency || o.RouteRandomly, false)
-	for _, name := range []string{"read_only", "route_by_latency", "route_by_latency_tolerance", "route_randomly"} {
-		if _, err := clusterOptions("redis+cluster://one?" + name + "=1"); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
-	}
 }
 
 func opened(t *testing.T, url string) *redis.Client {
@@ -108,29 +95,33 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 
 func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 	for url, says := range map[string]string{
-		"":                                         "starts with redis://",
-		"localhost:6379":                           "starts with redis://",
-		"http://user:hunter2@h":                    "starts with redis://",
-		"redis+cluster://user:hunter2@h1,h2/0":     "no numbered databases",
-		"redis+cluster://user:hunter2@":            "host 1",
-		"redis+cluster://user:hunter2@h1,h2:x":     "host 2",
-		"redis+cluster://user:hunter2%@h1":         "not a URL",
-		"rediss+cluster://user:hunter2@h?addr=h2":  `"addr"`,
-		"redis+cluster://user:hunter2@h?hunter=1":  "hunter",
-		"redis://user:hunter2@":                    "no host",
-		"redis://user:hunter2%@h":                  "not a URL",
-		"redis://user:hunter2@h:port":              "not a URL",
-		"redis://user:hunter2@h/x":                 "database number",
-		"redis://user:hunter2@h?no_such_option=1":  "no_such_option",
-		"redis+sentinel://user:hunter2@h":          "no name of the master",
-		"redis+sentinel://user:hunter2@h//0":       "no name of the master",
-		"redis+sentinel://user:hunter2@/main":      "host 1",
-		"redis+sentinel://user:hunter2@h1,,h2/m":   "host 2",
-		"redis+sentinel://user:hunter2@h1,h2:x/m":  "host 2",
-		"redis+sentinel://user:hunter2%@h/m":       "not a URL",
-		"redis+sentinel://user:hunter2@h/m/x":      "database",
-		"redis+sentinel://user:hunter2@h/m/-1":     "database",
-		"redis+sentinel://user:hunter2@h/m/0?db=1": `"db"`,
+		"":                                                            "starts with redis://",
+		"localhost:6379":                                              "starts with redis://",
+		"http://user:hunter2@h":                                       "starts with redis://",
+		"redis+cluster://user:hunter2@h1,h2/0":                        "no numbered databases",
+		"redis+cluster://user:hunter2@":                               "host 1",
+		"redis+cluster://user:hunter2@h1,h2:x":                        "host 2",
+		"redis+cluster://user:hunter2%@h1":                            "not a URL",
+		"rediss+cluster://user:hunter2@h?addr=h2":                     `"addr"`,
+		"redis+cluster://user:hunter2@h?read_only=1":                  `"read_only"`,
+		"redis+cluster://user:hunter2@h?route_by_latency=1":           `"route_by_latency"`,
+		"redis+cluster://user:hunter2@h?route_by_latency_tolerance=1": `"route_by_latency_tolerance"`,
+		"redis+cluster://user:hunter2@h?route_randomly=1":             `"route_randomly"`,
+		"redis+cluster://user:hunter2@h?hunter=1":                     "hunter",
+		"redis://user:hunter2@":                                       "no host",
+		"redis://user:hunter2%@h":                                     "not a URL",
+		"redis://user:hunter2@h:port":                                 "not a URL",
+		"redis://user:hunter2@h/x":                                    "database number",
+		"redis://user:hunter2@h?no_such_option=1":                     "no_such_option",
+		"redis+sentinel://user:hunter2@h":                             "no name of the master",
+		"redis+sentinel://user:hunter2@h//0":                          "no name of the master",
+		"redis+sentinel://user:hunter2@/main":                         "host 1",
+		"redis+sentinel://user:hunter2@h1,,h2/m":                      "host 2",
+		"redis+sentinel://user:hunter2@h1,h2:x/m":                     "host 2",
+		"redis+sentinel://user:hunter2%@h/m":                          "not a URL",
+		"redis+sentinel://user:hunter2@h/m/x":                         "database",
+		"redis+sentinel://user:hunter2@h/m/-1":                        "database",
+		"redis+sentinel://user:hunter2@h/m/0?db=1":                    `"db"`,
 	} {
 		client, err := Open(url)
 		if err == nil || client != nil {
