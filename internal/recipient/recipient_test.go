@@ -15,14 +15,16 @@ func mustParse(t *testing.T, ch Channel, raw string) Recipient {
 	return r
 }
 
-func wantReason(t *testing.T, err error, reason string) {
+// refuses checks that each input is refused with the reason under which it stands.
+func refuses(t *testing.T, parse func(raw string) error, reasons map[string][]string) {
 	t.Helper()
-	var bad *InvalidError
-	if !errors.As(err, &bad) {
-		t.Fatalf("error %v, want an *InvalidError %q", err, reason)
-	}
-	if bad.Reason != reason {
-		t.Errorf("reason %q, want %q", bad.Reason, reason)
+	for reason, inputs := range reasons {
+		for _, raw := range inputs {
+			var bad *InvalidError
+			if err := parse(raw); !errors.As(err, &bad) || bad.Reason != reason {
+				t.Errorf("%q: %v, want %s", raw, err, reason)
+			}
+		}
 	}
 }
 
@@ -32,29 +34,9 @@ func TestParseChannel(t *testing.T) {
 			t.Errorf("ParseChannel(%q) = %q, %v", ch, got, err)
 		}
 	}
-	for _, s := range []string{"", "Email", "sms ", "push", "email\n"} {
-		_, err := ParseChannel(s)
-		wantReason(t, err, "unknown_channel")
-		_, err = Parse(Channel(s), "a@example.com")
-		wantReason(t, err, "unknown_channel")
-	}
-}
-
-func TestZeroRecipientIsEmpty(t *testing.T) {
-	var r Recipient
-	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() {
-		t.Errorf("the zero value is not empty: %v", r)
-	}
-}
-
-func TestEqual(t *testing.T) {
-	ana := mustParse(t, Email, "ana@example.com")
-	if !ana.Equal(mustParse(t, Email, " ana@EXAMPLE.com ")) {
-		t.Error("the same recipient parsed twice is not equal")
-	}
-	if ana.Equal(mustParse(t, Email, "ben@example.com")) || ana.Equal(Recipient{}) {
-		t.Error("two recipients are equal")
-	}
+	unknown := map[string][]string{"unknown_channel": {"", "Email", "sms ", "push", "email\n"}}
+	refuses(t, func(s string) error { _, err := ParseChannel(s); return err }, unknown)
+	refuses(t, func(s string) error { _, err := Parse(Channel(s), "a@example.com"); return err }, unknown)
 }
 
 func TestEveryReasonHasItsSentence(t *testing.T) {
@@ -70,5 +52,16 @@ func TestEveryReasonHasItsSentence(t *testing.T) {
 		if strings.Trim(reason, "abcdefghijklmnopqrstuvwxyz_") != "" {
 			t.Errorf("reason %q is no machine code", reason)
 		}
+	}
+}
+
+func TestEqual(t *testing.T) {
+	ana := mustParse(t, Email, "ana@example.com")
+	if !ana.Equal(mustParse(t, Email, " ana@EXAMPLE.com ")) || ana.Equal(mustParse(t, Email, "ben@example.com")) || ana.Equal(Recipient{}) {
+		t.Error("Equal does not compare channel and address")
+	}
+	var r Recipient
+	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() || r.Written() != "" {
+		t.Errorf("the zero value is not empty: %v", r)
 	}
 }
