@@ -2,7 +2,7 @@ package gates_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sendcode/internal/gates"
-	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -60,7 +59,7 @@ func TestAloneOneOfManyIsLetIn(t *testing.T) {
 	})
 }
 
-// Once it is back, the limiter has heard of what was sent without it: looking tells the truth again.
+// Once the limiter is back, it gets the sends that were made without it, and looks are true again.
 func TestLimiterLearnsOnceItIsBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.LoseLimiter()
@@ -78,8 +77,7 @@ func TestLimiterLearnsOnceItIsBack(t *testing.T) {
 	})
 }
 
-// A place that the limiter took before its answer was lost belongs to the send that the log let in: one event, not two,
-// and none is given back.
+// If the limiter counted a send before its answer was lost, and the log admitted it alone, it counts once and is not refunded.
 func TestLostAnswerCountsOnce(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		memory := quota.NewMemory(time.Now, "process")
@@ -139,7 +137,7 @@ func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
 	})
 }
 
-// A limiter that does not answer is not waited for by everybody.
+// Only the first request waits for a limiter that does not answer.
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		slow := &vtest.SlowLimiter{DownLimiter: vtest.DownLimiter{Memory: quota.NewMemory(time.Now, "process")}}
@@ -161,7 +159,7 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	})
 }
 
-// hanging is a limiter that answers the first look only when its client is gone.
+// hanging is a limiter that answers the first look when its client has hung up.
 type hanging struct {
 	*quota.Memory
 	looks, takes int
@@ -180,7 +178,7 @@ func (h *hanging) Take(ctx context.Context, r quota.Request) (quota.Decision, er
 	return h.Memory.Take(ctx, r)
 }
 
-// A client that hangs up while it looks does not have the log decide alone for all others.
+// The limiter is not taken for away because a client hung up during its look.
 func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		h := &hanging{Memory: quota.NewMemory(time.Now, "process")}
@@ -195,20 +193,31 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	})
 }
 
-func TestBothAway(t *testing.T) {
+// An outage is two lines in the log, however many requests it meets.
+func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
+	const away, back = "the limiter is away", "the limiter is back"
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.LoseLimiter()
-		r.CutStore()
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("%v", err)
+		lines := func(what string, want int) {
+			t.Helper()
+			if got := strings.Count(r.Printed.String(), what); got != want {
+				t.Errorf("%q: %d lines, want %d\n%s", what, got, want, r.Printed)
+			}
 		}
-		r.MendStore()
-		r.EmptyLimiter()
-		r.Sleep(2 * time.Second)
-		r.SendTo(vtest.Ana)
-		rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 10})
-		if err != nil || len(rows) != 1 {
-			t.Errorf("%d rows, %v", len(rows), err)
+		for round := 1; round <= 2; round++ {
+			r.LoseLimiter()
+			for n := range 5 {
+				r.Send(vtest.AskFor(fmt.Sprintf("r%d.n%d@example.com", round, n)))
+				r.Sleep(2 * time.Second) // the limiter is asked again each time
+			}
+			lines(away, round)
+			lines(back, round-1)
+			r.EmptyLimiter()
+			r.Send(vtest.AskFor(fmt.Sprintf("r%d.last@example.com", round)))
+			r.Sleep(2 * time.Second)
+			r.Send(vtest.AskFor(fmt.Sprintf("r%d.later@example.com", round)))
+			lines(away, round)
+			lines(back, round)
+			lines("sends_decided_by_the_log=5", round)
 		}
 	})
 }

@@ -62,39 +62,6 @@ func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 	})
 }
 
-func TestQuota17EveryAnswerIsTrueWithALongerWindow(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour(10*time.Second), func(r *vtest.Rig) {
-		for range 3 {
-			r.SendTo(vtest.Ana)
-			r.Sleep(time.Second)
-		}
-		r.QuotaAt(r.Svc)
-		r.Sleep(10 * time.Second)
-		r.SendTo(vtest.Ana) // which drops what the short window counts no more
-		r.Sleep(time.Second)
-		longer := r.Svc.Terms()
-		longer.Purposes = withWindow(longer.Purposes, time.Hour)
-		r.Svc.Change(longer)
-		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 1]", 0)
-		r.WantQuota("the 5th", r.SendTo(vtest.Ana).Quota, "[0 0]", time.Hour-14*time.Second)
-	})
-}
-
-// A failover may leave some events: the refusal that they bring about is told as the log has it.
-func TestQuota11ARefusalIsTrueAfterAFailover(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		s := vtest.NewFakeRedis("process")
-		r.Limiter.Set(s)
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Minute)
-		r.SendTo(vtest.Ana)
-		r.Sleep(30 * time.Second)
-		s.FailOver(1)
-		r.Sleep(29 * time.Second)
-		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Second)
-	})
-}
-
 // While nothing is lost, a send costs one call of each gate, and of the looks at a recipient only the first asks the log,
 // once there is a send.
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
@@ -264,7 +231,7 @@ func TestLooksAreTrueAfterALateRestore(t *testing.T) {
 	}
 }
 
-// Where the limiter can't be taught, the log's words are the answer.
+// If the limiter does not take the history, the answer is the log's.
 func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -272,5 +239,31 @@ func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 		r.Limiter.Set(vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")})
 		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 4]", 0)
 		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3]", time.Second)
+	})
+}
+
+// A limiter that lost its events is rebuilt; it is not for a recipient that it never had, or that it kept.
+func TestRebuildsAreCounted(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+		want := func(when string, n int64) {
+			t.Helper()
+			if got := r.Svc.Rebuilder.Rebuilds(); got != n {
+				t.Errorf("%s: %d rebuilds, want %d", when, got, n)
+			}
+		}
+		for range 3 {
+			r.QuotaAt(r.Svc)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+		}
+		want("nothing was lost", 0)
+		r.EmptyLimiter()
+		r.QuotaAt(r.Svc)
+		want("a look after a flush", 1)
+		r.QuotaAt(r.Svc)
+		want("another look", 1)
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
+		want("a send after a flush", 2)
 	})
 }

@@ -6,78 +6,44 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
-// The limiter may lose everything at any time: the log decides again and teaches it.
+// The limiter may lose everything at any time: the log decides again, and the limiter learns its history. If it cannot, the answer is the
+// log's.
 func TestLogIsTheSecondGate(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Sleep(10 * time.Second)
-		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		a := r.RefuseTo(vtest.Ana)
-		if a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
-			t.Fatalf("the log's refusal says %v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
-		}
-		peek, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
-		if err != nil || peek.Quota.RetryAfter() != 50*time.Second || peek.Quota.Rules[1].Used != 1 {
-			t.Errorf("the limiter did not learn: %+v, %v", peek.Quota, err)
-		}
-		r.Sleep(50 * time.Second)
-		r.SendTo(vtest.Ana)
-	})
-}
-
-func TestLogRefusesAClockOfItsOwn(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Limiter.Set(quota.NewMemory(time.Now, "another process"))
-		a := r.RefuseTo(vtest.Ana)
-		if got := a.Quota.RetryAfter(); got <= 0 || got > time.Minute {
-			t.Errorf("wait is %v", got)
-		}
-	})
-}
-
-// When the limiter can't be taught, the log's own words are the answer.
-func TestLogExplainsWhatTheLimiterCannot(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Sleep(10 * time.Second)
-		r.Limiter.Set(vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")})
-		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
-			t.Errorf("%v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
-		}
-	})
-}
-
-func TestLogAway(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.CutStore()
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
-		r.MendStore()
-		r.Sleep(2 * time.Second)
-		r.SendTo(vtest.Ana) // the place was given back: nothing had been written
-	})
-}
-
-// The place of a request that the log could not take is given back, however often the limiter fails to hear of it.
-func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Limiter.Set(vtest.LostRefund{Limiter: quota.NewMemory(time.Now, "process"), Calls: new(int)})
-		r.CutStore()
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
-		r.MendStore()
-		r.Sleep(5 * time.Second)
-		r.SendTo(vtest.Ana)
-	})
+	for name, c := range map[string]struct {
+		limiter func() gates.Limiter
+		learns  bool
+	}{
+		"flushed":             {func() gates.Limiter { return quota.NewMemory(time.Now, "process") }, true},
+		"on another clock":    {func() gates.Limiter { return quota.NewMemory(time.Now, "another process") }, false},
+		"refuses the history": {func() gates.Limiter { return vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")} }, false},
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Second)
+			limiter := c.limiter()
+			r.Limiter.Set(limiter)
+			a := r.RefuseTo(vtest.Ana)
+			if a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
+				t.Fatalf("%s: the log's refusal says %v over %d rules", name, a.Quota.RetryAfter(), len(a.Quota.Rules))
+			}
+			if c.learns {
+				r.WantCounted("after the refusal", 1)
+				peek, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
+				if err != nil || peek.Quota.RetryAfter() != 50*time.Second || peek.Quota.Rules[1].Used != 1 {
+					t.Errorf("%s: a look: %+v, %v", name, peek.Quota, err)
+				}
+				r.Sleep(50 * time.Second)
+				r.SendTo(vtest.Ana)
+			}
+		})
+	}
 }
 
 // neverRefunds is a limiter that does not hear of refunds.
@@ -85,61 +51,64 @@ type neverRefunds struct{ *quota.Memory }
 
 func (neverRefunds) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
 
-// It is given back also after minutes, for its hour and its day have not passed.
-func TestPlaceIsGivenBackAfterALongOutage(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		m := quota.NewMemory(time.Now, "process")
-		r.Limiter.Set(neverRefunds{m})
-		r.CutStore()
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
-		r.MendStore()
-		r.Sleep(3 * time.Minute)
-		r.Limiter.Set(m)
-		r.Sleep(2 * time.Second)
-		r.WantCounted("after the outage", 0)
-	})
+// A send that the log could not take is refunded in the limiter, however often that fails to answer, also after minutes: its hour and its
+// day have not passed.
+func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+	for name, limiter := range map[string]func(*quota.Memory) gates.Limiter{
+		"answers":           func(m *quota.Memory) gates.Limiter { return m },
+		"answers at last":   func(m *quota.Memory) gates.Limiter { return vtest.LostRefund{Limiter: m, Calls: new(int)} },
+		"answers no refund": func(m *quota.Memory) gates.Limiter { return neverRefunds{m} },
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			m := quota.NewMemory(time.Now, "process")
+			r.Limiter.Set(limiter(m))
+			r.CutStore()
+			if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+			}
+			r.MendStore()
+			if name == "answers no refund" {
+				r.Sleep(3 * time.Minute)
+				r.Limiter.Set(m)
+			}
+			r.Sleep(5 * time.Second)
+			r.Limiter.Set(m)
+			r.WantCounted(name, 0)
+		})
+	}
 }
 
-func TestRefusalIsRecorded(t *testing.T) {
+func TestRefusalsAreRecordedAlsoAfterTheLogsAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
+		refusals := func() []store.Send {
+			rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%d rows, %v", len(rows), err)
+			}
+			return rows
+		}
 		r.SendTo(vtest.Ana)
 		for range 30 {
 			r.RefuseTo(vtest.Ana)
 		}
 		r.Sleep(2 * time.Second)
-		r.RefuseTo(vtest.Ana)
-		r.Sleep(2 * time.Second)
-		rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
-		if err != nil || len(rows) != 1 {
-			t.Fatalf("%d rows, %v", len(rows), err)
-		}
-		row := rows[0]
-		if row.Count != 31 || row.BlockedBy != "minute" || row.To != vtest.AnaMasked || row.RetryAfter != 58*time.Second ||
-			row.IP != "192.0.2.0/24" {
+		row := refusals()[0]
+		if row.Count != 30 || row.BlockedBy != "minute" || row.To != vtest.AnaMasked || row.RetryAfter != time.Minute || row.IP != "192.0.2.0/24" {
 			t.Errorf("row: %+v", row)
 		}
-	})
-}
-
-func TestRefusalsOutliveTheLogsAbsence(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
 		r.CutStore()
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana)
 		r.MendStore()
 		r.Sleep(2 * time.Second)
-		rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
-		if err != nil || len(rows) != 1 || rows[0].Count != 2 {
-			t.Errorf("%+v, %v", rows, err)
+		if row := refusals()[0]; row.Count != 32 || row.RetryAfter != 53*time.Second {
+			t.Errorf("after the absence: %+v", row)
 		}
 	})
 }
 
-// What the log refuses has spent nothing anywhere: the network's place is given back before the answer is told.
+// A send that the log refuses is refunded in the network's bucket before the answer.
 func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 	withNet := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
@@ -160,7 +129,7 @@ func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 	})
 }
 
-// A client that hangs up between the gates leaves no place taken for nothing: its code goes out.
+// A client that hangs up between the gates stops nothing: its code is sent.
 func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		ctx, hangUp := context.WithCancel(r.Context())
