@@ -13,41 +13,50 @@ import (
 // deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
 var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
 
-// RFC 8628 section 6.1.
-func TestUnambiguousHasNoVowelsAndNoDigits(t *testing.T) {
-	all := Unambiguous.Characters()
-	if len(all) != 20 || strings.ContainsAny(all, "AEIOUY0123456789") {
-		t.Errorf("%q", all)
+func TestRead(t *testing.T) {
+	for _, c := range []struct {
+		alphabet Alphabet
+		want     string
+		inputs   []string
+	}{
+		{Digits, "123456", []string{"123456", " 123 456 ", "123-456", "123–456", "１２３４５６", "١٢٣٤٥٦", "१२३४५६", "𝟏𝟐𝟑𝟒𝟓𝟔", "12\u00a034\u200b56"}},
+		{Digits, "000000", []string{"000000"}},
+		{Unambiguous, "BCDFGHJK", []string{
+			"BCDFGHJK", "bCdF-GhJk", " BCDF GHJK\n", "BCDF–GHJK", "ＢＣＤＦＧＨＪＫ", "ｂｃｄｆ　ｇｈｊｋ", "BC\u00a0DF\u200bGHJK",
+		}},
+		{Unambiguous, "BCDFGHJKLMNPQRSTVWXZ", []string{"bcdfghjklmnpqrstvwxz"}}, // RFC 8628 section 6.1
+		{Unambiguous, "BCDF", []string{"ＢＣ－ＤＦ"}},
+	} {
+		for _, in := range c.inputs {
+			if got, err := c.alphabet.Read(in); err != nil || got != c.want {
+				t.Errorf("%s: Read(%q) = %q, %v", c.alphabet, in, got, err)
+			}
+		}
 	}
-	for i, r := range all {
-		if strings.ContainsRune(all[i+1:], r) || r < 'A' || r > 'Z' {
-			t.Errorf("%q", r)
+	for _, c := range []struct {
+		alphabet Alphabet
+		reason   string
+		inputs   []string
+	}{
+		{Digits, "required", []string{"", " - "}},
+		{Digits, "not_digits", []string{"12345a", "１2３4５⑥", "½", "1.2", "1e5"}},
+		{Digits, "too_long", []string{string(make([]byte, 65))}},
+		{Unambiguous, "required", []string{"", " - "}},
+		{Unambiguous, "not_in_alphabet", []string{
+			"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В", "B\xff", "！",
+		}},
+		{Unambiguous, "too_long", []string{strings.Repeat("B", 65)}},
+	} {
+		for _, in := range c.inputs {
+			var bad *InvalidError
+			if got, err := c.alphabet.Read(in); !errors.As(err, &bad) || bad.Reason != c.reason {
+				t.Errorf("%s: Read(%q) = %q, %v", c.alphabet, in, got, err)
+			}
 		}
 	}
 }
 
-func TestReadLetters(t *testing.T) {
-	for in, want := range map[string]string{
-		"BCDFGHJK": "BCDFGHJK", "bcdfghjk": "BCDFGHJK", "bCdF-GhJk": "BCDFGHJK", " BCDF GHJK\n": "BCDFGHJK", "BCDF–GHJK": "BCDFGHJK",
-		"ＢＣＤＦＧＨＪＫ": "BCDFGHJK", "ｂｃｄｆ　ｇｈｊｋ": "BCDFGHJK", "BC\u00a0DF\u200bGHJK": "BCDFGHJK", "bcdfghjklmnpqrstvwxz": "BCDFGHJKLMNPQRSTVWXZ", "ＢＺｂｚ": "BZBZ", "ＢＣ－ＤＦ": "BCDF",
-	} {
-		if got, err := Unambiguous.Read(in); err != nil || got != want {
-			t.Errorf("Read(%q) = %q, %v", in, got, err)
-		}
-	}
-	for in, reason := range map[string]string{
-		"": "required", " - ": "required", "BCDFGHJ1": "not_in_alphabet", "BCDFGHJA": "not_in_alphabet", "bcdfghjy": "not_in_alphabet",
-		"BCDFGHJ１": "not_in_alphabet", "BCDFGHJЗ": "not_in_alphabet", "ſ": "not_in_alphabet", "\u212a": "not_in_alphabet", "Ⓑ": "not_in_alphabet", "В": "not_in_alphabet",
-		"B\xff": "not_in_alphabet", "！": "not_in_alphabet", strings.Repeat("B", 65): "too_long",
-	} {
-		var bad *InvalidError
-		if got, err := Unambiguous.Read(in); !errors.As(err, &bad) || bad.Reason != reason {
-			t.Errorf("Read(%q) = %q, %v", in, got, err)
-		}
-	}
-}
-
-// What is read is of the alphabet, whatever was typed; and nothing else than case and width counts as another character.
+// Read gives characters of the alphabet alone; for letters, it takes only other cases and widths for them.
 func TestReadGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -58,16 +67,6 @@ func TestReadGivesTheAlphabetAlone(t *testing.T) {
 			if a == Unambiguous && err == nil && r > unicode.MaxASCII && (r < 'Ａ' || r > 'ｚ') {
 				t.Fatalf("U+%04X is read as %q", r, got)
 			}
-		}
-	}
-}
-
-// Computed by another program from the definition in derive.go.
-func TestDeriveLettersVectors(t *testing.T) {
-	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
-	for id, want := range map[string]string{"v1": "HDFJKJLSMT", "another": "QQWWKRNHXQ"} {
-		if got := derive(key, id, nonce, alphabets[Unambiguous], 10); got != want {
-			t.Errorf("derive(%q) = %s, want %s", id, got, want)
 		}
 	}
 }
@@ -105,17 +104,17 @@ func TestDeriveIsUniform(t *testing.T) {
 func TestDeriveVectors(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
 	for _, c := range []struct {
-		id     string
-		length int
-		want   string
+		alphabet Alphabet
+		id, want string
 	}{
-		{"v1", 6, "523676"},
-		{"v1", 10, "5236768495"},
-		{"another", 6, "227773"},
-		{"v1", 100, "5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
+		{Digits, "v1", "523676"},
+		{Digits, "another", "227773"},
+		{Digits, "v1", "5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
+		{Unambiguous, "v1", "HDFJKJLSMT"},
+		{Unambiguous, "another", "QQWWKRNHXQ"},
 	} {
-		if got := derive(key, c.id, nonce, alphabets[Digits], c.length); got != c.want {
-			t.Errorf("derive(%q, %d) = %s, want %s", c.id, c.length, got, c.want)
+		if got := derive(key, c.id, nonce, alphabets[c.alphabet], len(c.want)); got != c.want {
+			t.Errorf("derive(%q, %d) = %s, want %s", c.id, len(c.want), got, c.want)
 		}
 	}
 }
@@ -123,7 +122,8 @@ func TestDeriveVectors(t *testing.T) {
 func TestDeriveSeparates(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
 	base := derive(key, "v1", nonce, alphabets[Digits], 10)
-	if derive(key, "v2", nonce, alphabets[Digits], 10) == base || derive(key[1:], "v1", nonce, alphabets[Digits], 10) == base || derive(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
+	if derive(key, "v2", nonce, alphabets[Digits], 10) == base || derive(key[1:], "v1", nonce, alphabets[Digits], 10) == base ||
+		derive(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
 		t.Error("ID, key and nonce must each change the code")
 	}
 }
@@ -147,24 +147,6 @@ func TestDeriveThrowsAway(t *testing.T) {
 	}
 	if share := float64(low) / (8 * n); math.Abs(share-0.28) > 0.01 {
 		t.Errorf("the first 56 of 200 characters have a share of %.3f, want 0.280", share)
-	}
-}
-
-func TestNormalise(t *testing.T) {
-	for in, want := range map[string]string{
-		"123456": "123456", " 123 456 ": "123456", "123-456": "123456", "123–456": "123456", "１２３４５６": "123456",
-		"١٢٣٤٥٦": "123456", "۱۲۳۴۵۶": "123456", "१२३४५६": "123456", "𝟏𝟐𝟑𝟒𝟓𝟔": "123456", "𝟙𝟚𝟛𝟜𝟝𝟞": "123456",
-		"12\u00a034\u200b56": "123456", "000000": "000000",
-	} {
-		if got, err := Digits.Read(in); err != nil || got != want {
-			t.Errorf("Read(%q) = %q, %v", in, got, err)
-		}
-	}
-	for _, in := range []string{"", " - ", "12345a", "１2３4５⑥", "½", "1.2", "1e5", string(make([]byte, 65))} {
-		var bad *InvalidError
-		if got, err := Digits.Read(in); !errors.As(err, &bad) {
-			t.Errorf("Read(%q) = %q, %v", in, got, err)
-		}
 	}
 }
 

@@ -61,13 +61,6 @@ type Gate struct {
 // Rebuilds returns how many histories of the log were written to the limiter since the start, because it had lost events.
 func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
 
-// countRebuild counts a history that was written to the limiter, unless it was empty.
-func (g *Gate) countRebuild(events int) {
-	if events > 0 {
-		g.rebuilds.Add(1)
-	}
-}
-
 // New makes a gate from a limiter and a log.
 func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {
 	return &Gate{shared: shared, local: quota.NewMemory(now, store.LogClock), log: log, policy: p, now: now, logger: logger}

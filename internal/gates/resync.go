@@ -82,7 +82,9 @@ func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision,
 	if err := g.shared.Restore(ctx, h); err != nil {
 		return quota.Decision{}, err
 	}
-	g.countRebuild(len(history))
+	if len(history) > 0 {
+		g.rebuilds.Add(1)
+	}
 	if err := g.RecordFailures(ctx, s.Failures(), begun.Rejected, begun.At); err != nil {
 		return quota.Decision{}, err
 	}

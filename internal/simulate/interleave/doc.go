@@ -9,7 +9,7 @@
 // are made by the real functions (gate.Decide, gate.Repeated, quota.Memory, quota.Evaluate, store.ClaimRow.Claimed,
 // verification.StateOf); the comment of each other step names the functions that it stands for, and has to be kept true by hand.
 //
-// Time is a step as well, of half a window. That is longer than a lease, than SettledAfter and than the timeouts of a request, so
+// Time is a step as well, of half a window. That is longer than a lease, than MissingFor and than the timeouts of a request, so
 // no request is between two calls when time passes. Of a process that is killed, each request, check and flight may have one call
 // on its way, which arrives later or never: that of a flight after any time, as from a process that was frozen.
 //

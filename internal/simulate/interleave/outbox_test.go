@@ -47,14 +47,14 @@ func (x *expansion) called(s state, text string, r, i int) {
 	x.due(s, text, i, r)
 }
 
-// answerLost adds a call of a flight whose answer is lost. Outbox.insist repeats it.
+// answerLost adds a call of a flight whose answer is lost. Outbox.retryWrite repeats it.
 func (x *expansion) answerLost(s state, text string, r, i int) {
 	if !x.from.flights[r][i].parked {
 		x.mayFail(s, text+", but loses the answer", i, r)
 	}
 }
 
-// send is Outbox.send, and what Outbox.failed makes of the reply.
+// send is Outbox.send, and what Outbox.classifyFailure makes of the reply.
 func (x *expansion) send(r, i int, reply reply) {
 	s := x.from
 	f := &s.flights[r][i]

@@ -157,7 +157,7 @@ func (m *model) apply(l limiter, c call, admitted bool) limiter {
 	return l
 }
 
-// settle is Settle of package gates. It ends within half a window.
+// settle is gates.DoubtFor. It ends within half a window.
 func (m *model) settle() time.Duration {
 	if m.broken == markedAtOnce {
 		return 0

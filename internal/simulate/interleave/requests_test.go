@@ -100,7 +100,7 @@ func (x *expansion) take(s *state, i int) {
 	}
 }
 
-// look is the end of Gate.Look, and of a Take that the limiter refused: Gate.Complete, where that is called for.
+// look is the end of Gate.Peek, and of a Take that the limiter refused: Gate.Complete, where that is called for.
 func (x *expansion) look(s *state, i int, a answer) {
 	if a.incomplete && x.broken != noCompletion {
 		s.requests[i].pc = reading
@@ -125,7 +125,7 @@ func (x *expansion) begin(i, r int) {
 		if x.broken == noUndo {
 			q.pc = syncRefused
 		}
-	case x.broken != limiterAlone && (logged.Used > limited.Used || logged.RetryAfter > limited.RetryAfter): // lacks, in Gate.Agreed
+	case x.broken != limiterAlone && (logged.Used > limited.Used || logged.RetryAfter > limited.RetryAfter): // limiterLacks, in Gate.MergeAdmitted
 		q.pc = syncAdmitted
 	default:
 		x.deliver(&s, int(q.send), r)
@@ -144,7 +144,7 @@ func (x *expansion) beginFails(i, r int) {
 		q.pc = accepted
 	}
 	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", int(q.send), r)
-	q.forget, q.parked, q.settle = false, beginning, lookUp // SettleLater
+	q.forget, q.parked, q.settle = false, beginning, lookUp // Outbox.ReconcileLater
 	s.seen.unheard = s.seen.unheard.with(int(q.send))
 	switch x.broken {
 	case noSettlement:
@@ -196,7 +196,7 @@ func (x *expansion) change(s *state, i int, at pc) answer {
 	return a
 }
 
-// sync makes that call, and then answers: the ends of Gate.Overruled, Gate.Agreed and Gate.Complete.
+// sync makes that call, and then answers: the ends of Gate.RevertOverruled, Gate.MergeAdmitted and Gate.Complete.
 func (x *expansion) sync(s *state, i int, at pc) {
 	q := s.requests[i]
 	wait := x.change(s, i, at).wait

@@ -119,7 +119,7 @@ const (
 	giveBack            // Refund in the limiter
 	lookUp              // is there a row?
 	missed              // there was none; it is looked for again after MissingFor
-	overdue             // SettledAfter has passed
+	overdue             // MissingFor has passed
 )
 
 // limiter is the recipient's bucket in Redis.
