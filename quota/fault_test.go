@@ -3,8 +3,10 @@ package quota
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 	"sendcode/internal/parts"
 )
 
-// calls are all that can fail.
+// calls makes every call on a limiter that cannot decide, and returns their errors.
 func calls(t *testing.T, r *Redis) map[string]error {
 	ctx := t.Context()
 	taken, takeErr := r.Take(ctx, request("fault", sliding(Recipient, 9, time.Hour)))
@@ -82,7 +84,7 @@ func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
 	same(t, "admitted", d.Admitted, true)
 }
 
-// The call under way when Redis falls silent ends within its budget, and whether it counted is then seen by its ID.
+// A call ends within its budget when Redis stops answering; its ID tells afterwards whether it counted.
 func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	server := parts.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
@@ -91,6 +93,14 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	limiter.budget = 50 * time.Millisecond
 	must(t, server.Pause())
 	mustBeUnavailable(t, calls(t, limiter))
+	var wg sync.WaitGroup
+	for i := range 30 { // more than have a lane
+		wg.Go(func() {
+			_, err := limiter.Take(t.Context(), recipientRequest(fmt.Sprint(i), "r"))
+			same(t, "unavailable", errors.Is(err, ErrUnavailable), true)
+		})
+	}
+	wg.Wait()
 	must(t, server.Resume())
 	limiter.budget = budget
 	_, err := limiter.Take(t.Context(), request("other", defaults...)) // after all that waited
@@ -133,7 +143,7 @@ func takeFromLiar(t *testing.T, reply string) (Decision, error) {
 	return d, err
 }
 
-// liar answers a script with the given bytes and hangs up; it says which command it so answered.
+// liar is a server that answers a script with the given bytes and closes the connection. asked gets the command that it answered so.
 func liar(t *testing.T, reply string) (addr string, asked chan string) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)

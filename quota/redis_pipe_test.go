@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"sendcode/internal/parts"
 )
 
-// gate is a hook that holds back what goes by itself until it is opened, and notes how many scripts each round trip has.
+// gate is a hook that holds back single scripts until it is opened, and records how many scripts each round trip has.
 type gate struct {
 	open  chan struct{}
 	mu    sync.Mutex
@@ -55,7 +53,7 @@ func (g *gate) sizes() []int {
 	return slices.Clone(g.trips)
 }
 
-// crowd is a limiter whose lanes are taken, by calls that wait at the gate.
+// crowd is a limiter whose lanes are taken by calls that wait at the gate.
 type crowd struct {
 	*Redis
 	*gate
@@ -65,10 +63,10 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T) *crowd {
-	server := parts.Redis(t)
-	c := &crowd{t: t, gate: &gate{open: make(chan struct{})}, client: newClient(t, server.URL())}
-	hooked := newClient(t, server.URL())
-	c.Redis = NewRedis(hooked, "q:")
+	c := &crowd{t: t, gate: &gate{open: make(chan struct{})}, client: newClient(t, sharedRedis(t))}
+	flushAll(t, c.client)
+	hooked := newClient(t, sharedRedis(t))
+	c.Redis = patient(NewRedis(hooked, "q:"))
 	_, err := c.Take(t.Context(), recipientRequest("warm", "warm"))
 	must(t, err)
 	hooked.AddHook(c.gate)
@@ -101,11 +99,11 @@ func (c *crowd) take(id string) error {
 
 // goTogether starts n takes that share a round trip, and opens the gate.
 func (c *crowd) goTogether(n int, meanwhile func()) []error {
-	errs := make([]error, n)
+	errs, before := make([]error, n), len(c.pipe.waiting)
 	for i := range n {
 		c.callers.Go(func() { errs[i] = c.take(fmt.Sprint(i)) })
 	}
-	c.awaitWaiting(n)
+	c.awaitWaiting(before + n)
 	meanwhile()
 	close(c.open)
 	c.callers.Wait()
@@ -140,17 +138,8 @@ func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	c.callers.Go(func() { must(t, c.Refund(t.Context(), "x", Bucket("other script"))) })
-	c.awaitWaiting(1)
-	// The first of 51 that wait is of another script than the rest.
-	errs := make([]error, 50)
-	for i := range errs {
-		c.callers.Go(func() { errs[i] = c.take(fmt.Sprint(i)) })
-	}
-	c.awaitWaiting(51)
-	must(t, c.client.ScriptFlush(t.Context()).Err())
-	close(c.open)
-	c.callers.Wait()
-	for i, err := range errs {
+	c.awaitWaiting(1) // the first of 51 runs another script than the rest
+	for i, err := range c.goTogether(50, func() { must(t, c.client.ScriptFlush(t.Context()).Err()) }) {
 		if err != nil {
 			t.Errorf("%d: %v", i, err)
 		}
@@ -188,30 +177,9 @@ func TestWhoLeavesBeforeItsTurnAsksNothing(t *testing.T) {
 	})
 }
 
-func TestQuota14SharedCallsEndWithinTheirBudget(t *testing.T) {
-	server := parts.Redis(t)
-	limiter := NewRedis(newClient(t, server.URL()), "q:")
-	must(t, limiter.Ping(t.Context()))
-	limiter.budget = 50 * time.Millisecond
-	must(t, server.Pause())
-	var wg sync.WaitGroup
-	for i := range 30 {
-		wg.Go(func() {
-			_, err := limiter.Take(t.Context(), recipientRequest(fmt.Sprint(i), "r"))
-			same(t, "unavailable", errors.Is(err, ErrUnavailable), true)
-		})
-	}
-	wg.Wait()
-	must(t, server.Resume())
-	limiter.budget = budget
-	_, err := limiter.Take(t.Context(), recipientRequest("after", "r"))
-	must(t, err)
-}
-
 // An event of a recipient without others costs four commands, however many rules count it; the script says what it decides by itself.
 func TestRedisCommandsOfATake(t *testing.T) {
-	client := newClient(t, parts.Redis(t).URL())
-	l := NewRedis(client, "quota:")
+	l, client := real(t)
 	request := func() Request { return Request{ID: newID(), Rules: defaults, Buckets: buckets(newID(), "office")} }
 	_, err := l.Take(t.Context(), request()) // the script is known
 	must(t, err)

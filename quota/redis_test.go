@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/parts"
 )
 
-// real is a limiter as in production, on the server's clock.
+// real returns a limiter as in production, on the server's clock.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
@@ -42,7 +42,7 @@ func TestQuota2TheServersClockDecides(t *testing.T) {
 	same(t, "score", int64(score), d.At.UnixMicro())
 }
 
-// snapshot is all that Redis holds, with the instants at which it goes.
+// snapshot returns all keys with their values and expiries.
 func snapshot(t *testing.T, client redis.UniversalClient) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -94,12 +94,12 @@ func TestACallThatItsCallerGaveUpIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// onServer is a world on the server's own clock and keys.
+// onServer returns a world on the server's own clock.
 func onServer(t *testing.T, limiter *Redis, client redis.UniversalClient) *world {
 	return &world{t: t, Limiter: limiter, now: client.Time(t.Context()).Val()}
 }
 
-// marked is a bucket that counts one event and is complete.
+// marked makes a bucket that counts one event and is complete.
 func (w *world) marked() {
 	w.t.Helper()
 	w.admits(true, perHour)
@@ -107,7 +107,7 @@ func (w *world) marked() {
 	w.complete("restored", "login", perHour)
 }
 
-// A restart may have lost the newest writes, though the key is there again.
+// A restart may have lost the newest writes, although the key exists.
 func TestQuota11AMarkEndsWithARestart(t *testing.T) {
 	server := parts.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 	client := newClient(t, server.URL())
@@ -120,7 +120,7 @@ func TestQuota11AMarkEndsWithARestart(t *testing.T) {
 	w.lacking("after a restart", "login", perHour)
 }
 
-// A replica has the marks as well; once it is promoted they hold no more, and who looked before does not mark it.
+// A replica has the marks too; when it is promoted they are void, and an epoch read before marks nothing.
 func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
 	_, _, first, second := replicated(t)
 	w := onServer(t, NewRedis(first, "q:"), first)
@@ -139,7 +139,7 @@ func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
 	w.complete("restored", "login", perHour)
 }
 
-// A user who may not ask for the replication ID has marks all the same: they end with the key.
+// Without the right to INFO, marks work but end with the key only.
 func TestQuota11WithoutTheReplicationID(t *testing.T) {
 	server := parts.Redis(t)
 	admin := newClient(t, server.URL())
@@ -151,23 +151,7 @@ func TestQuota11WithoutTheReplicationID(t *testing.T) {
 	w.lacking("flushed", "login", perHour)
 }
 
-// A mark takes no room of its own beside events, and little alone.
-func TestQuota12AMarkIsSmall(t *testing.T) {
-	w := redisWorld(t)
-	limiter := w.Limiter.(*Redis)
-	limiter.prefix = "quota:"
-	w.restore(w.lacking("never seen", "login", perHour), time.Hour)
-	size := limiter.client.MemoryUsage(t.Context(), limiter.Key(ann())).Val()
-	if size == 0 || size > 160 {
-		t.Errorf("a marked bucket takes %d bytes", size)
-	}
-	ttl := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val()
-	if till := time.Duration(w.now.Add(time.Hour + time.Minute).UnixNano()); ttl <= 0 || ttl > till {
-		t.Errorf("it goes at %v, later than a minute after its window, %v", ttl, till)
-	}
-}
-
-// A life is never 0, which says that a bucket is complete.
+// An epoch is never 0, which means that a bucket is complete.
 func TestQuota11NoEpochIsZero(t *testing.T) {
 	client := newClient(t, parts.Redis(t).URL()+patiently)
 	life := redis.NewScript(commonScript + "return server_epoch(tonumber(ARGV[1]))")
