@@ -216,6 +216,13 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	return q
 }
 
+// held returns the verification that an actor has got for a person; "" for none.
+func (w *world) held(p *person, by actor) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return p.holds[by]
+}
+
 // touch notes that a person's quota may change.
 func (w *world) touch(p *person) {
 	w.mu.Lock()
@@ -225,9 +232,7 @@ func (w *world) touch(p *person) {
 
 // check enters a code for what an actor holds.
 func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
-	w.mu.Lock()
-	id := p.holds[by]
-	w.mu.Unlock()
+	id := w.held(p, by)
 	if id == "" {
 		return nil
 	}
@@ -261,9 +266,7 @@ func (w *world) codeOf(verification string) string {
 func (w *world) look(e Event, by actor, p *person) *request {
 	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: map[string]any{"channel": p.channel, "to": p.to}, ip: ipOf(by, p.index)}
 	if by != backEnd {
-		w.mu.Lock()
-		id := p.holds[by]
-		w.mu.Unlock()
+		id := w.held(p, by)
 		if id == "" {
 			return nil
 		}

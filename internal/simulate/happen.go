@@ -70,10 +70,7 @@ func (w *world) resend(e Event, p *person) {
 		w.send(e, backEnd, p, outgoing{})
 		return
 	}
-	w.mu.Lock()
-	id := p.holds[browser]
-	w.mu.Unlock()
-	if id != "" {
+	if id := w.held(p, browser); id != "" {
 		w.send(e, browser, p, outgoing{body: map[string]any{"verification_id": id}})
 	}
 }
@@ -101,9 +98,7 @@ func (w *world) repeat(e Event, p *person) {
 func (q *request) accepted() bool { return q.answered && q.status == http.StatusAccepted }
 
 func (w *world) cancel(e Event, p *person) {
-	w.mu.Lock()
-	id := p.holds[e.actor()]
-	w.mu.Unlock()
+	id := w.held(p, e.actor())
 	if id == "" {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -146,65 +147,56 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 	p.Events = append(p.Events, e)
 }
 
-// String tells an event in a sentence.
+// sentences say what happens in an event. {at} is its replica, {for} how long it lasts, {n} its N.
+var sentences = map[Kind]string{
+	SendByBackEnd: "a back end asks for a code for {person}{at}",
+	SendByBrowser: "{person}'s browser asks for a code{at}",
+	Resend:        "{actor} asks for the code again{at}",
+	Repeat:        "a back end asks for a code for {person} twice with one Idempotency-Key{at}",
+	HangUp:        "a back end asks for a code for {person} and hangs up{at}",
+	Check:         "{actor} enters the code of the newest message{at}",
+	Guess:         "{actor} enters {n} wrong codes{at}",
+	Cancel:        "{actor} cancels{at}",
+	Look:          "{actor} looks at the quota{at}",
+	WaitAsTold:    "a back end asks for codes for {person} until it is refused, waits as it was told, and asks again{at}",
+	Attack: "a stranger's browser asks for a code for {person} and enters 5 wrong codes, {n} times; then a back end asks for one, and the " +
+		"person enters it{at}",
+	Flood:         "strangers enter {n} wrong codes for their own addresses, from many networks{at}",
+	Reset:         "an administrator resets the quota of {person}{at}",
+	Erase:         "an administrator erases {person}{at}",
+	NewPolicy:     "another policy is put in force",
+	Flush:         "the limiter loses everything",
+	FailOver:      "the limiter fails over and loses its newest {n} writes",
+	LimiterAway:   "the limiter is away for {for}",
+	LimiterSlow:   "the limiter is slow for {for}",
+	LimiterDeaf:   "the limiter's answers are lost for {for}",
+	ClockStep:     "the limiter's clock steps by {for}",
+	LogAway:       "the log is away for {for}",
+	LogSlow:       "the log is slow for {for}",
+	CommitFails:   "the next {n} commits of replica {replica}{method} fail",
+	CommitUnheard: "the next {n} commits of replica {replica}{method} happen, and their answers are lost",
+	CommitVague:   "the next {n} commits of replica {replica}{method} do not happen, and their answers are lost",
+	ServerRefuses: "mail servers and carriers refuse for good for {for}",
+	ServerBusy:    "mail servers and carriers refuse for now for {for}",
+	ServerStalls:  "mail servers and carriers stall for {for}",
+	ServerDrops:   "mail servers and carriers drop the connection after the message for {for}",
+	Kill:          "replica {replica} is killed, and started again after {for}",
+	Freeze:        "replica {replica} is frozen for {for}",
+	HookFails:     "the receiver of webhooks fails for {for}",
+	HookDeaf:      "the receiver of webhooks takes events, and its answers are lost, for {for}",
+}
+
+// String returns the event as a sentence.
 func (e Event) String() string {
-	actor := "person " + fmt.Sprint(e.Person) + "'s back end"
+	person, actor, method := fmt.Sprint("person ", e.Person), "back end", ""
 	if e.Browser {
-		actor = "person " + fmt.Sprint(e.Person) + "'s browser"
+		actor = "browser"
 	}
-	at := fmt.Sprintf(" (replica %d)", e.Replica)
-	person := fmt.Sprintf("person %d", e.Person)
-	lasts := e.For.Round(time.Millisecond).String()
-	switch e.Kind {
-	case SendByBackEnd:
-		return "a back end asks for a code for " + person + at
-	case SendByBrowser:
-		return person + "'s browser asks for a code" + at
-	case Resend:
-		return actor + " asks for the code again" + at
-	case Repeat:
-		return "a back end asks for a code for " + person + " twice with one Idempotency-Key" + at
-	case HangUp:
-		return "a back end asks for a code for " + person + " and hangs up" + at
-	case Check:
-		return actor + " enters the code of the newest message" + at
-	case Guess:
-		return fmt.Sprintf("%s enters %d wrong codes%s", actor, e.N, at)
-	case Cancel:
-		return actor + " cancels" + at
-	case Look:
-		return actor + " looks at the quota" + at
-	case WaitAsTold:
-		return "a back end asks for codes for " + person + " until it is refused, waits as it was told, and asks again" + at
-	case Attack:
-		return fmt.Sprintf("a stranger's browser asks for a code for %s and enters 5 wrong codes, %d times; then a back end asks for one, and the person enters it%s", person, e.N, at)
-	case Flood:
-		return fmt.Sprintf("strangers enter %d wrong codes for their own addresses, from many networks%s", e.N, at)
-	case Reset:
-		return "an administrator resets the quota of " + person + at
-	case Erase:
-		return "an administrator erases " + person + at
-	case NewPolicy:
-		return "another policy is put in force"
-	case Flush:
-		return "the limiter loses everything"
-	case FailOver:
-		return fmt.Sprintf("the limiter fails over and loses its newest %d writes", e.N)
-	case ClockStep:
-		return "the limiter's clock steps by " + lasts
-	case CommitFails, CommitUnheard, CommitVague:
-		what := map[Kind]string{CommitFails: "fail", CommitUnheard: "happen and are not heard", CommitVague: "do not happen, and nothing is heard"}[e.Kind]
-		return fmt.Sprintf("the next %d commits of replica %d%s %s", e.N, e.Replica, map[bool]string{true: " in " + e.Method}[e.Method != ""], what)
-	case Kill:
-		return fmt.Sprintf("replica %d is killed, and started again after %s", e.Replica, lasts)
-	case Freeze:
-		return fmt.Sprintf("replica %d is frozen for %s", e.Replica, lasts)
+	if e.Method != "" {
+		method = " in " + e.Method
 	}
-	return map[Kind]string{
-		LimiterAway: "the limiter is away", LimiterSlow: "the limiter is slow", LimiterDeaf: "the limiter's answers are lost",
-		LogAway: "the log is away", LogSlow: "the log is slow", ServerRefuses: "mail servers and carriers refuse for good",
-		ServerBusy: "mail servers and carriers refuse for now", ServerStalls: "mail servers and carriers stall",
-		ServerDrops: "mail servers and carriers drop the connection after the message", HookFails: "the receiver of webhooks fails",
-		HookDeaf: "the receiver of webhooks takes events, and its answers are lost",
-	}[e.Kind] + " for " + lasts
+	return strings.NewReplacer(
+		"{person}", person, "{actor}", person+"'s "+actor, "{at}", fmt.Sprintf(" (replica %d)", e.Replica), "{n}", fmt.Sprint(e.N),
+		"{for}", e.For.Round(time.Millisecond).String(), "{replica}", fmt.Sprint(e.Replica), "{method}", method,
+	).Replace(sentences[e.Kind])
 }

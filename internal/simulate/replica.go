@@ -55,31 +55,25 @@ const (
 	app        = "shop"
 )
 
-// texts are parsed once for all worlds.
-var texts = sync.OnceValue(func() *message.Texts {
-	t, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }}, templates.FS)
-	if err != nil {
-		panic(err)
-	}
-	return t
-})
+// What is parsed once for all worlds.
+var (
+	texts = sync.OnceValue(func() *message.Texts {
+		segments := func(text string) int { return sms.Measure(text).Segments }
+		return must(message.NewTexts(message.TextLimits{Segments: 1, Measure: segments}, templates.FS))
+	})
+	mails = sync.OnceValue(func() *message.Renderer { return must(message.New(templates.FS)) })
+	ring  = sync.OnceValue(func() *keyring.Ring {
+		key := sha256.Sum256([]byte("simulated"))
+		return must(keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
+	})
+)
 
-var mails = sync.OnceValue(func() *message.Renderer {
-	r, err := message.New(templates.FS)
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return r
-})
-
-var ring = sync.OnceValue(func() *keyring.Ring {
-	key := sha256.Sum256([]byte("simulated"))
-	r, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:]))
-	if err != nil {
-		panic(err)
-	}
-	return r
-})
+	return v
+}
 
 // policySet is the number-th of the policies that worlds change between.
 func policySet(p Plan, number int) policy.Set {
