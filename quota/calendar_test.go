@@ -108,59 +108,6 @@ func TestQuota18ADayLivedTwiceIsCutShort(t *testing.T) {
 	}
 }
 
-// Cutoffs of a calendar rule: the event of the period's first µs counts, that of the µs before does not.
-func TestQuota18TheFirstMicrosecondCounts(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := calendar(5, Hour, nil)
-		hour := parse(t, "2040-03-01T10:00:00Z")
-		w.set(hour.Add(-µs))
-		w.admits(true, r)
-		w.set(hour)
-		w.admits(true, r)
-		w.pass(59 * time.Minute)
-		same(t, "used", w.peek(r).Rules[0].Used, 1)
-		same(t, "cutoff", Cutoffs([]Rule{r}, w.now)[0], hour.Add(-µs))
-	})
-}
-
-// QUOTA-4: after a step back over midnight, what the new day took still counts on the old one.
-func TestQuota18AStepBackOverMidnightFreesNothing(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := calendar(1, Day, nil)
-		w.set(parse(t, "2040-03-02T00:00:10Z"))
-		w.admits(true, r)
-		w.pass(-30 * time.Second)
-		d := w.admits(false, r)
-		same(t, "wait", d.RetryAfter(), 20*time.Second)
-	})
-}
-
-func TestCalendarRulesAreChecked(t *testing.T) {
-	for _, c := range []struct {
-		rule  Rule
-		field string
-	}{
-		{Rule{Per: "fortnight"}, "per"},
-		{Rule{Per: Day, Window: time.Hour}, "window"},
-		{Rule{Window: time.Hour, Zone: time.UTC}, "time_zone"},
-		{Rule{Per: Month, Zone: time.UTC}, ""},
-		{Rule{Per: Week}, ""},
-		{Rule{Days: 1}, ""},
-		{Rule{Days: 31, Zone: time.UTC}, ""},
-		{Rule{Days: 32}, "days"},
-		{Rule{Days: -1}, "days"},
-		{Rule{Days: 7, Per: Day}, "per"},
-		{Rule{Days: 7, Window: time.Hour}, "window"},
-	} {
-		c.rule.Name, c.rule.Scope, c.rule.Limit = "a", Recipient, 1
-		var field string
-		for _, err := range problems([]Rule{c.rule}) {
-			field = err.(*RuleError).Field
-		}
-		same(t, "wrong field", field, c.field)
-	}
-}
-
 // The script decides by its own clock which period or dates count, whatever instant the limiter saw last.
 func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 	w := redisWorld(t)

@@ -61,7 +61,9 @@ func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
 		w.lacking("for more time", "login", sliding(Recipient, 5, time.Hour+time.Second))
 		w.lacking("of another source", "login,gift", perHour)
 		must(t, w.Refund(t.Context(), w.id(), ann()))
-		must(t, w.Reset(t.Context(), ann()))
+		must(t, w.Reset(t.Context()))
+		w.complete("after a reset of no bucket", "login", perHour)
+		must(t, w.Reset(t.Context(), ann(), ann(), Bucket("never used")))
 		w.lacking("after a reset, which a send may have overtaken", "login", perHour)
 		w.flush()
 		w.lacking("flushed", "login", perHour)
@@ -207,39 +209,6 @@ func TestRecord(t *testing.T) {
 		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
 		w.pass(time.Minute)
 		same(t, "only the one ahead is left", w.peek(r).Rules[0].Used, 1)
-	})
-}
-
-func TestAnEventThatLapsedCanBeRecordedAnew(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 9, time.Minute)
-		w.takeID("one", r)
-		w.pass(time.Second)
-		w.takeID("two", r)
-		w.pass(time.Minute - time.Second)
-		must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{ID: "one", At: w.now}}))
-		d := w.peek(r)
-		same(t, "used", d.Rules[0].Used, 2)
-		same(t, "reset: two", d.Rules[0].ResetAfter, time.Second)
-		same(t, "used after a repetition", w.takeID("one", r).Rules[0].Used, 2)
-		must(t, w.Refund(t.Context(), "one", ann()))
-		same(t, "used after the refund", w.peek(r).Rules[0].Used, 1)
-	})
-}
-
-func TestResetForgetsEventsButNotRefunds(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 9, time.Hour)}
-		w.take(rules...)
-		w.takeID("gone", rules...)
-		must(t, w.Refund(t.Context(), "gone", ann()))
-		must(t, w.Reset(t.Context(), ann(), ann(), Bucket("never used")))
-		sameList(t, "remaining", remaining(w.peek(rules...)), []int{2, 7})
-		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{ID: "gone", At: w.now}}))
-		sameList(t, "remaining", remaining(w.peek(rules...)), []int{2, 7})
-		must(t, w.Reset(t.Context(), ann(), buckets("", "office")[IP]))
-		sameList(t, "remaining", remaining(w.peek(rules...)), []int{2, 9})
-		must(t, w.Reset(t.Context()))
 	})
 }
 

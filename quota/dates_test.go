@@ -95,26 +95,6 @@ func TestADateLivedTwice(t *testing.T) {
 	}
 }
 
-// Several events of one date leave at once, and a lowered limit waits for more dates.
-func TestTheEventsOfADateLeaveTogether(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		berlin := zone(t, "Europe/Berlin")
-		for _, at := range []string{"2040-03-23T08:00:00+01:00", "2040-03-23T22:00:00+01:00", "2040-03-24T12:00:00+01:00"} {
-			w.set(parse(t, at))
-			w.admits(true, dates(3, 3, berlin))
-		}
-		w.set(parse(t, "2040-03-25T12:00:00+02:00")) // the clock was put forward in the night
-		d := w.admits(false, dates(3, 3, berlin))
-		same(t, "wait", d.RetryAfter(), 12*time.Hour)
-		same(t, "window", d.Rules[0].Window, 71*time.Hour)
-		same(t, "wait of two fewer", w.peek(dates(1, 3, berlin)).RetryAfter(), 36*time.Hour)
-		w.set(parse(t, "2040-03-26T00:00:00+02:00"))
-		d = w.peek(dates(3, 3, berlin))
-		same(t, "used", d.Rules[0].Used, 1)
-		same(t, "reset", d.Rules[0].ResetAfter, 24*time.Hour)
-	})
-}
-
 // The documented policies of gifts (one a day of Shanghai, and three in 168 hours or on seven dates) and of text messages (three a clock
 // hour of Kolkata, which begins half an hour off UTC's): at each time whether an event is admitted, which rule blocks then, and for how
 // many ms.

@@ -1,47 +1,43 @@
 package quota
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 )
 
 func TestValidate(t *testing.T) {
-	good := Policy{Name: "default", Rules: defaults}
-	must(t, good.Validate())
-	must(t, Validate([]Rule{
-		{Name: "a", Scope: IP, Limit: 1, Window: time.Second}, {Name: "z234567890123456789012345678901_", Scope: Recipient, Limit: 100_000,
-			Window: 744 * time.Hour}, {Name: "a-b", Scope: IP, Limit: 2, Window: 90 * time.Second},
-	}))
-	bad := Policy{Name: "Default", Rules: []Rule{
-		{Name: "minute", Scope: Recipient, Limit: 1, Window: time.Minute},
-		{Name: "minute", Scope: "planet", Limit: 0, Window: time.Minute},
-		{Name: "minute", Scope: IP, Limit: 100_001, Window: time.Second - 1},
-		{Name: "", Scope: "", Limit: -1, Window: 0},
-		{Name: "1st", Scope: Recipient, Limit: 1, Window: 744*time.Hour + time.Second},
-		{Name: "a23456789012345678901234567890123", Scope: Recipient, Limit: 1, Window: 1500 * time.Millisecond},
-		{Name: "new\nline", Scope: Recipient, Limit: 1, Window: -time.Minute},
-	}}
-	var got []string
-	errs := bad.Validate().(interface{ Unwrap() []error }).Unwrap()
-	same(t, "policy", errs[0].Error(), `policy name "Default" is not of the form [a-z][a-z0-9_-]{0,31}`)
-	for _, e := range errs[1:] {
-		var rule *RuleError
-		same(t, "a rule's error", errors.As(e, &rule), true)
-		got = append(got, fmt.Sprintf("%d %s", rule.Index, rule.Field))
+	rule := func(name string, scope Scope, limit int, window time.Duration) Rule {
+		return Rule{Name: name, Scope: scope, Limit: limit, Window: window}
 	}
-	sameList(t, "errors", got, []string{
-		"1 name", "1 scope", "1 limit",
-		"2 name", "2 limit", "2 window",
-		"3 name", "3 scope", "3 limit", "3 window",
-		"4 name", "4 window", "5 name", "5 window", "6 name", "6 window",
-	})
-	same(t, "text", Validate([]Rule{{Name: "minute", Scope: IP, Limit: 0, Window: time.Minute}}).Error(),
-		`rule 1 ("minute"): limit 0 is not within 1 and 100000`)
-	if Validate(nil) == nil {
-		t.Error("no rule at all is valid")
+	by := func(r Rule) Rule { r.Name, r.Scope, r.Limit = "a", Recipient, 1; return r }
+	for _, c := range []struct {
+		rule   Rule
+		fields string // that are wrong
+	}{
+		{rule("a", IP, 1, time.Second), ""}, {rule("z234567890123456789012345678901_", Recipient, 100_000, 744*time.Hour), ""},
+		{rule("a-b", IP, 2, 90*time.Second), ""},
+		{rule("a", "planet", 0, time.Minute), "scope limit "}, {rule("a", IP, 100_001, time.Second-1), "limit window "},
+		{rule("", "", -1, 0), "name scope limit window "}, {rule("1st", Recipient, 1, 744*time.Hour+time.Second), "name window "},
+		{rule("a23456789012345678901234567890123", Recipient, 1, 1500*time.Millisecond), "name window "},
+		{rule("new\nline", Recipient, 1, -time.Minute), "name window "},
+		{by(Rule{Per: Month, Zone: time.UTC}), ""}, {by(Rule{Per: Week}), ""}, {by(Rule{Days: 1}), ""}, {by(Rule{Days: 31, Zone: time.UTC}), ""},
+		{by(Rule{Per: "fortnight"}), "per "}, {by(Rule{Per: Day, Window: time.Hour}), "window "}, {by(Rule{Days: 7, Window: time.Hour}), "window "},
+		{by(Rule{Window: time.Hour, Zone: time.UTC}), "time_zone "}, {by(Rule{Days: 32}), "days "}, {by(Rule{Days: -1}), "days "},
+		{by(Rule{Days: 7, Per: Day}), "per "},
+	} {
+		got := ""
+		for _, err := range problems([]Rule{c.rule}) {
+			got += err.(*RuleError).Field + " "
+		}
+		same(t, fmt.Sprintf("%+v", c.rule), got, c.fields)
 	}
+	must(t, Policy{Name: "default", Rules: defaults}.Validate())
+	twice := []Rule{rule("minute", IP, 1, time.Minute), rule("minute", IP, 0, time.Minute)}
+	same(t, "text", Policy{Name: "Default", Rules: twice}.Validate().Error(), `policy name "Default" is not of the form [a-z][a-z0-9_-]{0,31}
+rule 2 ("minute"): name is used before
+rule 2 ("minute"): limit 0 is not within 1 and 100000`)
+	same(t, "no rule at all is valid", Validate(nil) == nil, false)
 }
 
 func TestDecision(t *testing.T) {

@@ -59,23 +59,6 @@ func TestSuggestTakesAnything(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "acb", 1}, {"abc", "ab", 1},
-		{"abc", "xabc", 1}, {"ab", "ba", 1}, {"abcd", "badc", 2}, {"kitten", "sitting", 3}, {"gmail", "gmial", 1}, {"é", "e", 1},
-	} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-		if got := distance(c.b, c.a); got != c.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
-		}
-	}
-}
-
 func TestWellKnownDomainsAreDomains(t *testing.T) {
 	for _, d := range slices.Concat(wellKnown, lookAlikes) {
 		if r := mustParse(t, Email, "a@"+d); r.Address() != "a@"+d {
