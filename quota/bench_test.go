@@ -20,16 +20,15 @@ import (
 	"sendcode/internal/parts"
 )
 
-// rival is one way to decide, or the yardstick: a script that only says 1.
+// rival is one way to decide, or the bare script that returns 1.
 type rival struct {
 	name   string
 	client redis.UniversalClient // of the server that it asks
 	call   func(context.Context) error
 }
 
-// BenchmarkRivals decides the default policy in several ways by turns, so that what the machine does meanwhile does it to
-// all, and prints their decisions per second, what one costs Redis's thread, and the ratio to the bare script of the same round:
-// median, lowest, highest.
+// BenchmarkRivals decides the default policy in several ways by turns, so that other work on the machine slows all of them. It prints
+// decisions per second, the time of Redis's thread for one, and the ratio to the bare script of the same round: median, lowest, highest.
 func BenchmarkRivals(b *testing.B) {
 	for _, outcome := range []string{"admitted", "refused"} {
 		for _, callers := range []int{1, 64, 256} {
@@ -67,7 +66,7 @@ func rivals(b *testing.B, fresh bool) []rival {
 	return all
 }
 
-// taker takes for a new recipient each time, or for one that has had its turn.
+// taker takes for a new recipient each time, or for one that is refused.
 func taker(l Limiter, fresh bool) func(context.Context) error {
 	var n atomic.Int64
 	return func(ctx context.Context) error {
@@ -80,7 +79,7 @@ func taker(l Limiter, fresh bool) func(context.Context) error {
 	}
 }
 
-// rates asks for the same three rules, as one would with a limiter that knows one rule at a time.
+// rates decides the same three rules with a limiter that decides one rule at a time.
 func rates(l *redis_rate.Limiter, fresh bool) func(context.Context) error {
 	var n atomic.Int64
 	return func(ctx context.Context) error {
@@ -135,7 +134,7 @@ func median(of []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// threadTime is the processor's time, in s, that the thread of Redis which runs commands has had.
+// threadTime returns the processor time, in s, of the thread of Redis that runs commands.
 func threadTime(b *testing.B, client redis.UniversalClient) (sum float64) {
 	info := client.InfoMap(b.Context(), "cpu")
 	for _, kind := range []string{"user", "sys"} {
@@ -146,7 +145,7 @@ func threadTime(b *testing.B, client redis.UniversalClient) (sum float64) {
 	return sum
 }
 
-// together has all callers call until the turn is over.
+// together lets all callers call until the turn is over.
 func together(b *testing.B, callers int, turn time.Duration, call func(context.Context) error) (calls float64, took time.Duration) {
 	if err := call(b.Context()); err != nil {
 		b.Fatal(err)
@@ -170,7 +169,7 @@ func together(b *testing.B, callers int, turn time.Duration, call func(context.C
 	return float64(done.Load()), time.Since(begin)
 }
 
-// BenchmarkTakeByLimit shows what a higher limit costs: the bucket holds as many events as it says.
+// BenchmarkTakeByLimit shows the cost of a higher limit, with a bucket that is full.
 func BenchmarkTakeByLimit(b *testing.B) {
 	client := newClient(b, parts.Redis(b).URL())
 	limiter := NewRedis(client, "quota:")
@@ -205,7 +204,7 @@ for i = ARGV[1], ARGV[2] do
   redis.call('PEXPIREAT', key, math.floor(ARGV[3] / 1000) + 86400000)
 end`)
 
-// BenchmarkTakeByRecipients shows what other recipients cost, that Redis knows already.
+// BenchmarkTakeByRecipients shows the cost of other recipients' keys in Redis.
 func BenchmarkTakeByRecipients(b *testing.B) {
 	var all []rival
 	for n := 10_000; n <= *mostKeys; n *= 10 {

@@ -45,7 +45,7 @@ func (h *stepHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 var errKilled = errors.New("killed")
 
-// Two buckets, each of whose rules lets two in. A take of one ID asks four scripts: it looks at both, and takes in both.
+// Two buckets whose rules admit two events each. A take of one ID runs four scripts: it looks at both, and takes in both.
 var (
 	twice      = []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 2, time.Hour)}
 	takeSteps  = 4
@@ -84,8 +84,8 @@ func counted(t *testing.T, client redis.UniversalClient, r *Redis, bucket string
 	return ids
 }
 
-// QUOTA-10: whichever script dies, before or after it has run, nothing is admitted, no place is given away, the same ID
-// is admitted when it is repeated and counts once, and a refund leaves nothing behind.
+// Whichever script dies, before or after it has run, nothing is admitted; a repeated Take admits the ID and counts it once, and a refund
+// removes all of it.
 func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
 		for _, reaches := range []bool{false, true} {

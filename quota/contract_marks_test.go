@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// logged asks whether ann's bucket is complete for the purposes given.
+// logged peeks, and asks whether ann's bucket is complete for the source.
 func (w *world) logged(source string, rules ...Rule) Decision {
 	w.t.Helper()
 	d, err := w.Peek(w.t.Context(), Request{Rules: rules, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: source}})
@@ -15,7 +15,7 @@ func (w *world) logged(source string, rules ...Rule) Decision {
 	return d
 }
 
-// lacking fails the test unless ann's bucket may lack events, and gives the life of its server.
+// lacking fails the test unless ann's bucket may lack events, and returns the epoch of its server.
 func (w *world) lacking(what, source string, rules ...Rule) string {
 	w.t.Helper()
 	d := w.logged(source, rules...)
@@ -70,7 +70,7 @@ func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
 	})
 }
 
-// A replica that still goes by shorter windows drops events that longer ones need.
+// A replica that still has shorter windows drops events that longer ones need.
 func TestQuota17AMarkEndsWithTheEventsThatItSpeaksOf(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		perMinute := sliding(Recipient, 5, time.Minute)
@@ -112,7 +112,7 @@ func TestQuota11ARefusalTellsWhetherTheBucketIsComplete(t *testing.T) {
 	})
 }
 
-// A bucket that was only looked at is gone when its window has passed.
+// The mark of an empty bucket ends with the window.
 func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		w.restore(w.lacking("never seen", "login", perHour), time.Hour)
@@ -124,7 +124,7 @@ func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
 	})
 }
 
-// A bucket that lacked an event may lack one more, whose send the log has not written yet.
+// A bucket that lacked an event may lack another one, whose send is not in the log yet.
 func TestQuota11ABucketThatLackedAnEventIsInDoubtForAWhile(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		settling := func(events ...Event) {
@@ -166,7 +166,7 @@ func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
 	})
 }
 
-// The doubt stays with the bucket, whatever goes on in it, and counts for nothing.
+// The doubt stays while events are reset and taken, and counts as no event.
 func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: w.many(1500)}

@@ -59,7 +59,7 @@ func TestEvaluateExplainsEachRuleByItsScope(t *testing.T) {
 	same(t, "rules", len(Evaluate(nil, history, epoch).Rules), 0)
 }
 
-// The second gate counts with Cutoffs what Evaluate explains.
+// Cutoffs, which the log counts with, agree with Evaluate.
 func TestCutoffsAndEvaluateAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rules := []Rule{sliding(Recipient, 1, time.Minute), sliding(Recipient, 3, 2*time.Minute)}
@@ -83,7 +83,7 @@ func TestCutoffsAndEvaluateAgree(t *testing.T) {
 	})
 }
 
-// A client that waits as long as it is told is let in; told in whole seconds or ms, it never comes too early.
+// A request after the wait is admitted, also if the wait is rounded up to whole seconds or ms.
 func TestWhoWaitsAsToldIsLetIn(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		for i, told := range []func(time.Duration) time.Duration{
@@ -128,7 +128,7 @@ func TestLongestAndOfScope(t *testing.T) {
 	same(t, "the argument is left as it was", rules[1].Scope, Recipient)
 }
 
-// A decision that clients may read as a whole is not copied for each that reads it.
+// Public copies nothing if there is nothing to remove.
 func TestPublicCopiesNothingThatStays(t *testing.T) {
 	d := Evaluate(defaults, nil, epoch)
 	if n := testing.AllocsPerRun(100, func() { _ = d.Public() }); n > 0 {

@@ -120,7 +120,7 @@ func ExamplePolicy_gift() {
 	// false [week] 52h0m0s <nil>
 }
 
-// 3 per clock hour, which lets in six around its turn; and 3 in any 60 minutes, which never lets in a fourth.
+// 3 per clock hour, which admits six around its turn; and 3 in any 60 minutes, which never admits a fourth.
 func ExamplePolicy_hours() {
 	ctx := context.Background()
 	now, pass := at()

@@ -44,7 +44,7 @@ func Example() {
 	// 60 s: admitted true, next in 60 s, minute: 0 of 1 left, hour: 3 of 5 left
 }
 
-// Take looks and counts in one step: of 8 callers at once, as many are let in as there are places.
+// Take decides and counts in one step: of 8 callers at once, as many are admitted as the limit allows.
 func ExampleMemory_Take() {
 	limiter := quota.NewMemory(time.Now, "process")
 	rules := []quota.Rule{{Name: "seats", Scope: quota.Global, Limit: 3, Window: time.Minute}}

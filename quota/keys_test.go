@@ -97,7 +97,7 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 	same(t, "members after a record of what does not count", card(), 2)
 }
 
-// A rule of 1,000 per second keeps each event that it may still need, and no other: the set is never longer than the limit.
+// With a rule of 1,000 per second, the set never has more members than the limit.
 func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	const limit = 1000
 	w := redisWorld(t)
@@ -124,7 +124,7 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	}
 }
 
-// Only a step back of the clock and a longer window together show it: the older event is then the later one.
+// After a step back of the clock, the event of before is the newest; a longer window must keep the key until that leaves.
 func TestAKeyOutlivesAnEventInTheFuture(t *testing.T) {
 	for _, events := range []int{1, 20} { // read as a whole, and by rank
 		w := redisWorld(t)

@@ -6,18 +6,13 @@ import (
 )
 
 // Record adds events from elsewhere to the bucket; see [Limiter].
-func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, events []Event) error {
-	return m.writeHistory(History{Bucket: bucket, Keep: keep, Events: events})
+func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
+	return m.Restore(ctx, History{Bucket: bucket, Keep: keep, Events: events})
 }
 
-// Restore adds all events that a log has of the bucket, and marks it as complete; see [Limiter].
+// Restore adds all events that a log has of the bucket; see [Limiter]. If the history has an Epoch, it marks the bucket as complete for
+// that epoch; if events were missing and DoubtFor is set, it marks it as in doubt instead.
 func (m *Memory) Restore(_ context.Context, h History) error {
-	return m.writeHistory(h)
-}
-
-// writeHistory adds the events to the bucket. If the history has an Epoch, it marks the bucket as complete for that epoch; if
-// events were missing and DoubtFor is set, it marks it as in doubt instead.
-func (m *Memory) writeHistory(h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (w *world) kept() (buckets, events int) {
 	return buckets, events
 }
 
-// needed says which buckets a rule may still need.
+// needed returns how many buckets a rule may still need.
 func (w *world) needed() (n int) {
 	m := w.Limiter.(*Memory)
 	for i := range m.shards {
@@ -38,7 +38,7 @@ func (w *world) needed() (n int) {
 	return n
 }
 
-// After a rush of many, a few are enough for the many to go once nothing of them counts: also the maps that held them.
+// After a rush, few new buckets are enough to delete the expired ones and to shrink their maps.
 func TestMemoryForgetsARush(t *testing.T) {
 	w := memoryWorld(t)
 	open := func(recipient string) {
@@ -63,8 +63,7 @@ func TestMemoryForgetsARush(t *testing.T) {
 	}
 }
 
-// What is dropped is needed by no rule: among many recipients under rules of a second to a day, with bursts and lulls,
-// each decision is what all that ever happened says.
+// Among many recipients, with rules of a second to a day, bursts and lulls, each decision is that of Evaluate over all events.
 func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	w, random := memoryWorld(t), rand.New(rand.NewPCG(1, 2))
 	rules := [][]Rule{
@@ -73,7 +72,7 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	}
 	history := map[string][]Event{}
 	for step := range 60_000 {
-		who := random.IntN(4_000 + step/4) // ever new ones, and old ones that come back
+		who := random.IntN(4_000 + step/4) // new ones, and old ones again
 		name, its := strconv.Itoa(who), rules[who%len(rules)]
 		want := Evaluate(its, map[Scope][]Event{Recipient: history[name]}, w.now)
 		id := w.id()
@@ -94,7 +93,7 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	}
 }
 
-// A sweep looks at every bucket of its shard, so there must be as many new ones for it.
+// A sweep visits every bucket of its shard, so it runs only after many new buckets.
 func TestMemorySweepsSeldom(t *testing.T) {
 	w, sweeps := memoryWorld(t), 0
 	const n = 1000 * shards
@@ -114,7 +113,7 @@ func TestMemorySweepsSeldom(t *testing.T) {
 	}
 }
 
-// A bucket ends at the instant from which nothing in it can count, its mark too.
+// A bucket with a mark expires exactly when its window ends.
 func TestMemoryBucketsEndToTheMicrosecond(t *testing.T) {
 	w := memoryWorld(t)
 	w.restore(w.lacking("never seen", "login", perHour), time.Hour)
@@ -134,7 +133,7 @@ func TestMemoryLookingMakesNoBucket(t *testing.T) {
 
 func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 	w := memoryWorld(t)
-	r := sliding(Recipient, 100, time.Second) // more than are looked through without an index
+	r := sliding(Recipient, 100, time.Second) // so many that there is an index
 	for range 1000 {
 		w.admits(true, r)
 		w.pass(10 * time.Millisecond)
@@ -144,7 +143,7 @@ func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 	sameList(t, "buckets and events", []int{b, n}, []int{1, 99})
 }
 
-// Callers that name their buckets in opposite orders do not wait for each other for ever.
+// Callers that name their buckets in opposite orders do not deadlock.
 func TestMemoryServesManyCallersAtOnce(t *testing.T) {
 	m := NewMemory(time.Now, "process")
 	rules := []Rule{sliding("one", 9, time.Second), sliding("two", 9, time.Second)}
@@ -179,7 +178,7 @@ func TestMemoryNamesItsClock(t *testing.T) {
 	same(t, "instant in whole µs of UTC", d.At, time.Date(2026, 1, 2, 2, 4, 5, 6_000, time.UTC))
 }
 
-// Every third ID is taken twice, every fifth refunded, in buckets on both sides of the size from which there is an index.
+// Every third ID is taken twice, every fifth refunded, in buckets smaller and larger than those without an index.
 func TestMemoryKnowsItsIDsInSmallAndLargeBuckets(t *testing.T) {
 	for _, size := range []int{indexed - 1, indexed, indexed + 1, 3 * indexed} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// naive is the limiter as one would say it: maps, loops and subtraction. It forgets nothing.
+// naive is the simplest limiter: maps, loops and subtraction. It deletes nothing.
 type naive struct {
 	events map[string]map[string]time.Time // bucket, ID
 	gone   map[string]map[string]time.Time
@@ -77,7 +77,7 @@ func (n *naive) lastDates(r Rule, name string, now time.Time) State {
 	if s.Used > 0 {
 		s.ResetAfter = left(dates[0])
 	}
-	if must := s.Used - r.Limit + 1; must > 0 { // so many must leave
+	if must := s.Used - r.Limit + 1; must > 0 { // as many events must leave
 		s.RetryAfter = left(dates[must-1])
 	}
 	return s
@@ -102,7 +102,7 @@ func (n *naive) state(r Rule, name string, now time.Time) State {
 	if s.Used > 0 {
 		s.ResetAfter = r.Window - ages[0]
 	}
-	if must := s.Used - r.Limit + 1; must > 0 { // so many must leave
+	if must := s.Used - r.Limit + 1; must > 0 { // as many events must leave
 		s.RetryAfter = r.Window - ages[must-1]
 	}
 	return s
@@ -143,7 +143,7 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 	return d, nil
 }
 
-// observed names the observing rules that have no place for the request, and says whether no bucket has counted it yet.
+// observed returns the observing rules that would refuse the request, and whether no bucket has counted it yet.
 func (n *naive) observed(req Request, now time.Time) (names []string, first bool) {
 	first = true
 	for _, r := range req.Rules {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Scripts as people write them first (docs/SIX-LIMITERS.md). Each admits a fourth of three within ten seconds in a short random schedule.
+// Scripts with the mistakes of docs/SIX-LIMITERS.md. In a short random schedule, each admits a fourth event of three within ten seconds.
 
 const (
 	pitfallLimit  = 3
@@ -24,10 +24,10 @@ type pitfallStep struct {
 	pair bool
 }
 
-// starts begins a call and gives what ends it and says whether it was let in.
+// starts begins a call. ends ends it, and reports whether it was admitted.
 type starts func(t *testing.T, id string, now time.Time, skew time.Duration) (ends func() bool)
 
-// script is a limiter of one round trip: its arguments are the instant in ms, the window in ms, the limit and the ID.
+// script is a limiter of one script, whose arguments are the instant in ms, the window in ms, the limit and the ID.
 func script(client redis.UniversalClient, text string, ownClock bool) starts {
 	lua := redis.NewScript(text)
 	return func(t *testing.T, id string, now time.Time, skew time.Duration) func() bool {
@@ -70,7 +70,7 @@ return 0`, false),
 	}
 }
 
-// tooMany plays a schedule from an empty limiter, and says whether more than the limit were let in within a window.
+// tooMany plays a schedule from an empty limiter, and reports whether it admitted more than the limit within a window.
 func tooMany(t *testing.T, w *world, start starts, steps []pitfallStep) bool {
 	w.set(epoch)
 	w.flush()

@@ -22,9 +22,9 @@ func TestValidate(t *testing.T) {
 		{rule("a23456789012345678901234567890123", Recipient, 1, 1500*time.Millisecond), "name window "},
 		{rule("new\nline", Recipient, 1, -time.Minute), "name window "},
 		{by(Rule{Per: Month, Zone: time.UTC}), ""}, {by(Rule{Per: Week}), ""}, {by(Rule{Days: 1}), ""}, {by(Rule{Days: 31, Zone: time.UTC}), ""},
-		{by(Rule{Per: "fortnight"}), "per "}, {by(Rule{Per: Day, Window: time.Hour}), "window "}, {by(Rule{Days: 7, Window: time.Hour}), "window "},
+		{by(Rule{Per: "fortnight"}), "per "}, {by(Rule{Per: Day, Window: time.Hour}), "window "},
 		{by(Rule{Window: time.Hour, Zone: time.UTC}), "time_zone "}, {by(Rule{Days: 32}), "days "}, {by(Rule{Days: -1}), "days "},
-		{by(Rule{Days: 7, Per: Day}), "per "},
+		{by(Rule{Days: 7, Per: Day}), "per "}, {by(Rule{Days: 7, Window: time.Hour}), "window "},
 	} {
 		got := ""
 		for _, err := range problems([]Rule{c.rule}) {

@@ -150,7 +150,10 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	if r.cluster != nil && len(buckets) > 1 {
-		return r.writeEach(ctx, script, buckets, args)
+		return concurrently(len(buckets), func(i int) error {
+			_, err := r.run(ctx, script, buckets[i:i+1], args)
+			return err
+		})
 	}
 	_, err := r.run(ctx, script, buckets, args)
 	return err
@@ -182,21 +185,17 @@ const tries = 3
 // errOutside says that the server's clock is in none of the calendar periods that were sent to the script.
 var errOutside = errors.New("quota: the clock is outside of the periods")
 
-// run runs a script once on the keys of the buckets. The client may retry it: every script may run twice. The caller bounds ctx by
-// the budget. Error: ErrUnavailable.
-func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (*redis.Cmd, error) {
-	cmd, err := r.evalScript(ctx, script, r.keys(buckets), args)
+// run runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in its own, since one dead node would delay
+// calls to the others. The client may retry it: every script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
+func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd, err error) {
+	if r.pipe != nil {
+		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)
+	} else {
+		cmd = script.Run(ctx, r.client, r.keys(buckets), args...)
+		err = cmd.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return cmd, nil
-}
-
-// evalScript runs the script in a shared round trip; on Cluster in its own, since one dead node would delay calls to the others.
-func (r *Redis) evalScript(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
-	if r.pipe != nil {
-		return r.pipe.run(ctx, script, keys, args)
-	}
-	cmd := script.Run(ctx, r.client, keys, args...)
-	return cmd, cmd.Err()
 }

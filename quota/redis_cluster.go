@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -109,13 +108,6 @@ func (r *Redis) askEach(parts []part, ask func(plan) (answer, error)) ([]answer,
 		return nil, err
 	}
 	return answers, nil
-}
-
-func (r *Redis) writeEach(ctx context.Context, script *redis.Script, buckets []string, args []any) error {
-	return concurrently(len(buckets), func(i int) error {
-		_, err := r.run(ctx, script, buckets[i:i+1], args)
-		return err
-	})
 }
 
 // concurrently calls do(0) to do(n-1) concurrently, waits for all, and returns the first error.

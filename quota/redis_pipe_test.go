@@ -97,7 +97,7 @@ func (c *crowd) take(id string) error {
 	return err
 }
 
-// goTogether starts n takes that share a round trip, and opens the gate.
+// goTogether starts n takes that wait for a lane, calls meanwhile, and opens the gate.
 func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	errs, before := make([]error, n), len(c.pipe.waiting)
 	for i := range n {
@@ -177,7 +177,7 @@ func TestWhoLeavesBeforeItsTurnAsksNothing(t *testing.T) {
 	})
 }
 
-// An event of a recipient without others costs four commands, however many rules count it; the script says what it decides by itself.
+// A recipient's first event costs the script and four commands, however many rules count it.
 func TestRedisCommandsOfATake(t *testing.T) {
 	l, client := real(t)
 	request := func() Request { return Request{ID: newID(), Rules: defaults, Buckets: buckets(newID(), "office")} }

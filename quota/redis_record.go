@@ -9,17 +9,12 @@ import (
 
 // Record adds events from elsewhere to the bucket; see [Limiter]. A failure may leave some of them written.
 func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
-	return r.writeHistory(ctx, History{Bucket: bucket, Keep: keep, Events: events})
+	return r.Restore(ctx, History{Bucket: bucket, Keep: keep, Events: events})
 }
 
-// Restore adds all events that a log has of the bucket, and marks it as complete; see [Limiter].
+// Restore adds all events that a log has of the bucket; see [Limiter]. It runs record.lua in steps of at most 1,000 events. If the history
+// has an Epoch, the last step marks the bucket as complete for that epoch. After an error, some events may be written.
 func (r *Redis) Restore(ctx context.Context, h History) error {
-	return r.writeHistory(ctx, h)
-}
-
-// writeHistory runs record.lua in steps of at most 1,000 events. If the history has an Epoch, the last step marks the bucket as
-// complete for that epoch. After an error, some events may be written.
-func (r *Redis) writeHistory(ctx context.Context, h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err
 	}

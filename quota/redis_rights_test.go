@@ -24,8 +24,7 @@ func documented(t *testing.T, file string) []string {
 	return strings.Fields(rule[1])
 }
 
-// The rights that are documented, and those of compose.yaml, are enough for every call, and the probe finds each of them
-// that is missing.
+// The documented rights, which are those of compose.yaml, are enough for every call, and the probe finds each missing one.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, "../docs/operations.md")
 	sameList(t, "those of compose.yaml", documented(t, "../deploy/redis/start.sh"), rights)
@@ -76,7 +75,7 @@ func TestPingFindsAUserWhoMayNotWrite(t *testing.T) {
 	}
 }
 
-// Every command of the scripts is one that the probe asks for.
+// The probe checks every command of the scripts.
 func TestTheProbeKnowsEveryCommand(t *testing.T) {
 	asked := commandsIn(`\{'([A-Z]+)'`, probeScript)
 	asked = append(asked, "INFO") // of which no decision depends

@@ -196,7 +196,7 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// lossy is a connection that can lose one answer, and closes with it: the server has run the command, and the client never hears of it.
+// lossy is a connection that can lose one answer, and then closes: the server ran the command, but the client gets no answer.
 type lossy struct {
 	net.Conn
 	lose *atomic.Bool

@@ -57,8 +57,7 @@ func (s *schedule) step() {
 	s.peek()
 }
 
-// move goes to an instant at which something may just have happened or is just about to: whole seconds, and the end of
-// waits, give or take a ms or a µs.
+// move sets the clock to an instant at which something changes, or a ms or µs beside it: whole seconds and the ends of waits.
 func (s *schedule) move() {
 	var jump time.Duration
 	switch n := s.dice(10); {
@@ -88,8 +87,8 @@ func (s *schedule) move() {
 	}
 }
 
-// revives reports whether a step back to now brings back what had lapsed before: a limiter may have forgotten it by then,
-// since a clock that was ahead frees too early, and the model has not.
+// revives reports whether a step back to now makes events count again that had left before. A limiter may have deleted them, while the
+// model keeps them.
 func (s *schedule) revives(now time.Time) bool {
 	for name, events := range s.model.events {
 		for _, at := range events {
@@ -108,8 +107,8 @@ func (s *schedule) revives(now time.Time) bool {
 	return false
 }
 
-// request asks one to four rules of one or two scopes, with limits that change all the time. The longest window of each
-// scope is always the same, as it is while a policy stands.
+// request has one to four rules of one or two scopes, with random limits. The longest window of each scope is always the same, as in a
+// policy.
 func (s *schedule) request(id string) Request {
 	var rules []Rule
 	for _, scope := range [][]Scope{
@@ -142,7 +141,7 @@ var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.S
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
-// id is a new one, or one that was used a short while ago.
+// id returns a new ID, or one of the newest.
 func (s *schedule) id() string {
 	if s.ids > 0 && s.dice(3) == 0 {
 		s.seen["repeated"]++
@@ -253,7 +252,7 @@ func (s *schedule) record() {
 	}
 }
 
-// lives are those of the buckets that are not marked as complete.
+// lives returns the epochs of the buckets that are not marked as complete.
 func (w *world) lives(t tester, req Request) map[Scope]string {
 	req.Logged = map[Scope]string{Recipient: "log", IP: "log", App: "log", Purpose: "log", Failures: "log"}
 	d, err := w.Peek(t.Context(), req)
@@ -278,7 +277,7 @@ func (s *schedule) flush() {
 
 var steps = flag.Int("quota.steps", 10_000, "steps of the random schedule")
 
-// TestRandomScheduleOfManySteps holds memory, Redis, a cluster and the naive model against each other.
+// TestRandomScheduleOfManySteps compares every limiter with the naive model.
 func TestRandomScheduleOfManySteps(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -295,7 +294,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 	}
 }
 
-// TestRandomSchedulesShrunk finds the shortest schedule where they differ.
+// TestRandomSchedulesShrunk finds a shortest schedule in which a limiter and the model differ.
 func TestRandomSchedulesShrunk(t *testing.T) {
 	redis := redisWorld(t)
 	rapid.Check(t, func(rt *rapid.T) {

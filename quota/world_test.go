@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/parts/locate"
 )
 
-// tester is what testing.T and rapid.T have in common, so that rapid can make a failing schedule shorter.
+// tester is the common part of testing.T and rapid.T, so that rapid can shrink a failing schedule.
 type tester interface {
 	Helper()
 	Error(args ...any)
@@ -37,8 +37,7 @@ type world struct {
 	ids   int
 }
 
-// epoch lies ahead of every real clock: keys expire by the server's own clock, so here they never do. Its µs have no
-// round digit.
+// epoch is ahead of every real clock, so that no key expires by the server's clock. Its µs are not round.
 var epoch = time.Date(2040, 3, 1, 12, 0, 0, 123_457_000, time.UTC)
 
 var defaults = []Rule{
@@ -47,7 +46,7 @@ var defaults = []Rule{
 	{Name: "day", Scope: Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
-// both runs the test over the limiter in process and over Redis, alone and as a cluster.
+// both runs the test on every limiter: Memory, Remembering, and Redis alone and as a cluster.
 func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
 	t.Run("remembering", func(t *testing.T) { test(t, rememberingWorld(t)) })
@@ -65,7 +64,7 @@ func memoryWorld(t tester) *world {
 	return w
 }
 
-// rememberingWorld is a memory in front of the limiter in process, on the same clock.
+// rememberingWorld is a Remembering in front of a Memory, on the same clock.
 func rememberingWorld(t tester) *world {
 	w := memoryWorld(t)
 	flush := w.flush
@@ -77,21 +76,21 @@ func rememberingWorld(t tester) *world {
 	return w
 }
 
-// patient gives a limiter far more time for a call than production does: what these tests ask is what it says, also where the
-// machine stands still for a while among thousands of calls.
+// patient gives a limiter a long budget for each call, so that no test fails because the machine is slow.
 func patient(r *Redis) *Redis {
 	r.budget = time.Minute
 	return r
 }
 
-// patiently is the same of a client's steps, for its URL.
+// patiently has the same effect on a client, as part of its URL.
 const patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
 
 func redisWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedRedis(t))) }
 
 func clusterWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedCluster(t))) }
 
-// scriptWorld runs the scripts of production with a clock that each call brings along: on a cluster, no key is on every node.
+// scriptWorld runs the scripts of production with the test's clock, which is an argument of each script: on a cluster, no key is on
+// every node.
 func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
 	w := &world{t: t, Limiter: patient(newRedis(client, "q:", toldClock))}
 	client.AddHook(tellClock(func(string) time.Time { return w.now }))
@@ -128,7 +127,7 @@ func must(t tester, err error) {
 // pass moves the clock.
 func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
 
-// id is a new one, in the form of a caller's: 16 bytes, not all of them text.
+// id returns a new ID of 16 bytes, not all of them text.
 func (w *world) id() string {
 	w.ids++
 	return fmt.Sprintf("\x00\xff\r\n%012d", w.ids)
@@ -150,7 +149,7 @@ func (w *world) peek(rules ...Rule) Decision {
 	return d
 }
 
-// admits takes and fails the test if the answer is another than wanted.
+// admits takes, and fails the test unless Admitted is as wanted.
 func (w *world) admits(want bool, rules ...Rule) Decision {
 	w.t.Helper()
 	d := w.take(rules...)
@@ -192,8 +191,7 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// Servers for all tests that leave them whole. A cluster needs seconds to come together; it takes no node for gone because the
-// machine stood still.
+// Servers for all tests that do not break them. A cluster needs seconds to start. Its long node timeout keeps it whole on a slow machine.
 var (
 	sharedRedis   = shared(func(ctx context.Context) (*parts.RedisServer, error) { return parts.StartRedis(ctx) })
 	sharedCluster = shared(func(ctx context.Context) (*parts.RedisCluster, error) {
@@ -256,10 +254,10 @@ for _, key in ipairs(redis.call('KEYS', 'q:*')) do
 end
 return 1`)
 
-// toldClock is what the last argument says.
+// toldClock is the Lua source of a clock that returns the script's last argument.
 const toldClock = "local told = tonumber(table.remove(ARGV))\nlocal function clock() return told end\n"
 
-// tellClock adds to each script the time of its first key.
+// tellClock is a hook that adds an argument to each script: the time for its first key.
 type tellClock func(key string) time.Time
 
 func (tellClock) DialHook(next redis.DialHook) redis.DialHook { return next }
