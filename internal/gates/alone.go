@@ -61,9 +61,9 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	return d, nil
 }
 
-// inOrder puts states back into the order of the policy.
+// inOrder returns the states of the rules, in the order of the rules.
 func inOrder(rules []quota.Rule, states []quota.State) []quota.State {
-	var sorted []quota.State
+	sorted := make([]quota.State, 0, len(rules))
 	for _, r := range rules {
 		for _, s := range states {
 			if s.Name == r.Name { // a policy names each rule once

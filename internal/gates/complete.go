@@ -63,7 +63,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules
-	if limiterLacks(logged, statesOfSameRules(d.Rules, logged)) {
+	if limiterLacks(logged, inOrder(rules, d.Rules)) {
 		g.rebuilds.Add(1)
 	}
 	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
@@ -99,9 +99,9 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 		return taken // the waits are read again
 	}
 	counted := append(slices.Clone(begun.History), quota.Event{ID: string(begun.Send.ID[:]), At: begun.At})
-	logged := quota.Evaluate(policy.ExplainedByLog(s.Purpose.Policy.Rules),
-		map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}, begun.At).Rules
-	if ago > DoubtFor/2 || limiterLacks(logged, statesOfSameRules(taken.Rules, logged)) {
+	rules := policy.ExplainedByLog(s.Purpose.Policy.Rules)
+	logged := quota.Evaluate(rules, map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}, begun.At).Rules
+	if ago > DoubtFor/2 || limiterLacks(logged, inOrder(rules, taken.Rules)) {
 		if synced, err := g.sync(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {
@@ -121,15 +121,4 @@ func limiterLacks(logged, limited []quota.State) bool {
 		}
 	}
 	return false
-}
-
-// statesOfSameRules returns the states of the rules that are in others too, in the order of others.
-func statesOfSameRules(states, others []quota.State) []quota.State {
-	found := make([]quota.State, 0, len(others))
-	for _, o := range others {
-		if i := slices.IndexFunc(states, func(s quota.State) bool { return s.Name == o.Name }); i >= 0 {
-			found = append(found, states[i])
-		}
-	}
-	return found
 }
