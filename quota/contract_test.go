@@ -285,30 +285,6 @@ func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
 	})
 }
 
-// In a large bucket the script reads the newest events first; it must also find an older ID and a refunded one.
-func TestQuota8AlsoInALargeBucket(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		const limit = 40
-		r := sliding(Recipient, limit, time.Hour)
-		w.takeID("oldest", r)
-		for range limit - 2 {
-			w.pass(time.Second)
-			w.admits(true, r)
-		}
-		must(t, w.Refund(t.Context(), "refunded", ann()))
-		for range 2 {
-			again := w.takeID("oldest", r)
-			same(t, "admitted", again.Admitted, true)
-			same(t, "used", again.Rules[0].Used, limit-1)
-		}
-		_, err := w.Take(t.Context(), request("refunded", r))
-		same(t, "refunded", errors.Is(err, ErrRefunded), true)
-		w.admits(true, r)
-		w.admits(false, r)
-		same(t, "when all places are taken", w.takeID("oldest", r).Admitted, true)
-	})
-}
-
 // The script reads a small bucket as a whole, a larger one by rank.
 func TestABucketOfAnySizeAnswersItsWaits(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

@@ -178,58 +178,6 @@ func TestMemoryNamesItsClock(t *testing.T) {
 	same(t, "instant in whole µs of UTC", d.At, time.Date(2026, 1, 2, 2, 4, 5, 6_000, time.UTC))
 }
 
-// Every third ID is taken twice, every fifth refunded, in buckets smaller and larger than those without an index.
-func TestMemoryKnowsItsIDsInSmallAndLargeBuckets(t *testing.T) {
-	for _, size := range []int{indexed - 1, indexed, indexed + 1, 3 * indexed} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Hour)
-			for i := range size {
-				w.takeID(strconv.Itoa(i), r)
-				w.pass(time.Duration(i%2) * µs) // two in each µs
-			}
-			want := size
-			for i := range size {
-				if i%3 == 0 {
-					same(t, "used after a repetition", w.takeID(strconv.Itoa(i), r).Rules[0].Used, want)
-				}
-				if i%5 == 0 {
-					must(t, w.Refund(t.Context(), strconv.Itoa(i), ann()))
-					want--
-				}
-			}
-			for i := range size {
-				if i%5 != 0 {
-					same(t, "used after the others were refunded", w.takeID(strconv.Itoa(i), r).Rules[0].Used, want)
-				}
-			}
-			_, n := w.kept()
-			same(t, "events", n, want)
-			w.pass(time.Minute)
-			for i := range size {
-				w.takeID(strconv.Itoa(i), r) // the refunded ones are new again
-			}
-			_, n = w.kept()
-			same(t, "events", n, size)
-			must(t, w.Refund(t.Context(), "0", ann())) // the bucket lives on by it
-			must(t, w.Reset(t.Context(), ann()))
-			same(t, "used after a reset", w.takeID("1", r).Rules[0].Used, 1)
-		})
-	}
-}
-
-func TestMemoryKnowsItsIDsInABucketThatHasShrunk(t *testing.T) {
-	w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Minute)
-	for range 2 * indexed {
-		w.take(r)
-	}
-	w.pass(30 * time.Second)
-	w.takeID("half", r)
-	w.pass(30 * time.Second)
-	w.takeID("last", r)
-	same(t, "used", w.takeID("half", r).Rules[0].Used, 2)
-	same(t, "used", w.takeID("last", r).Rules[0].Used, 2)
-}
-
 func TestMemoryForgetsRefunds(t *testing.T) {
 	w, r := memoryWorld(t), sliding(Recipient, 1, time.Hour)
 	w.take(r)
