@@ -92,15 +92,17 @@ func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope,
 	return h, err
 }
 
-// MergeAdmitted returns the decision of a send that both gates admitted: of each rule the stricter state. If the log counted more, or if the
-// limiter took the send so long ago that its bucket may have lost it, it first writes the log's history to the limiter.
-func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
+// MergeAdmitted returns the decision of a send that both gates admitted: of each rule the stricter state. If the log counted more, or if
+// the limiter took the send so long ago that its bucket may have lost it, it first writes the log's history to the limiter.
+func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration,
+	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken // the waits are read again
 	}
 	counted := append(slices.Clone(begun.History), quota.Event{ID: string(begun.Send.ID[:]), At: begun.At})
 	rules := policy.ExplainedByLog(s.Purpose.Policy.Rules)
-	logged := quota.Evaluate(rules, map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}, begun.At).Rules
+	events := map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}
+	logged := quota.Evaluate(rules, events, begun.At).Rules
 	if ago > DoubtFor/2 || limiterLacks(logged, inOrder(rules, taken.Rules)) {
 		if synced, err := g.sync(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules

@@ -56,7 +56,8 @@ func stricter(states, others []quota.State) []quota.State {
 var errOtherClock = errors.New("gates: the history is on another clock")
 
 // refundAndSync refunds a send in the limiter and writes the log's history to it. Error: errOtherClock, or of the limiter.
-func (g *Gate) refundAndSync(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, begun store.Begun) (quota.Decision, error) {
+func (g *Gate) refundAndSync(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
+	begun store.Begun) (quota.Decision, error) {
 	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
 		return quota.Decision{}, errOtherClock
 	}

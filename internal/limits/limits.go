@@ -25,7 +25,7 @@ import (
 
 // Rule is a rule with the names of the keys that it counts by: events with the same values of these keys count together.
 type Rule struct {
-	quota.Rule          // New and Change set its Scope
+	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
 }
 

@@ -27,9 +27,9 @@ type Ledger interface {
 	Unspend(ctx context.Context, spent []store.Spent) error
 }
 
-// Budget sets the cost of text messages aside in the log before a carrier hears of them. The log's own statement decides, so
-// parallel sends of all replicas never pass a cap; while it is away nothing is sent. A crash between the two leaves a cost
-// spent that was not: caps are reached early, never late.
+// Budget charges the cost of text messages to the log before they go to a carrier. The log's own statement decides, so parallel sends of
+// all replicas never exceed a cap; while the log is unavailable, no text message is sent. After a crash between charge and message, the
+// cost stays charged: a cap is reached early, never late.
 type Budget struct {
 	ledger  Ledger
 	caps    []Cap
@@ -37,7 +37,7 @@ type Budget struct {
 	stopped func(spendCap string)
 
 	mu   sync.Mutex
-	told map[string]bool // what was said of an account and period, once each
+	told map[string]bool // lines about an account and period that were logged
 }
 
 const (
@@ -58,7 +58,7 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
 	case err != nil:
-		b.logger.Warn("a text message waits for the log, which knows what may be spent", "error", err)
+		b.logger.Warn("a text message waits for the log, which counts what is spent", "error", err)
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(names[refusedBy])
@@ -96,11 +96,11 @@ func (b *Budget) back(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.Unspend(ctx, spent); err != nil {
-		b.logger.Warn("a cost that did not come to be stays counted", "error", err)
+		b.logger.Warn("a cost could not be refunded and stays charged", "error", err)
 	}
 }
 
-// say tells a thing once.
+// say logs a line once for each key.
 func (b *Budget) say(key string, level slog.Level, what, account string) {
 	b.mu.Lock()
 	known := b.told[key]
