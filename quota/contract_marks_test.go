@@ -212,24 +212,6 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-func TestALongHistoryIsRecordedWhole(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		const n = 2500
-		history := make([]Event, n)
-		for i := range history {
-			history[i] = Event{ID: w.id(), At: w.now.Add(-time.Duration(i) * time.Millisecond)}
-		}
-		must(t, w.Record(t.Context(), ann(), time.Hour, history))
-		d := w.peek(sliding(Recipient, 1, time.Hour), sliding(Recipient, n, time.Second))
-		same(t, "in an hour", d.Rules[0].Used, n)
-		same(t, "wait for the newest", d.Rules[0].RetryAfter, time.Hour)
-		same(t, "in a second", d.Rules[1].Used, 1000)
-		must(t, w.Refund(t.Context(), history[0].ID, ann()))
-		same(t, "wait for the newest but one", w.peek(sliding(Recipient, 1, time.Hour)).RetryAfter(), time.Hour-time.Millisecond)
-		same(t, "repeated", w.takeID(history[1].ID, sliding(Recipient, 1, time.Hour)).Admitted, true)
-	})
-}
-
 // Record marks nothing, however many events it adds.
 func TestQuota11OnlyRestoreMarks(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

@@ -172,60 +172,19 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 	})
 }
 
-// failing are the buckets of a recipient whose failures are counted.
-var failing = map[Scope]string{Recipient: ann(), Failures: Bucket("failures", "ann")}
-
-func (w *world) fail(id string) {
-	w.t.Helper()
-	must(w.t, w.Record(w.t.Context(), failing[Failures], time.Hour, []Event{{ID: id, At: w.now}}))
-}
-
-func TestQuota15FailuresDecideAndAreCountedByRecord(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		take := func() Decision {
-			rules := []Rule{sliding(Recipient, 100, time.Minute), {Name: "failures", Scope: Failures, Limit: 2, Window: time.Hour}}
-			d, err := w.Take(t.Context(), Request{ID: w.id(), Rules: rules, Buckets: failing})
-			must(t, err)
-			return d
-		}
-		for range 5 {
-			d := take()
-			same(t, "admitted", d.Admitted, true)
-			same(t, "failures after a take", d.Rules[1].Used, 0)
-			same(t, "public rules while it does not block", len(d.Public().Rules), 1)
-		}
-		w.fail("one")
-		w.pass(time.Minute)
-		same(t, "one failure of two", take().Admitted, true)
-		w.fail("two")
-		w.fail("two") // repeated
-		d := take()
-		same(t, "admitted at the limit", d.Admitted, false)
-		sameList(t, "violated", d.Violated(), []string{"failures"})
-		same(t, "wait", d.RetryAfter(), 59*time.Minute)
-		same(t, "failures", d.Rules[1].Used, 2)
-		same(t, "recipient's events", d.Rules[0].Used, 1)
-		same(t, "public rules while it blocks", len(d.Public().Rules), 2)
-		w.pass(59*time.Minute - µs)
-		same(t, "1 µs before the first leaves", take().Admitted, false)
-		w.pass(µs)
-		same(t, "when it has left", take().Admitted, true)
-	})
-}
-
 // No Take counts in a bucket of failures, so Record removes old events.
 func TestRecordForgetsWhatCountsNoMore(t *testing.T) {
 	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
 		for range 10 {
-			w.fail(w.id())
+			must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{w.id(), w.now}}))
 			w.pass(20 * time.Minute)
 		}
 		held := 0
 		switch l := w.Limiter.(type) {
 		case *Memory:
-			held = len(l.find(failing[Failures], w.now.UnixMicro()).ids)
+			held = len(l.find(ann(), w.now.UnixMicro()).ids)
 		case *Redis:
-			held = int(l.client.ZCard(t.Context(), l.Key(failing[Failures])).Val())
+			held = int(l.client.ZCard(t.Context(), l.Key(ann())).Val())
 		}
 		same(t, name+": events kept", held, 3)
 	}
@@ -234,25 +193,6 @@ func TestRecordForgetsWhatCountsNoMore(t *testing.T) {
 func observing(r Rule) Rule {
 	r.Observe = true
 	return r
-}
-
-func TestAnObservingRuleCountsAndNeverRefuses(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{
-			observing(sliding(IP, 1, time.Hour)), sliding(Recipient, 2, time.Minute),
-			observing(Rule{Name: "month", Scope: Recipient, Limit: 5, Per: Month}),
-		}
-		sameList(t, "observed at first", w.admits(true, rules...).Observed(), nil)
-		sameList(t, "observed at the second", w.admits(true, rules...).Observed(), []string{"ip"})
-		d := w.admits(false, rules...)
-		sameList(t, "observed beside a refusal", d.Observed(), []string{"ip"})
-		sameList(t, "violated", d.Violated(), []string{"recipient"})
-		same(t, "wait: not the hour of the rule that observes", d.RetryAfter(), time.Minute)
-		same(t, "a refusal counts nowhere", w.peek(rules...).Rules[0].Used, 2)
-		worst, blocked := d.Blocking()
-		same(t, "blocked by the recipient's rule", blocked && worst.Scope == Recipient, true)
-		sameList(t, "violated when the rule is enforced", w.admits(false, sliding(IP, 1, time.Hour)).Violated(), []string{"ip"})
-	})
 }
 
 func TestARepeatedTakeReportsTheSameObservations(t *testing.T) {

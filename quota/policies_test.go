@@ -51,4 +51,16 @@ func TestDecision(t *testing.T) {
 	same(t, "by the first of the longest", worst.Name, "c")
 	same(t, "wait", full.RetryAfter(), 3)
 	sameList(t, "violated", full.Violated(), []string{"a", "c", "d", "e"})
+
+	observed, failures := state("observed", 9), state("failures", 0)
+	observed.Observe, observed.Limit, observed.Used, failures.Scope = true, 1, 2, Failures
+	mixed := Decision{Admitted: true, Rules: []State{observed, failures, state("b", 2)}}
+	sameList(t, "observed", mixed.Observed(), []string{"observed"})
+	sameList(t, "an observing rule violates nothing", mixed.Violated(), []string{"b"})
+	same(t, "nor blocks", mixed.RetryAfter(), 2)
+	same(t, "public", len(mixed.Public().Rules), 1)
+	mixed.Rules[1].RetryAfter = 1
+	same(t, "public when failures block", len(mixed.Public().Rules), 2)
+	mixed.Rules[0].Used = 1
+	sameList(t, "observed with a place for the event itself", mixed.Observed(), nil)
 }
