@@ -48,7 +48,9 @@ func TestClusterThatBreaks(t *testing.T) {
 			setUser(t, node, rights)
 		}
 		url := strings.Replace(cluster.URL(), "redis+cluster://", "redis+cluster://plain:secret@", 1)
-		mustAll(t, everyCall(t, NewRedis(newClient(t, url), "sendcode")))
+		restricted := NewRedis(newClient(t, url), "sendcode")
+		must(t, restricted.Ping(ctx))
+		mustAll(t, everyCall(t, restricted))
 	})
 	t.Run("all masters are there, but a slot is not served", func(t *testing.T) {
 		whole(t)
