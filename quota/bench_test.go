@@ -48,13 +48,11 @@ func rivals(b *testing.B, fresh bool) []rival {
 	client := newClient(b, parts.Redis(b).URL())
 	shared, alone := NewRedis(client, "quota:"), NewRedis(client, "quota:")
 	alone.pipe = nil
-	one := redis.NewScript("return 1")
 	yard := &pipe{client: client}
 	all := []rival{
-		{bareName, client, func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() }},
+		bare(client),
 		{bareName + ", coalesced", client, func(ctx context.Context) error {
-			_, err := yard.run(ctx, one, []string{"quota:bare"}, nil)
-			return err
+			return second(yard.run(ctx, bareScript, []string{"quota:bare"}, nil))
 		}},
 		{aloneName, client, taker(alone, fresh)},
 		{"the policy, coalesced", client, taker(shared, fresh)},
@@ -66,27 +64,35 @@ func rivals(b *testing.B, fresh bool) []rival {
 	return all
 }
 
-// taker takes for a new recipient each time, or for one that is refused.
-func taker(l Limiter, fresh bool) func(context.Context) error {
+var bareScript = redis.NewScript("return 1")
+
+func bare(client redis.UniversalClient) rival {
+	return rival{bareName, client, func(ctx context.Context) error { return bareScript.Run(ctx, client, []string{"quota:bare"}).Err() }}
+}
+
+// recipients returns a new recipient each time, or always one that is refused.
+func recipients(fresh bool) func() string {
 	var n atomic.Int64
-	return func(ctx context.Context) error {
-		recipient := "ann"
+	return func() string {
 		if fresh {
-			recipient = fmt.Sprint(n.Add(1))
+			return fmt.Sprint(n.Add(1))
 		}
-		_, err := l.Take(ctx, Request{ID: newID(), Rules: defaults, Buckets: buckets(recipient, "office")})
-		return err
+		return "ann"
+	}
+}
+
+func taker(l Limiter, fresh bool) func(context.Context) error {
+	next := recipients(fresh)
+	return func(ctx context.Context) error {
+		return second(l.Take(ctx, Request{ID: newID(), Rules: defaults, Buckets: buckets(next(), "office")}))
 	}
 }
 
 // rates decides the same three rules with a limiter that decides one rule at a time.
 func rates(l *redis_rate.Limiter, fresh bool) func(context.Context) error {
-	var n atomic.Int64
+	next := recipients(fresh)
 	return func(ctx context.Context) error {
-		recipient := "ann"
-		if fresh {
-			recipient = fmt.Sprint(n.Add(1))
-		}
+		recipient := next()
 		for _, r := range defaults {
 			if _, err := l.Allow(ctx, r.Name+recipient, redis_rate.Limit{Rate: r.Limit, Burst: r.Limit, Period: r.Window}); err != nil {
 				return err
@@ -173,8 +179,7 @@ func together(b *testing.B, callers int, turn time.Duration, call func(context.C
 func BenchmarkTakeByLimit(b *testing.B) {
 	client := newClient(b, parts.Redis(b).URL())
 	limiter := NewRedis(client, "quota:")
-	one := redis.NewScript("return 1")
-	all := []rival{{bareName, client, func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() }}}
+	all := []rival{bare(client)}
 	for _, limit := range []int{1, 10, 100, 1000, 10_000, MaxLimit} {
 		name := fmt.Sprint("a limit of ", limit)
 		events := make([]Event, limit)
@@ -187,8 +192,7 @@ func BenchmarkTakeByLimit(b *testing.B) {
 		all = append(all, rival{name, client, func(ctx context.Context) error {
 			req := req
 			req.ID = newID()
-			_, err := limiter.Take(ctx, req)
-			return err
+			return second(limiter.Take(ctx, req))
 		}})
 	}
 	compete(b, 1, all)
@@ -210,8 +214,7 @@ func BenchmarkTakeByRecipients(b *testing.B) {
 	for n := 10_000; n <= *mostKeys; n *= 10 {
 		client := newClient(b, parts.Redis(b).URL())
 		if len(all) == 0 {
-			one := redis.NewScript("return 1")
-			all = append(all, rival{bareName, client, func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() }})
+			all = append(all, bare(client))
 		}
 		const step = 10_000
 		for first := 0; first < n; first += step {
