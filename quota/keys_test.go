@@ -7,50 +7,52 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
-func TestKeysExpireWithTheirLastEvent(t *testing.T) {
-	limiter, client := real(t)
-	ctx := t.Context()
-	end := func(scope Scope) int64 { // the ms in which the key goes, rounded up
-		return client.PExpireTime(ctx, limiter.Key(buckets("ann", "office")[scope])).Val().Milliseconds()
+// A bucket expires with its newest event, after the longest window of its rules, and not before its last tombstone ends.
+func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
+	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
+		ctx, both := t.Context(), buckets("ann", "office")
+		lasts := func(what string, scope Scope, want time.Duration) { // from now on; 0: there is no bucket
+			t.Helper()
+			var end time.Duration // since 1970
+			switch l := w.Limiter.(type) {
+			case *Memory:
+				if b := l.find(both[scope], w.now.UnixMicro()); b != nil {
+					end = time.Duration(b.expiresAt) * µs
+				}
+			case *Redis:
+				end = max(0, l.client.PExpireTime(ctx, l.Key(both[scope])).Val())
+			}
+			wantEnd := time.Duration(w.now.Add(want).UnixNano())
+			if want == 0 {
+				wantEnd = 0
+			}
+			same(t, name+": "+what, Milliseconds(end), Milliseconds(wantEnd)) // Redis rounds up to ms
+		}
+		w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour), sliding(IP, 9, time.Second))
+		lasts("longest window", Recipient, time.Hour)
+		lasts("its own longest window", IP, time.Second)
+		w.takeID("two", sliding(Recipient, 9, time.Minute))
+		lasts("not shortened by a take", Recipient, time.Hour)
+		must(t, w.Record(ctx, ann(), time.Minute, []Event{{"three", w.now}}))
+		lasts("not shortened by a record", Recipient, time.Hour)
+		must(t, w.Record(ctx, ann(), 2*time.Hour, []Event{{"four", w.now.Add(time.Second)}}))
+		lasts("lengthened by a record", Recipient, 2*time.Hour+time.Second)
+		must(t, w.Refund(ctx, "four", ann()))
+		lasts("not shortened by a refund", Recipient, 2*time.Hour+time.Second)
+		must(t, w.Refund(ctx, "one", both[IP]))
+		lasts("a refund alone", IP, tombstone)
+		w.pass(time.Second)
+		must(t, w.Reset(ctx, ann()))
+		lasts("a refund that a reset keeps", Recipient, tombstone-time.Second)
+		w.pass(time.Hour)
+		w.takeID("five", sliding(Recipient, 9, time.Minute))
+		must(t, w.Reset(ctx, ann()))
+		lasts("empty", Recipient, 0)
+		must(t, w.Record(ctx, ann(), time.Minute, nil))
+		lasts("recorded nothing", Recipient, 0)
 	}
-	till := func(at time.Time, keep time.Duration) int64 {
-		return Milliseconds(time.Duration(at.Add(keep).UnixNano()))
-	}
-	take := func(id string, rules ...Rule) time.Time {
-		d, err := limiter.Take(ctx, request(id, rules...))
-		must(t, err)
-		same(t, "admitted", d.Admitted, true)
-		return d.At
-	}
-	at := take("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour), sliding(IP, 9, time.Second))
-	same(t, "longest window", end(Recipient), till(at, time.Hour))
-	same(t, "its own longest window", end(IP), till(at, time.Second))
-	take("two", sliding(Recipient, 9, time.Minute))
-	same(t, "not shortened by a take", end(Recipient), till(at, time.Hour))
-	must(t, limiter.Record(ctx, ann(), time.Minute, []Event{{"three", at}}))
-	same(t, "not shortened by a record", end(Recipient), till(at, time.Hour))
-	must(t, limiter.Record(ctx, ann(), 2*time.Hour, []Event{{"four", at.Add(time.Second)}}))
-	same(t, "lengthened by a record", end(Recipient), till(at.Add(time.Second), 2*time.Hour))
-	must(t, limiter.Refund(ctx, "four", ann()))
-	same(t, "not shortened by a refund", end(Recipient), till(at.Add(time.Second), 2*time.Hour))
-	must(t, limiter.Refund(ctx, "one", buckets("", "office")[IP]))
-	same(t, "until the refund is forgotten", end(IP), till(refundedTill(t, client, limiter.Key(buckets("", "office")[IP])), 0))
-	must(t, limiter.Reset(ctx, ann()))
-	same(t, "until the refund is forgotten", end(Recipient), till(refundedTill(t, client, limiter.Key(ann())), 0))
-	must(t, limiter.Reset(ctx, Bucket("bob")))
-	same(t, "keys", len(snapshot(t, client)), 2)
-	must(t, limiter.Record(ctx, Bucket("bob"), time.Minute, nil))
-	same(t, "keys", len(snapshot(t, client)), 2)
-}
-
-func refundedTill(t *testing.T, client redis.UniversalClient, key string) time.Time {
-	all := client.ZRangeWithScores(t.Context(), key, 0, -1).Val()
-	same(t, "members", len(all), 1)
-	return time.UnixMicro(int64(-all[0].Score))
 }
 
 func TestAKeyShowsNothing(t *testing.T) {

@@ -194,33 +194,3 @@ func TestMemoryForgetsRefunds(t *testing.T) {
 	w.admits(true, sliding(Recipient, 2, time.Hour))
 	sameList(t, "remembered after a take", []int{len(gone.until), len(gone.order)}, []int{0, 0})
 }
-
-func TestMemoryKeepsABucketAsLongAsAnythingInIt(t *testing.T) {
-	w := memoryWorld(t)
-	kept := func() time.Duration { // from now on
-		b := w.Limiter.(*Memory).find(ann(), w.now.UnixMicro())
-		if b == nil {
-			return 0
-		}
-		return instant(b.expiresAt).Sub(w.now)
-	}
-	w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour))
-	same(t, "longest window", kept(), time.Hour)
-	w.takeID("two", sliding(Recipient, 9, time.Minute))
-	same(t, "not shortened by a take", kept(), time.Hour)
-	must(t, w.Record(t.Context(), ann(), 2*time.Hour, []Event{{"three", w.now.Add(time.Second)}}))
-	same(t, "lengthened by a record", kept(), 2*time.Hour+time.Second)
-	must(t, w.Refund(t.Context(), "one", ann()))
-	same(t, "not shortened by a refund", kept(), 2*time.Hour+time.Second)
-	w.pass(time.Second)
-	must(t, w.Reset(t.Context(), ann()))
-	same(t, "until the refund is forgotten", kept(), tombstone-time.Second)
-	w.pass(time.Hour)
-	w.takeID("four", defaults...)
-	must(t, w.Refund(t.Context(), "four", ann()))
-	same(t, "until the refund is forgotten", kept(), tombstone)
-	w.pass(tombstone + µs)
-	w.takeID("five", defaults...)
-	must(t, w.Reset(t.Context(), ann()))
-	same(t, "empty", kept(), 0)
-}
