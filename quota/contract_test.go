@@ -172,24 +172,6 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 	})
 }
 
-// No Take counts in a bucket of failures, so Record removes old events.
-func TestRecordForgetsWhatCountsNoMore(t *testing.T) {
-	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
-		for range 10 {
-			must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{w.id(), w.now}}))
-			w.pass(20 * time.Minute)
-		}
-		held := 0
-		switch l := w.Limiter.(type) {
-		case *Memory:
-			held = len(l.find(ann(), w.now.UnixMicro()).ids)
-		case *Redis:
-			held = int(l.client.ZCard(t.Context(), l.Key(ann())).Val())
-		}
-		same(t, name+": events kept", held, 3)
-	}
-}
-
 func observing(r Rule) Rule {
 	r.Observe = true
 	return r

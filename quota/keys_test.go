@@ -80,23 +80,40 @@ func TestARecipientWithTenEventsTakesAtMost400Bytes(t *testing.T) {
 	}
 }
 
+// Take and Record remove the events and tombstones that have ended.
 func TestWhatCountsNoMoreIsDropped(t *testing.T) {
-	w := redisWorld(t)
-	limiter := w.Limiter.(*Redis)
-	card := func() int64 { return limiter.client.ZCard(t.Context(), limiter.Key(ann())).Val() }
-	r := sliding(Recipient, 2, time.Minute)
-	w.admits(true, r)
-	must(t, w.Refund(t.Context(), "refunded", ann()))
-	w.pass(time.Second)
-	w.admits(true, r)
-	w.pass(59*time.Second - µs)
-	w.admits(false, r)
-	same(t, "members while all count", card(), 3)
-	w.pass(µs)
-	w.admits(true, r)
-	same(t, "members", card(), 2)
-	must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"lapsed", w.now.Add(-time.Minute)}}))
-	same(t, "members after a record of what does not count", card(), 2)
+	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
+		holds := func(what string, want int) {
+			t.Helper()
+			held := 0
+			switch l := w.Limiter.(type) {
+			case *Memory:
+				b := l.find(ann(), w.now.UnixMicro())
+				held = len(b.ids) + len(b.refunds.until)
+			case *Redis:
+				held = int(l.client.ZCard(t.Context(), l.Key(ann())).Val())
+			}
+			same(t, name+": "+what, held, want)
+		}
+		r := sliding(Recipient, 2, time.Minute)
+		w.admits(true, r)
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		w.pass(time.Second)
+		w.admits(true, r)
+		w.pass(59*time.Second - µs)
+		w.admits(false, r)
+		holds("two events and a tombstone", 3)
+		w.pass(µs)
+		w.admits(true, r)
+		holds("two events", 2)
+		must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"lapsed", w.now.Add(-time.Minute)}}))
+		holds("after a record of an event that does not count", 2)
+		for range 10 { // as failures, which no Take counts
+			w.pass(20 * time.Second)
+			must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{w.id(), w.now}}))
+		}
+		holds("three recorded events", 3)
+	}
 }
 
 // With a rule of 1,000 per second, the set never has more members than the limit.
