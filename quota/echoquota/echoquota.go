@@ -105,24 +105,23 @@ func (c *Config) setDefaults() {
 
 // Take counts the request, or refuses it if a rule's limit is reached; a refused request is not counted.
 func (g *Guard) Take(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if g.c.Skip(c) {
-			return next(c)
-		}
-		d, err := g.c.Limiter.Take(uncanceled(c), g.request(c))
-		return g.respond(c, next, d, d.Admitted, err)
-	}
+	return g.decide(next, g.c.Limiter.Take, func(d quota.Decision) bool { return d.Admitted })
 }
 
 // Peek refuses the request if a rule's limit is reached, and counts nothing. It is for routes where only some requests
 // count, such as failed logins: their handler calls Count.
 func (g *Guard) Peek(next echo.HandlerFunc) echo.HandlerFunc {
+	return g.decide(next, g.c.Limiter.Peek, quota.Decision.Allowed)
+}
+
+func (g *Guard) decide(next echo.HandlerFunc, ask func(context.Context, quota.Request) (quota.Decision, error),
+	admits func(quota.Decision) bool) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if g.c.Skip(c) {
 			return next(c)
 		}
-		d, err := g.c.Limiter.Peek(uncanceled(c), g.request(c))
-		return g.respond(c, next, d, d.Allowed(), err)
+		d, err := ask(uncanceled(c), g.request(c))
+		return g.respond(c, next, d, admits(d), err)
 	}
 }
 
