@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// fate is how a call comes to its turn.
+// fate is the outcome of waiting for a call's turn.
 type fate int
 
 const (
@@ -19,7 +19,7 @@ const (
 	cutTooFar      // the replica died, and the call had an effect
 )
 
-// turn waits until a call may go on: for its latency, and while its replica is frozen. At that instant nothing else happens.
+// turn waits until a call may go on: for its latency, and while its replica is frozen. Nothing else happens at that instant.
 func (r *Replica) turn(ctx context.Context, label string, slow bool) fate {
 	if r.isDead() {
 		return cut
@@ -44,7 +44,7 @@ func (r *Replica) sourceOf(ctx context.Context, label string) *rand.Rand {
 	return source(r.world.plan.Seed, label+" "+strconv.Itoa(r.world.nth(label)))
 }
 
-// latency is some milliseconds, and now and then much more.
+// latency returns some milliseconds, and sometimes much more.
 func latency(r *rand.Rand, slow bool) time.Duration {
 	d := time.Duration(100_000 + r.IntN(3_000_000))
 	switch {
@@ -99,7 +99,7 @@ func (r *Replica) access(ctx context.Context, method string, at sqlite.Stage) sq
 	}
 }
 
-// underCommit is closed when the commit under way has ended; nil where there is none.
+// underCommit returns a channel that is closed when the current commit has ended; nil if there is none.
 func (w *world) underCommit() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *world) setCommitting(c chan struct{}) {
 	w.committing = c
 }
 
-// commit is between the statements of a call and its commit.
+// commit runs between the statements of a call and its commit.
 func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault) {
 	w := r.world
 	if r.isDead() {

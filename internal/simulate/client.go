@@ -13,12 +13,12 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// person is a recipient, and what the person and the person's back end know.
+// person is a recipient with the state of the person and of the person's back end.
 type person struct {
 	index   int
 	channel recipient.Channel
 	to      string
-	holds   map[actor]string // the verification that each has got
+	holds   map[actor]string // the verification that each actor has
 	last    *request         // the last look at the quota
 	busy    int              // requests begun and ended so far that may change the quota
 }
@@ -31,7 +31,7 @@ func newPerson(i int) *person {
 	return p
 }
 
-// actor is who makes a request.
+// actor is the maker of a request.
 type actor string
 
 // The actors.
@@ -61,12 +61,12 @@ type request struct {
 	afterOutage  bool // the limiter was away a moment ago
 	status       int
 	body         body
-	code         string // that was entered
-	right        bool   // it is that of the verification
-	verification string // that it named
+	code         string // the entered one
+	right        bool   // the code is that of the verification
+	verification string // the named one
 }
 
-// body is all that answers have, as far as oracles read it.
+// body has the fields of answers that oracles read.
 type body struct {
 	Type           string                      `json:"type"`
 	ID             string                      `json:"id"`
@@ -81,19 +81,19 @@ type body struct {
 	replayed       bool
 }
 
-// problem is the slug of a problem.
+// problem returns the slug of a problem.
 func (b body) problem() string { return strings.TrimPrefix(b.Type, "/problems/") }
 
-// outgoing is what is asked.
+// outgoing is a request to make.
 type outgoing struct {
 	method, path string
 	body         map[string]any
 	header       map[string]string
 	ip           string
-	hangUp       time.Duration // the client is gone then; 0: it stays
+	hangUp       time.Duration // after it the client hangs up; 0: never
 }
 
-// do makes a request, and remembers it with its answer.
+// do makes a request, and records it with its answer.
 func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request {
 	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now()}
 	r := w.replica(e.Replica)
@@ -143,7 +143,7 @@ func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request
 	return q
 }
 
-// troubled says whether there is trouble with the log, and with anything else.
+// troubled reports whether there is trouble with the log, and with the limiter.
 func (w *world) troubled(r *Replica) [2]bool {
 	t := w.trouble()
 	r.mu.Lock()
@@ -152,7 +152,7 @@ func (w *world) troubled(r *Replica) [2]bool {
 	return [2]bool{log, until(t.limiterAway) || until(t.limiterSlow) || until(t.limiterDeaf)}
 }
 
-// afterOutage says whether the limiter was away within a tick before, or the log, which is asked before the limiter is told.
+// afterOutage reports whether within a tick before the limiter was away, or the log, which is read before the limiter gets anything.
 func (w *world) afterOutage(at time.Time) bool {
 	t := w.trouble()
 	for _, ended := range []time.Time{t.limiterAway, t.limiterSlow, t.limiterDeaf, t.logAway, t.logSlow} {
@@ -163,8 +163,8 @@ func (w *world) afterOutage(at time.Time) bool {
 	return false
 }
 
-// tick is the time between two looks of an outbox. They are rarer than in the service, for most of a world's work is to look in vain;
-// a lease is twice as long, so that no replica misses an outage that is longer than a lease.
+// tick is the interval of an outbox. It is longer than in the service, since most looks find nothing; a lease is twice as long, so that no
+// replica misses an outage that is longer than a lease.
 func (w *world) tick() time.Duration {
 	if w.plan.Span == long {
 		return 6 * time.Minute
@@ -178,7 +178,7 @@ func (w *world) replica(i int) *Replica {
 	return w.replicas[i%len(w.replicas)]
 }
 
-// ipOf is an address of a network of its own for each person, actor and number.
+// ipOf returns an address in a separate network for each actor and number.
 func ipOf(by actor, n int) string {
 	if by == stranger {
 		return fmt.Sprintf("198.%d.%d.7", 18+n/250, n%250)
@@ -216,21 +216,21 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	return q
 }
 
-// held returns the verification that an actor has got for a person; "" for none.
+// held returns the verification that an actor has for a person; "" for none.
 func (w *world) held(p *person, by actor) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return p.holds[by]
 }
 
-// touch notes that a person's quota may change.
+// touch records that a person's quota may change.
 func (w *world) touch(p *person) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.busy++
 }
 
-// check enters a code for what an actor holds.
+// check enters a code for the verification that an actor holds.
 func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
 	id := w.held(p, by)
 	if id == "" {
@@ -250,7 +250,7 @@ func (w *world) check(e Event, by actor, p *person, code string, ip string) *req
 	return q
 }
 
-// codeOf is the code of a verification, if a message with it has arrived.
+// codeOf returns the code of a verification if a message with it has arrived, else "".
 func (w *world) codeOf(verification string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

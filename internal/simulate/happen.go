@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// happen lets an event happen. What takes time goes on beside what follows.
+// happen lets an event happen. Requests run concurrently with later events.
 func (w *world) happen(e Event) {
 	w.count("event: " + string(e.Kind))
 	if w.disturb(e) {
@@ -22,7 +22,7 @@ func (w *world) happen(e Event) {
 	w.actors.Go(func() { w.act(e, p) })
 }
 
-// act is what people, back ends, strangers and administrators do.
+// act does what the event's person, back end, stranger or administrator does.
 func (w *world) act(e Event, p *person) {
 	switch e.Kind {
 	case SendByBackEnd:
@@ -58,7 +58,7 @@ func (w *world) act(e Event, p *person) {
 	}
 }
 
-// guess enters a code that is hardly ever right: of letters, or where the code has digits, of these.
+// guess enters a code that is almost never right: of letters, or of digits if the code has digits.
 func (w *world) guess(e Event, by actor, p *person, ip string) {
 	if q := w.check(e, by, p, "BCDFGHJK", ip); q != nil && q.status == http.StatusUnprocessableEntity {
 		w.check(e, by, p, "000000", ip)
@@ -106,8 +106,8 @@ func (w *world) cancel(e Event, p *person) {
 	q.verification = id
 }
 
-// waitAsTold asks until it is refused, waits, and wants to be let in. Where the log was slow when an earlier send began, the log may
-// refuse once more, for 4 s at most (docs/decisions/0001): this wait is true then.
+// waitAsTold asks until it is refused, waits, and must be admitted then. If the log was slow when an earlier send began, the log may refuse
+// once more, for 4 s at most (docs/decisions/0001); that wait must be true.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -136,7 +136,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 	}
 }
 
-// waitOnce waits as an answer told and asks again. calm says that nothing else has happened to the person since an earlier moment.
+// waitOnce waits as an answer says and asks again. calm: nothing else has happened to the person since before.
 func (w *world) waitOnce(e Event, p *person, told *request, before moment) (again *request, calm bool) {
 	time.Sleep(time.Duration(told.body.RetryAfterMS) * time.Millisecond)
 	calm = !w.anyTrouble()
@@ -145,12 +145,12 @@ func (w *world) waitOnce(e Event, p *person, told *request, before moment) (agai
 	return again, calm && w.state(p) == before
 }
 
-// refused says whether a request was refused by a rule.
+// refused reports whether a rule refused the request.
 func (q *request) refused() bool {
 	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
 }
 
-// logWasSlow says whether the log, or the limiter on the way to it, was in trouble while a send of the person began, as far back as the refusing rule counts.
+// logWasSlow reports whether the log or the limiter was in trouble while a send of the person began, within the window of the refusing rule.
 func (w *world) logWasSlow(p *person, refused *request) bool {
 	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[refused.body.BlockedBy]
 	w.mu.Lock()
@@ -160,7 +160,7 @@ func (w *world) logWasSlow(p *person, refused *request) bool {
 	})
 }
 
-// moment is what may change the answer to a person.
+// moment is the state that may change the answer to a person.
 type moment struct{ busy, troubles int }
 
 func (w *world) state(p *person) moment {
@@ -169,7 +169,7 @@ func (w *world) state(p *person) moment {
 	return moment{p.busy, w.troubles}
 }
 
-// hasStepped says whether the limiter's clock was set: waits on it are then no longer those of other clocks.
+// hasStepped reports whether the limiter's clock was set. Then waits on it differ from those on other clocks.
 func (w *world) hasStepped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,8 +185,7 @@ func (w *world) anyTrouble() bool {
 	return false
 }
 
-// attack is a stranger's browser that asks for the person's codes and guesses: it opens verifications of its own. Then the person
-// needs a code.
+// attack lets a stranger's browser ask for the person's codes and guess, in verifications of its own. Then the person needs a code.
 func (w *world) attack(e Event, p *person) {
 	ip := ipOf(stranger, e.ID)
 	for range e.N {
@@ -204,7 +203,7 @@ func (w *world) attack(e Event, p *person) {
 	}
 }
 
-// flood is strangers who fail checks of codes of their own, from many networks.
+// flood lets strangers fail checks of their own codes, from many networks.
 func (w *world) flood(e Event) {
 	own := newPerson(100 + e.ID)
 	own.channel, own.to = "email", fmt.Sprintf("stranger%d@example.net", e.ID)
@@ -250,15 +249,15 @@ func (w *world) administer(e Event, p *person) {
 	w.acts = append(w.acts, administered{e.Kind, p, begun, time.Now(), done})
 }
 
-// administered is what an administrator did.
+// administered is an administrator's action.
 type administered struct {
 	kind         Kind
 	person       *person
 	began, ended time.Time
-	done         bool // as the administrator was answered
+	done         bool // by the answer to the administrator
 }
 
-// newPolicy puts the next policy in force at each replica, as files are read: not at once.
+// newPolicy puts the next policy in force, at each replica a little later.
 func (w *world) newPolicy(e Event) {
 	w.mu.Lock()
 	number := len(w.policies)
@@ -276,7 +275,7 @@ func (w *world) newPolicy(e Event) {
 	w.mu.Unlock()
 }
 
-// disturb lets a fault happen, and says whether the event was one.
+// disturb lets a fault happen, and reports whether the event was one.
 func (w *world) disturb(e Event) (fault bool) {
 	if !slices.Contains(faults, e.Kind) {
 		return false
@@ -319,7 +318,7 @@ func (w *world) disturb(e Event) (fault bool) {
 	return true
 }
 
-// crash kills a replica, and starts another one in its stead.
+// crash kills a replica, and starts another one later.
 func (w *world) crash(e Event, r *Replica) {
 	if r.isDead() {
 		return

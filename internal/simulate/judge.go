@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// ledger is the whole log at the end, as the oracles read it.
+// ledger is the whole log at the end, indexed for the oracles.
 type ledger struct {
 	*world
 	sends         []store.Send // without refusals, the oldest first
@@ -22,7 +22,7 @@ type ledger struct {
 	resets, erase map[*person][]administered
 }
 
-// lookAround asks for everybody's quota once more, after all is quiet: the first answer has the limiter completed.
+// lookAround asks for each person's quota when all is quiet. It asks twice: the first look completes the limiter.
 func (w *world) lookAround() {
 	for _, p := range w.people {
 		for range 2 {
@@ -31,7 +31,7 @@ func (w *world) lookAround() {
 	}
 }
 
-// judge asks all oracles.
+// judge runs all oracles.
 func (w *world) judge() {
 	l := w.ledger()
 	l.neverOverThePolicy()
@@ -95,7 +95,7 @@ func (w *world) ledger() *ledger {
 	return l
 }
 
-// counted says whether a row takes a place at an instant, as the log has it.
+// counted reports whether a row counts at an instant by the log.
 func (l *ledger) counted(row store.Send, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
@@ -108,8 +108,8 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 	return row.FinishedAt.After(at)
 }
 
-// age is how long before another instant of the limiter's clock, or of the log's, a send was let in. After a step of the limiter's
-// clock only the log's can be gone by, and a send may have waited for the log for some seconds.
+// age returns how long before an instant a send was admitted, by the limiter's clock or else by the log's. After a step of the limiter's
+// clock only the log's is valid, and a send may have waited for the log for some seconds.
 func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration {
 	switch {
 	case l.stepped:
@@ -145,7 +145,7 @@ func (l *ledger) neverOverThePolicy() {
 	}
 }
 
-// limitsAt are the loosest limits by window that were in force then, or while a request of then was under way.
+// limitsAt returns the loosest limits by window that were in force then, or during a request of then.
 func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	limits := map[time.Duration]int{}
 	for i, p := range l.policies {
@@ -290,7 +290,7 @@ func state(v store.Verification, now time.Time) string {
 	return "pending"
 }
 
-// available holds that nothing but trouble is answered with 5xx.
+// available checks that a 5xx is answered in trouble only.
 func (l *ledger) available() {
 	for _, q := range l.requests {
 		switch {

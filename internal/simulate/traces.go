@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// webhooks holds that each outcome is told at least once.
+// webhooks checks that each outcome was sent as an event at least once.
 func (l *ledger) webhooks() {
 	told := map[string]bool{}
 	for _, body := range l.hooks {
@@ -32,7 +32,7 @@ func (l *ledger) webhooks() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	pending := map[uuid.UUID]bool{} // it failed for so long that its next attempt is hours away
+	pending := map[uuid.UUID]bool{} // it failed so often that its next attempt is hours away
 	for _, e := range waiting {
 		pending[e.SendID] = e.Attempt > 3
 	}
@@ -48,7 +48,7 @@ func (l *ledger) webhooks() {
 	}
 }
 
-// erased holds that an erased person is gone from what was before.
+// erased checks that no row of before an erasure has the person's address.
 func (l *ledger) erased() {
 	for p, acts := range l.erase {
 		for _, a := range acts {
@@ -68,7 +68,7 @@ func (l *ledger) erased() {
 	}
 }
 
-// secrets are what must be nowhere: codes of letters, for digits are found in any number, and addresses.
+// secrets returns what must be nowhere: addresses, and codes of letters, since six digits occur in any number.
 func (l *ledger) secrets() (secrets []string) {
 	for _, m := range l.mails {
 		if strings.ContainsAny(m.code, "BCDFGHJKLMNPQRSTVWXZ") {
@@ -93,7 +93,7 @@ func (l *ledger) sinks() {
 	}
 }
 
-// image holds that the log, as it would lie on a disk, has no code and no address. One world in ten is looked at.
+// image checks that the log's file would have no code and no address. It checks one world in ten.
 func (l *ledger) image() {
 	if l.plan.Seed%10 != 0 {
 		return

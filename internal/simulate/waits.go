@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// toldWaits is promise 3: no answer tells of more room than there is.
+// toldWaits is promise 3: no answer says more is left, or a shorter wait, than is true.
 func (l *ledger) toldWaits() {
 	if l.stepped {
 		return
@@ -27,8 +27,8 @@ func (l *ledger) toldWaits() {
 }
 
 func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
-	var counted []time.Time // that no answer of the time could leave out
-	early := tolerance      // how much too early the place may be told
+	var counted []time.Time // sends that an answer then must include
+	early := tolerance      // by how much the wait may be too short
 	for _, row := range l.sends {
 		own := q.kind == SendByBackEnd && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if l.of[row.Recipient] == q.person && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
@@ -52,8 +52,8 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	}
 }
 
-// mayLack says whether a limiter that was away may not have heard of a send yet: its process tells it within a tick, unless it
-// died, or did not hear that the row was written.
+// mayLack reports whether a limiter that was away may lack a send: the send's process adds it within a tick, unless it died or does not
+// know that the row was written.
 func (l *ledger) mayLack(q *request, row store.Send, own bool) bool {
 	if row.Clock != store.LogClock || own {
 		return false
