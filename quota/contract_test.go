@@ -68,19 +68,23 @@ func sameDecision(t tester, got, want Decision) {
 	}
 }
 
-// A bucket of many events is counted by the server, whose numbers must have all their digits as well.
+// The script reads a small bucket as a whole, and a larger one by rank.
 func TestQuota3EventsOneMicrosecondApartLeaveOneByOne(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		const limit = 40
-		r := sliding(Recipient, limit, time.Hour)
-		for range limit {
-			w.admits(true, r)
+		for n := range limit {
+			d := w.admits(true, sliding(Recipient, n+1, time.Hour), observing(sliding(Recipient, 1, time.Hour)))
+			same(t, "used", d.Rules[0].Used, n+1)
+			same(t, "wait for the oldest", d.Rules[0].RetryAfter, time.Hour-time.Duration(n)*µs)
+			same(t, "the oldest leaves", d.Rules[0].ResetAfter, time.Hour-time.Duration(n)*µs)
+			same(t, "wait for the newest", d.Rules[1].RetryAfter, time.Hour)
 			w.pass(µs)
 		}
-		d := w.admits(false, r)
-		same(t, "first release", d.RetryAfter(), time.Hour-limit*µs)
+		r := sliding(Recipient, limit, time.Hour)
 		w.pass(time.Hour - limit*µs - µs)
-		same(t, "1 µs early", w.admits(false, r).Rules[0].Used, limit)
+		d := w.admits(false, r)
+		same(t, "used 1 µs early", d.Rules[0].Used, limit)
+		same(t, "first release", d.RetryAfter(), µs)
 		for range limit - 1 {
 			w.pass(µs)
 			d := w.admits(true, r)
@@ -204,20 +208,6 @@ func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
 		d := w.takeID("again", rule)
 		same(t, "used", d.Rules[0].Used, 2)
 		same(t, "reset", d.Rules[0].ResetAfter, time.Second)
-	})
-}
-
-// The script reads a small bucket as a whole, a larger one by rank.
-func TestABucketOfAnySizeAnswersItsWaits(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for n := range 20 {
-			d := w.admits(true, sliding(Recipient, n+1, time.Hour), observing(sliding(Recipient, 1, time.Hour)))
-			same(t, "used", d.Rules[0].Used, n+1)
-			same(t, "wait for the oldest", d.Rules[0].RetryAfter, time.Hour-time.Duration(n)*time.Second)
-			same(t, "the oldest leaves", d.Rules[0].ResetAfter, time.Hour-time.Duration(n)*time.Second)
-			same(t, "wait for the newest", d.Rules[1].RetryAfter, time.Hour)
-			w.pass(time.Second)
-		}
 	})
 }
 

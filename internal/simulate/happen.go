@@ -150,7 +150,7 @@ func (q *request) refused() bool {
 	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
 }
 
-// logWasSlow reports whether the log or the limiter was in trouble while a send of the person began, within the window of the refusing rule.
+// logWasSlow reports whether the log or the limiter was in trouble while a send of the person began, within the refusing rule's window.
 func (w *world) logWasSlow(p *person, refused *request) bool {
 	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[refused.body.BlockedBy]
 	w.mu.Lock()
