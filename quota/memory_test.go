@@ -143,6 +143,19 @@ func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 	sameList(t, "buckets and events", []int{b, n}, []int{1, 99})
 }
 
+// A bucket so large that it has an index forgets refunded IDs, and all IDs at a reset.
+func TestMemoryForgetsIDsInItsIndex(t *testing.T) {
+	w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Hour)
+	for i := range 3 * indexed {
+		w.takeID(strconv.Itoa(i), r)
+	}
+	must(t, w.Refund(t.Context(), "7", ann())) // its tombstone keeps the bucket
+	_, n := w.kept()
+	same(t, "events", n, 3*indexed-1)
+	must(t, w.Reset(t.Context(), ann()))
+	same(t, "used after a reset", w.takeID("1", r).Rules[0].Used, 1)
+}
+
 // Callers that name their buckets in opposite orders do not deadlock.
 func TestMemoryServesManyCallersAtOnce(t *testing.T) {
 	m := NewMemory(time.Now, "process")
