@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -64,10 +61,6 @@ func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
 func TestAFileInEveryEncoding(t *testing.T) {
 	f := NewFile("text/css; charset=utf-8", []byte(text))
 	h := http.HandlerFunc(f.Serve)
-	ask(h, http.MethodGet, "/", "Accept-Encoding", "br")
-	for f.best.Load() == nil {
-		runtime.Gosched()
-	}
 	tags := map[string]bool{}
 	for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
 		w := ask(h, http.MethodGet, "/?v="+f.Version(), "Accept-Encoding", accepted)
@@ -101,48 +94,14 @@ func TestAFileInEveryEncoding(t *testing.T) {
 	}
 }
 
-// Nobody waits for brotli at its best: until it is there, the file goes with as much as takes no time, by the same tag.
-func TestNobodyWaitsForTheBestEncoding(t *testing.T) {
-	long := random()
-	f := NewFile("text/plain", long)
-	encoding.Lock() // another file is being encoded
-	first := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br")
-	encoding.Unlock()
-	for f.best.Load() == nil {
-		runtime.Gosched()
-	}
-	then := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br")
-	if few, more := then.Body.Len(), first.Body.Len(); few >= more || more >= len(long) {
-		t.Errorf("%d bytes at first, then %d, of %d", more, few, len(long))
-	}
-	if tag := first.Header().Get("ETag"); then.Header().Get("ETag") != tag {
-		t.Errorf("%s becomes %s", tag, then.Header().Get("ETag"))
-	}
-	if read(t, first) != string(long) || read(t, then) != string(long) {
-		t.Error("it is read as something else")
-	}
-}
-
-// random is a text in which much is alike and nothing the same.
-func random() (all []byte) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 4000 {
-		all = fmt.Appendf(all, "word%d ", r.IntN(300))
-	}
-	return all
-}
-
-// A part of an encoded body cannot be decoded without the rest, so a range is one of the plain body.
-func TestAPartOfAFile(t *testing.T) {
+// A range is one of the plain body, and an encoding that makes a body larger is not used.
+func TestBodiesThatAreNotEncoded(t *testing.T) {
 	f := NewFile("text/plain", []byte(text))
 	w := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br, gzip", "Range", "bytes=2-5")
 	if h := w.Header(); w.Code != http.StatusPartialContent || w.Body.String() != text[2:6] || h.Get("Content-Encoding") != "" || h.Get("Content-Range") == "" {
 		t.Errorf("%d %v %.60q", w.Code, w.Header(), w.Body)
 	}
-}
-
-func TestAFileThatWouldGrowGoesAsItIs(t *testing.T) {
-	f := NewFile("text/plain", []byte("ab"))
+	f = NewFile("text/plain", []byte("ab"))
 	if w := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br, gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.String() != "ab" {
 		t.Errorf("%v %q", w.Header(), w.Body)
 	}
@@ -165,7 +124,7 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 		c.Response().Flush()
 		return nil
 	})
-	for range 3 { // what encodes is used again
+	for range 3 { // encoders are reused
 		for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
 			w := ask(e, http.MethodGet, "/page", "Accept-Encoding", accepted)
 			if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" || read(t, w) != text {

@@ -1,5 +1,5 @@
-// Package compress sends what browsers read in as few bytes as they take: files that never change with brotli and gzip at their best,
-// made once, and pages with either while they are written.
+// Package compress serves what browsers load with brotli or gzip: files that do not change are encoded once, pages while they are
+// written.
 package compress
 
 import (
@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -25,56 +24,34 @@ const (
 	none = ""
 )
 
-// File is a body that does not change, in every encoding. An encoding is made when it is first asked for. Brotli at its best takes
-// half a second, for which nobody waits: until it is there, files go with brotli as pages do.
+// thoroughly is the level of brotli for files: it takes some milliseconds for the largest one and makes it a few percent larger than the
+// highest level, which takes half a second.
+const thoroughly = 9
+
+// File is a body that does not change. It is encoded when a client first accepts the encoding.
 type File struct {
 	kind    string
 	body    []byte
 	version string
-
-	gzip, quick func() []byte
-	begin       sync.Once
-	best        atomic.Pointer[[]byte]
+	encoded map[string]func() []byte // by encoding; nil where that is not smaller
 }
 
-// encoding is held while a file is encoded at its best: one at a time, so that a process that begins has its other cores for requests.
-var encoding sync.Mutex
-
-// NewFile takes a body and its Content-Type.
+// NewFile returns a file with a body and its Content-Type.
 func NewFile(kind string, body []byte) *File {
 	sum := sha256.Sum256(body)
-	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]),
-		quick: sync.OnceValue(func() []byte { return brotliAt(quickly, body) }),
-		gzip: sync.OnceValue(func() []byte {
-			return encoded(body, func(w io.Writer) io.WriteCloser {
-				z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails for levels that there are not
-				return z
-			})
+	once := func(encoder func(io.Writer) io.WriteCloser) func() []byte {
+		return sync.OnceValue(func() []byte { return encoded(body, encoder) })
+	}
+	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{
+		br: once(func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, thoroughly) }),
+		gz: once(func(w io.Writer) io.WriteCloser {
+			z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails for unknown levels only
+			return z
 		}),
-	}
+	}}
 }
 
-// brotli is the body as it is at hand; the first who asks has it made better.
-func (f *File) brotli() []byte {
-	if best := f.best.Load(); best != nil {
-		return *best
-	}
-	f.begin.Do(func() {
-		go func() {
-			encoding.Lock()
-			defer encoding.Unlock()
-			best := brotliAt(brotli.BestCompression, f.body)
-			f.best.Store(&best)
-		}()
-	})
-	return f.quick()
-}
-
-func brotliAt(level int, body []byte) []byte {
-	return encoded(body, func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, level) })
-}
-
-// encoded returns the body in this encoding; nil if that is not smaller.
+// encoded returns the encoded body; nil if that is not smaller.
 func encoded(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 	var b bytes.Buffer
 	w := encoder(&b)
@@ -89,8 +66,8 @@ func encoded(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
 // Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// Serve answers GET and HEAD. A Range is one of the body without encoding. An address that names the version may be cached for
-// good; any other is revalidated by its ETag.
+// Serve answers GET and HEAD. A Range is taken from the body without encoding, since part of an encoded one cannot be decoded. Browsers
+// may cache an address that names the version forever; they revalidate any other by its ETag.
 func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -104,18 +81,11 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Range") == "" {
 		accepted = Accepted(r.Header.Get("Accept-Encoding"))
 	}
-	var smaller []byte
-	switch accepted {
-	case br:
-		smaller = f.brotli()
-	case gz:
-		smaller = f.gzip()
-	}
 	body, tag := f.body, `"`+f.version+`"`
-	if smaller != nil {
-		body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // a weak one: brotli's bytes become fewer, and say the same
+	if encode, ok := f.encoded[accepted]; ok && encode() != nil {
+		body, tag = encode(), `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the same body to other bytes
 		h.Set("Content-Encoding", accepted)
-		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent says it of bodies without an encoding alone
+		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets it for bodies without an encoding only
 	}
 	h.Set("ETag", tag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
@@ -128,7 +98,7 @@ func Accepted(header string) string {
 		name, parameters, _ := strings.Cut(each, ";")
 		weight := 1.0
 		if q, ok := strings.CutPrefix(strings.TrimSpace(parameters), "q="); ok {
-			weight, _ = strconv.ParseFloat(q, 64) // what is no number is 0: not accepted
+			weight, _ = strconv.ParseFloat(q, 64) // 0, which means not accepted, for text that is no number
 		}
 		weights[strings.ToLower(strings.TrimSpace(name))] = weight
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Pages encodes the pages that a server writes. Everything else goes as it is: answers of the API are small, and an event stream must
+// Pages is middleware that encodes HTML pages. Other responses are sent as they are: those of the API are small, and an event stream must
 // not wait for a block to fill.
 //
-// A page in which something secret stands beside something that a stranger chose could give the secret away by its length. Pages here
-// hold no token against forged requests (the server compares origins), and their cookies do not come with what other sites load.
+// The length of a compressed page could reveal a secret that stands in it beside text that an attacker chose (BREACH). Pages here hold no
+// CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
 func Pages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		w := &writer{ResponseWriter: c.Response().Writer, encoding: Accepted(c.Request().Header.Get("Accept-Encoding")), head: c.Request().Method == http.MethodHead}
@@ -26,16 +26,16 @@ func Pages(next echo.HandlerFunc) echo.HandlerFunc {
 		}()
 		err := next(c)
 		if err != nil {
-			c.Error(err) // so that its page is written before the end
+			c.Error(err) // writes the error page through w
 		}
 		return nil
 	}
 }
 
-// quickly is the level of brotli that takes a millisecond for 10 kB.
+// quickly is the level of brotli for pages: a millisecond for 10 kB.
 const quickly = 5
 
-// encoders write a page, by encoding.
+// encoders are reused from page to page, by encoding.
 var encoders = map[string]*sync.Pool{
 	br: {New: func() any { return brotli.NewWriterLevel(io.Discard, quickly) }},
 	gz: {New: func() any { return gzip.NewWriter(io.Discard) }},
@@ -46,12 +46,12 @@ type encoder interface {
 	Reset(io.Writer)
 }
 
-// writer encodes what turns out to be a page when its head is written.
+// writer encodes the body if the response header says that it is a page.
 type writer struct {
 	http.ResponseWriter
 	encoding string
 	head     bool
-	to       encoder // nil: what is written goes as it is
+	to       encoder // nil: the body is not encoded
 }
 
 // Unwrap is for http.ResponseController.
@@ -82,7 +82,7 @@ func (w *writer) end() {
 	if w.to == nil {
 		return
 	}
-	_ = w.to.Close() // a client that is gone reads no end
+	_ = w.to.Close() // fails if the client has disconnected
 	encoders[w.encoding].Put(w.to)
 	w.to = nil
 }

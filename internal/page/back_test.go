@@ -8,14 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
 	"sendcode/internal/brand"
@@ -25,7 +21,6 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/redemption"
 	"sendcode/internal/server"
-	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -75,13 +70,11 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 
 // An app that the address names has its own name, brand, cookie and return addresses, over every post and link, and nothing of the other's.
 func TestThePageOfAnAppThatIsNamed(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = store.Sent
+	w := mailed(t)
 	w.Also(page.AppPage{
 		App: "news", Title: "The News", Sender: "codes@news.example", ReturnURLs: []string{"https://news.example"},
 		Brand: brand.New("https://cdn.example/logo.svg", "#0b7a5c", "https://news.example/"),
 	})
-	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "a•••@example.com")
 	first := get(t, w, "?app=news")
 	shows(t, first, "ask", "The News")
 	for _, part := range []string{`<a href="https://news.example/">`, `<img src="https://cdn.example/logo.svg" alt="">`, `href="/brand.css?app=news&amp;v=`} {
@@ -174,117 +167,8 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 	}
 }
 
-// A sign-up over the program itself: the shop sends a person, and its back end is told the address for the reference, once.
-func TestASignUpWithThePage(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	if err := os.WriteFile(file, []byte("apps: [{name: default, return_urls: ['https://shop.example/signup']}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const key = "sk_0123456789abcdefghijABCDEFGHIJ"
-	base, _ := service(t, filepath.Join(t.TempDir(), "data"), "SENDCODE_CONFIG="+file, "SENDCODE_API_KEY="+key)
-	visitor := pagetest.NewVisitor("en")
-	visitor.URL = base + "/"
-	visits := func(body string, err error) string {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return body
-	}
-	visits(visitor.Get("?return_url=" + url.QueryEscape("https://shop.example/signup?state=s1")))
-	visits(visitor.Post("", "send", "to", pagetest.Address))
-	to, reference := leadsTo(t, visits(visitor.Post("", "check", "code", codeIn(t, base))))
-	if to != "https://shop.example/signup?state=s1" {
-		t.Fatalf("the page leads to %q", to)
-	}
-	redeem := func(reference string) (status int, address string) {
-		r, err := http.NewRequest(http.MethodPost, base+"/v1/proofs/redeem", strings.NewReader(`{"reference":"`+reference+`"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+key)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		var told struct{ To string }
-		if err := json.NewDecoder(answer.Body).Decode(&told); err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, told.To
-	}
-	if status, address := redeem(reference[1:]); status != http.StatusUnprocessableEntity || address != "" {
-		t.Errorf("forged: %d %s", status, address)
-	}
-	if status, address := redeem(reference); status != http.StatusOK || address != pagetest.Address {
-		t.Errorf("%d %s", status, address)
-	}
-	if status, address := redeem(reference); status != http.StatusConflict || address != "" {
-		t.Errorf("again: %d %s", status, address)
-	}
-}
-
-// caller is a browser, or a back end, of handlers that no network lies before.
-type caller struct {
-	*testing.T
-	handlers *echo.Echo
-	cookies  map[string]*http.Cookie
-	shown    string // the page
-}
-
-// hidden is what a form carries besides its fields.
-var hidden = regexp.MustCompile(`name="(of|intent)" value="([^"]*)"`)
-
-func (c *caller) request(method, target, kind, body string, headers ...string) *httptest.ResponseRecorder {
-	c.Helper()
-	r := httptest.NewRequest(method, target, strings.NewReader(body))
-	r.Header.Set("Content-Type", kind)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	for _, cookie := range c.cookies {
-		r.AddCookie(cookie)
-	}
-	w := httptest.NewRecorder()
-	c.handlers.ServeHTTP(w, r)
-	for _, cookie := range w.Result().Cookies() {
-		c.cookies[cookie.Name] = cookie
-	}
-	if to := w.Header().Get("Location"); w.Code == http.StatusSeeOther {
-		return c.request(http.MethodGet, to, "", "")
-	}
-	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-		c.shown = w.Body.String()
-	}
-	return w
-}
-
-// post fills in a form of the page.
-func (c *caller) post(act string, fields ...string) string {
-	c.Helper()
-	form := url.Values{"act": {act}}
-	for _, field := range hidden.FindAllStringSubmatch(c.shown, -1) {
-		form.Set(field[1], html.UnescapeString(field[2]))
-	}
-	for i := 0; i+1 < len(fields); i += 2 {
-		form.Set(fields[i], fields[i+1])
-	}
-	return c.request(http.MethodPost, "/", "application/x-www-form-urlencoded", form.Encode()).Body.String()
-}
-
-func (c *caller) redeem(reference string) (status int, told struct{ Type, Field, Reason, To string }) {
-	c.Helper()
-	body, _ := json.Marshal(map[string]string{"reference": reference})
-	w := c.request(http.MethodPost, "/v1/proofs/redeem", "application/json", string(body), "Authorization", "Bearer sk_shop")
-	if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
-		c.Fatalf("%d %s", w.Code, w.Body)
-	}
-	return w.Code, told
-}
-
-// A reference that the page put into the address to return to is good until its five minutes are over and not a moment longer; the page,
-// looked at again, leads on with another one. All of it over the handlers that the service has, on a clock that the test moves.
+// A reference in the address to return to can be redeemed for five minutes; the page, looked at again, leads back with another one. All of
+// it over the service's handlers, on a clock that the test moves.
 func TestAnExpiredReferenceIsRefusedOverHTTP(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		logger := slog.New(slog.DiscardHandler)
@@ -299,30 +183,50 @@ func TestAnExpiredReferenceIsRefusedOverHTTP(t *testing.T) {
 			AppPage: page.AppPage{App: "shop", Title: "Shop", ReturnURLs: []string{"https://shop.example/signup"}}, Code: code.Shape{Alphabet: code.Digits, Length: 6},
 			Codes: r.Svc, Cookies: r.Settings.Vault.Ring, Logger: logger, References: references,
 		}).Register(e)
-		c := &caller{T: r.T, handlers: e, cookies: map[string]*http.Cookie{}}
+		v := pagetest.NewVisitorOf(e)
+		page := func(body string, err error) string {
+			if err != nil {
+				r.Fatal(err)
+			}
+			return body
+		}
+		type answer struct{ Type, Field, Reason, To string }
+		redeem := func(reference string) (status int, told answer) {
+			ask := httptest.NewRequest(http.MethodPost, "/v1/proofs/redeem", strings.NewReader(`{"reference":"`+reference+`"}`))
+			ask.Header.Set("Content-Type", "application/json")
+			ask.Header.Set("Authorization", "Bearer sk_shop")
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, ask)
+			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
+				r.Fatalf("%d %s", w.Code, w.Body)
+			}
+			return w.Code, told
+		}
 
-		c.request(http.MethodGet, "/?return_url="+url.QueryEscape("https://shop.example/signup?state=s1"), "", "")
-		c.post("send", "to", vtest.Ana)
+		page(v.Get("?return_url=" + url.QueryEscape("https://shop.example/signup?state=s1")))
+		page(v.Post("", "send", "to", vtest.Ana))
 		r.Sleep(time.Second)
-		to, reference := leadsTo(r.T, c.post("check", "code", r.Code(0)))
+		to, reference := leadsTo(r.T, page(v.Post("", "check", "code", r.Code(0))))
 		if to != "https://shop.example/signup?state=s1" || reference == "" {
 			r.Fatalf("the page leads to %q", to)
 		}
 		r.Sleep(redemption.ReferenceLife)
-		status, told := c.redeem(reference)
-		if status != http.StatusUnprocessableEntity || told.Type != "/problems/invalid-field" || told.Field != "reference" || told.Reason != "expired" || told.To != "" {
+		status, told := redeem(reference)
+		if status != http.StatusUnprocessableEntity || told != (answer{"/problems/invalid-field", "reference", "expired", ""}) {
 			r.Errorf("after five minutes: %d %+v", status, told)
 		}
-		_, another := leadsTo(r.T, c.request(http.MethodGet, "/", "", "").Body.String())
+		_, another := leadsTo(r.T, page(v.Get("")))
 		r.Sleep(redemption.ReferenceLife - 2*time.Second) // an end is a whole second
-		if status, told := c.redeem(another); status != http.StatusOK || told.To != vtest.Ana {
+		if status, told := redeem(another); status != http.StatusOK || told.To != vtest.Ana {
 			r.Errorf("within its five minutes: %d %+v", status, told)
 		}
-		if status, told := c.redeem(another); status != http.StatusConflict || told.To != "" {
-			r.Errorf("again: %d %+v", status, told)
-		}
-		if status, told := c.redeem(reference); status != http.StatusUnprocessableEntity || told.To != "" {
-			r.Errorf("the expired one, once the other was redeemed: %d %+v", status, told)
+		for when, c := range map[string]struct {
+			reference string
+			status    int
+		}{"again": {another, http.StatusConflict}, "the expired one, once the other was redeemed": {reference, http.StatusUnprocessableEntity}} {
+			if status, told := redeem(c.reference); status != c.status || told.To != "" {
+				r.Errorf("%s: %d %+v", when, status, told)
+			}
 		}
 	})
 }

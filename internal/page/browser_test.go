@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,81 +9,87 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/parts"
+	"sendcode/internal/parts/axe"
 )
 
-// The browser's tests share one Chromium; each has a tab with cookies of its own.
+// The browser's tests share one Chromium, and its axe-core; each has a tab with cookies of its own. They show what no other test can:
+// scripts, focus, clocks, tabs, the connection, and how pages look. Which card is shown when is in testdata/cards.json.
 func TestInABrowser(t *testing.T) {
 	browser, end := pagetest.Browser(context.Background(), parts.Chromium(t))
 	t.Cleanup(end)
-	if err := chromedp.Do(browser); err != nil {
+	engine, err := axe.Load(browser)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, context.Context){
-		"the whole way":                                     theWholeWay,
-		"the countdown runs out":                            theCountdownRunsOut,
-		"a reload moves nothing":                            aReloadMovesNothing,
-		"back and forward show the truth":                   backAndForwardShowTheTruth,
-		"an unanswered question is asked again":             anUnansweredQuestionIsAskedAgain,
-		"sleep counts":                                      sleepCounts,
-		"a clock set back does not":                         aClockSetBackDoesNot,
-		"the button keeps to the server":                    theButtonKeepsToTheServer,
-		"an early press does nothing":                       anEarlyPressDoesNothing,
-		"codes in many forms":                               codesInManyForms,
-		"letters through an input method":                   lettersThroughAnInputMethod,
-		"wrong letters":                                     wrongLetters,
-		"a code from before a change":                       aCodeFromBeforeAChange,
-		"a wrong code":                                      aWrongCode,
-		"a press is not lost":                               aPressIsNotLost,
-		"a refusal":                                         aRefusal,
-		"a double click":                                    aDoubleClick,
-		"typing during a send":                              typingDuringASend,
-		"offline":                                           offline,
-		"an outage":                                         anOutage,
-		"without scripts":                                   withoutScripts,
-		"the way by phone":                                  theWayByPhone,
-		"numbers while they are typed":                      numbersWhileTheyAreTyped,
-		"a number that is being typed stays":                aNumberBeingTypedStays,
-		"the real thing":                                    theRealThing,
-		"a widget goes the whole way":                       aWidgetGoesTheWholeWay,
-		"a widget sends again once":                         aWidgetSendsAgainOnce,
-		"a widget's refusal":                                aWidgetsRefusal,
-		"a widget on a page that may not":                   aWidgetOnAPageThatMayNot,
-		"a widget through a reload":                         aWidgetThroughAReload,
-		"a widget's press is not lost":                      aWidgetsPressIsNotLost,
-		"a widget's wrong codes":                            aWidgetsWrongCodes,
-		"a widget's ends":                                   aWidgetsEnds,
-		"a widget offline":                                  aWidgetOffline,
-		"a widget and an outage":                            aWidgetAndAnOutage,
-		"several widgets, and one removed":                  severalWidgets,
-		"a widget that is required":                         aWidgetThatIsRequired,
-		"a widget tells its page":                           aWidgetTellsItsPage,
-		"a widget is reset while it asks":                   aWidgetIsResetWhileItAsks,
-		"a widget is one request":                           aWidgetIsOneRequest,
-		"a widget in one accent":                            oneAccentColoursAWidget,
-		"a widget in a language that is not there":          aWidgetInNoLanguageOfOurs,
-		"a widget by its documentation":                     aWidgetByItsDocumentation,
-		"a widget by phone":                                 aWidgetByPhone,
-		"a widget's numbers":                                aWidgetsNumbers,
-		"a widget's other channel":                          aWidgetsOtherChannel,
-		"a widget without text messages":                    aWidgetWithoutTextMessages,
-		"the table of cards":                                theTableOfCards,
-		"a widget holds":                                    everyStateOfAWidget,
-		"every other page can be used":                      everyOtherPage,
-		"every state holds, is readable and can be reached": everyState,
+		"the whole way":                            theWholeWay,
+		"the countdown runs out":                   theCountdownRunsOut,
+		"a reload moves nothing":                   aReloadMovesNothing,
+		"back and forward show the truth":          backAndForwardShowTheTruth,
+		"an unanswered question is asked again":    anUnansweredQuestionIsAskedAgain,
+		"sleep counts":                             sleepCounts,
+		"the button keeps to the server":           theButtonKeepsToTheServer,
+		"a pasted message":                         aPastedMessage,
+		"letters through an input method":          lettersThroughAnInputMethod,
+		"a wrong code":                             aWrongCode,
+		"a press is not lost":                      aPressIsNotLost,
+		"a refusal":                                aRefusal,
+		"a double click":                           aDoubleClick,
+		"typing during a send":                     typingDuringASend,
+		"offline":                                  offline,
+		"an outage":                                anOutage,
+		"without scripts":                          withoutScripts,
+		"the way by phone":                         theWayByPhone,
+		"numbers while they are typed":             numbersWhileTheyAreTyped,
+		"a number that is being typed stays":       aNumberBeingTypedStays,
+		"the real thing":                           theRealThing,
+		"a widget goes the whole way":              aWidgetGoesTheWholeWay,
+		"a widget sends again once":                aWidgetSendsAgainOnce,
+		"a widget's refusal":                       aWidgetsRefusal,
+		"a widget on a page that may not":          aWidgetOnAPageThatMayNot,
+		"a widget's wrong codes":                   aWidgetsWrongCodes,
+		"a widget offline":                         aWidgetOffline,
+		"a widget and an outage":                   aWidgetAndAnOutage,
+		"several widgets, and one removed":         severalWidgets,
+		"a widget that is required":                aWidgetThatIsRequired,
+		"a widget tells its page":                  aWidgetTellsItsPage,
+		"a widget is reset while it asks":          aWidgetIsResetWhileItAsks,
+		"a widget is one request":                  aWidgetIsOneRequest,
+		"a widget in one accent":                   func(t *testing.T, b context.Context) { oneAccentColoursAWidget(t, b, engine) },
+		"a widget in a language that is not there": aWidgetInNoLanguageOfOurs,
+		"a widget by its documentation":            aWidgetByItsDocumentation,
+		"a widget by phone":                        aWidgetByPhone,
+		"a widget's other channel":                 aWidgetsOtherChannel,
+		"a widget without text messages":           aWidgetWithoutTextMessages,
+		"the table of cards":                       theTableOfCards,
+		"every other page can be used":             func(t *testing.T, b context.Context) { everyOtherPage(t, b, engine) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, browser)
 		})
 	}
+	const shares = 4 // run beside each other
+	for n := range shares {
+		t.Run(fmt.Sprintf("every state holds, is readable and can be reached %d", n), func(t *testing.T) {
+			t.Parallel()
+			everyState(t, browser, engine, shareOf(pagetest.States(), n, shares))
+		})
+		t.Run(fmt.Sprintf("a widget holds %d", n), func(t *testing.T) {
+			t.Parallel()
+			everyStateOfAWidget(t, browser, engine, shareOf(pagetest.WidgetStates(), n, shares))
+		})
+	}
+}
+
+func shareOf[T any](all []T, n, shares int) []T {
+	return all[n*len(all)/shares : (n+1)*len(all)/shares]
 }
 
 // tab is a tab on a world's page.
@@ -102,8 +109,8 @@ const (
 	glance   = 25 * time.Millisecond
 )
 
-// watching runs in each page before anything else: it keeps what the status line said, every text that the countdown
-// showed and how long each timer was to sleep, and lets a test stop and move the two clocks.
+// watching runs in each page before anything else. It records what the status line said, each text of the countdown and the delay of
+// each timer, and lets a test stop and move the two clocks.
 const watching = `(() => {
   window.said = []; window.shown = []; window.naps = [];
   let wall = 0, steady = 0, halted, stopped;
@@ -130,11 +137,9 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetes
 	t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute) // far more than a test takes: 1,000 schedules need some five on a quiet machine
 	t.Cleanup(cancel)
+	look.Lang = cmp.Or(look.Lang, "en")
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700
-	}
-	if look.Lang == "" {
-		look.Lang = "en"
 	}
 	b := &tab{T: t, ctx: ctx, world: w, root: "document"}
 	b.listen()
@@ -143,21 +148,24 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetes
 	return b
 }
 
+// visiting is open at the page.
+func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
+	t.Helper()
+	b := open(t, browser, w, pagetest.Look{})
+	b.visit("")
+	return b
+}
+
 // first runs a script in each page before anything else, after those that do so already.
 func (b *tab) first(script string) {
 	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-		return err
-	}))
+	b.do(pagetest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
 // listen fails the test on every error that the browser reports, violations of the policy among them.
 func (b *tab) listen() {
 	messages := chromedp.Console(b.ctx)
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		for m, err := range messages {
 			if err != nil {
 				return
@@ -178,6 +186,13 @@ func (b *tab) listen() {
 			}
 		}
 	})
+}
+
+// told reports whether the console has a message for the page's developer.
+func (b *tab) told(text string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Contains(strings.Join(b.console, "\n"), text)
 }
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
@@ -201,6 +216,12 @@ func eval[T any](b *tab, expression string) T {
 	return v
 }
 
+// run evaluates expressions for their effects.
+func (b *tab) run(expressions ...string) {
+	b.Helper()
+	eval[bool](b, strings.Join(append(expressions, "true"), ", "))
+}
+
 // until waits for an expression to hold.
 func (b *tab) until(expression string) {
 	b.Helper()
@@ -212,16 +233,14 @@ func (b *tab) until(expression string) {
 
 func (b *tab) await(what string, holds func() bool) {
 	b.Helper()
-	if !await(holds) {
+	if !awaitFor(patience, holds) {
 		b.Fatalf("still not: %s; fields %s; the page says: %s", what,
 			eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
 			eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
 	}
 }
 
-// await says whether something came to hold.
-func await(holds func() bool) bool { return awaitFor(patience, holds) }
-
+// awaitFor says whether something came to hold.
 func awaitFor(most time.Duration, holds func() bool) bool {
 	tick, deadline := time.NewTicker(glance), time.After(most)
 	defer tick.Stop()
@@ -235,13 +254,29 @@ func awaitFor(most time.Duration, holds func() bool) bool {
 	return true
 }
 
+// q is an expression for an element of what holds the card.
+func (b *tab) q(selector string) string { return fmt.Sprintf("%s.querySelector(%q)", b.root, selector) }
+
 // card waits for a card of the kind that says all of the words.
 func (b *tab) card(kind string, words ...string) {
 	b.Helper()
-	b.until(fmt.Sprintf("%s.querySelector('#card')?.dataset.kind === %q", b.root, kind))
+	b.until(b.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))
 	for _, w := range words {
-		b.until(fmt.Sprintf("%s.querySelector('#card').innerText.replace(/\\s+/g, ' ').includes(%q)", b.root, w))
+		b.until(b.q("#card") + fmt.Sprintf(".innerText.replace(/\\s+/g, ' ').includes(%q)", w))
 	}
+}
+
+// value is what is in a field.
+func (b *tab) value(selector string) string {
+	b.Helper()
+	return eval[string](b, b.q(selector)+".value")
+}
+
+// clear empties a field and puts the focus into it.
+func (b *tab) clear(id string) {
+	b.Helper()
+	b.focus(id)
+	b.run(b.q("#"+id) + `.value = ''`)
 }
 
 func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
@@ -249,13 +284,11 @@ func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
 // focus and click find their element at the last moment, as the card may be swapped at any time.
 func (b *tab) focus(id string) {
 	b.Helper()
-	b.until(fmt.Sprintf("%s.getElementById(%q)?.checkVisibility()", b.root, id))
-	eval[bool](b, fmt.Sprintf("%s.getElementById(%q).focus() ?? true", b.root, id))
+	b.until(b.q("#"+id) + "?.checkVisibility()")
+	b.run(b.q("#"+id) + ".focus()")
 }
 
 func (b *tab) click(selector string) { b.Helper(); b.press(selector, 1) }
-
-func (b *tab) doubleClick(selector string) { b.Helper(); b.press(selector, 2) }
 
 func (b *tab) press(selector string, times int) {
 	b.Helper()
@@ -268,24 +301,14 @@ func (b *tab) press(selector string, times int) {
 // middle scrolls to an element and says where it then is.
 func (b *tab) middle(selector string) []float64 {
 	b.Helper()
-	return eval[[]float64](b, fmt.Sprintf(`(() => { const e = %s.querySelector(%q); e.scrollIntoView({ block: 'center' });
-		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, b.root, selector))
+	return eval[[]float64](b, `(() => { const e = `+b.q(selector)+`; e.scrollIntoView({ block: 'center' });
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
 }
 
 // paste puts text in as the clipboard does: at once, as one input.
 func (b *tab) paste(text string) {
 	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
-		return err
-	}))
-}
-
-// emptied takes out of the field what was no code, which stays there.
-func (b *tab) emptied() {
-	b.Helper()
-	b.focus("code")
-	eval[bool](b, b.root+`.querySelector('#code').value = '', true`)
+	b.do(pagetest.Command(input.InsertText, input.InsertTextParams{Text: text}))
 }
 
 func (b *tab) focused(id string) {
@@ -293,18 +316,30 @@ func (b *tab) focused(id string) {
 	b.until(fmt.Sprintf("%s.activeElement?.id === %q", b.root, id))
 }
 
-// again is what the button says, as it is seen.
-func (b *tab) again() string {
+// looks is what the page does when it is looked at again.
+const looks = `document.dispatchEvent(new Event('visibilitychange'))`
+
+// jump moves the browser's clocks, that of the day and the steady one, and has the page look at them.
+func (b *tab) jump(wall, steady time.Duration) {
 	b.Helper()
-	return eval[string](b, b.root+`.querySelector('#again').innerText.replace(/\s+/g, ' ').trim()`)
+	b.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
 }
+
+// pass has time pass at the server, and at the browser as in a sleep.
+func (b *tab) pass(d time.Duration) { b.Helper(); b.world.Advance(d); b.jump(d, 0) }
+
+// ready waits until another code can be asked for.
+func (b *tab) ready() { b.Helper(); b.until(b.q("#again:not([aria-disabled])")) }
+
+// believe has the page believe that another code can be asked for.
+func (b *tab) believe() { b.Helper(); b.run(b.q("#again") + `.removeAttribute('aria-disabled')`) }
 
 // left reads m:ss from the button, in seconds.
 func (b *tab) left() int {
 	b.Helper()
 	var m, s int
-	text := b.again()
-	if i := strings.LastIndexByte(text, ' '); i < 0 || !scans(text[i+1:], &m, &s) {
+	text := eval[string](b, b.q("#again")+`.innerText.replace(/\s+/g, ' ').trim()`)
+	if n, _ := fmt.Sscanf(text[strings.LastIndexByte(text, ' ')+1:], "%d:%d", &m, &s); n != 2 {
 		b.Fatalf("the button says %q", text)
 	}
 	return 60*m + s
@@ -318,25 +353,6 @@ func (b *tab) counts(from time.Time) {
 	}
 }
 
-func scans(text string, m, s *int) bool {
-	n, err := fmt.Sscanf(text, "%d:%d", m, s)
-	return err == nil && n == 2
-}
-
-// history goes through the browser's own. A page that was kept alive whole fires no load event, so nothing is waited for.
-func (b *tab) history(way string) {
-	b.Helper()
-	eval[bool](b, "setTimeout(() => history."+way+"()), true")
-}
-
-// leave does what makes the browser load another page, and waits until that has come.
-func (b *tab) leave(act func()) {
-	b.Helper()
-	eval[bool](b, `window.left = true`)
-	act()
-	b.until(`window.left === undefined && document.readyState === 'complete'`)
-}
-
 // nothingKept fails when the address or the storage of the browser holds anything of a person.
 func (b *tab) nothingKept() {
 	b.Helper()
@@ -346,12 +362,4 @@ func (b *tab) nothingKept() {
 			b.Errorf("the browser keeps %q where others can read it: %s", secret, kept)
 		}
 	}
-}
-
-func (b *tab) zone(name string) {
-	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
-		return err
-	}))
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"html"
@@ -24,8 +25,8 @@ import (
 	"sendcode/quota"
 )
 
-// testdata/cards.json says for each state of a verification which card is true, and what is on it. This test holds the server's
-// drawing against it, cases_browser_test.go the browser's.
+// testdata/cards.json has the right card for each state of a verification. This test compares the server's cards with it,
+// theTableOfCards those of the widget.
 
 // cardCase is one row of the table. Texts are keys of the page's catalogue.
 type cardCase struct {
@@ -68,10 +69,7 @@ func (told) Offers(string) []verification.Offer {
 }
 
 func (c cardCase) answer(now time.Time) verification.Answer {
-	s, scope, shape := c.State, c.State.Scope, code.Shape{Alphabet: code.Digits, Length: casesOf}
-	if scope == "" {
-		scope = quota.Recipient
-	}
+	s, shape := c.State, code.Shape{Alphabet: code.Digits, Length: casesOf}
 	v := verification.View{
 		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(9 * time.Minute), Now: now,
 		AttemptsRemaining: c.tries(), Code: shape, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, At: now.Add(-10 * time.Second)},
@@ -81,29 +79,18 @@ func (c cardCase) answer(now time.Time) verification.Answer {
 	}
 	rules := []quota.State{{Rule: quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 9, Window: 2 * time.Hour}}}
 	if s.Rule != "" {
-		window := windows[s.Rule]
-		if window == 0 {
-			window = 2 * time.Hour
-		}
 		wait := time.Duration(s.Wait) * time.Second
-		rules = []quota.State{{Rule: quota.Rule{Name: s.Rule, Scope: scope, Limit: 1, Window: max(window, wait)}, Used: 1, RetryAfter: wait, ResetAfter: wait}}
+		rule := quota.Rule{
+			Name: s.Rule, Scope: cmp.Or(s.Scope, quota.Recipient), Limit: 1, Window: max(wait, cmp.Or(windows[s.Rule], 2*time.Hour)),
+		}
+		rules = []quota.State{{Rule: rule, Used: 1, RetryAfter: wait, ResetAfter: wait}}
 	}
 	return verification.Answer{View: v, Quota: quota.Decision{At: now, Rules: rules}}
 }
 
-func (c cardCase) channel() recipient.Channel {
-	if c.State.Channel == "" {
-		return recipient.Email
-	}
-	return c.State.Channel
-}
+func (c cardCase) channel() recipient.Channel { return cmp.Or(c.State.Channel, recipient.Email) }
 
-func (c cardCase) tries() int {
-	if c.State.Tries > 0 {
-		return c.State.Tries
-	}
-	return 5
-}
+func (c cardCase) tries() int { return cmp.Or(c.State.Tries, 5) }
 
 // notes are the words of the table in those of a cookie.
 var notes = map[string]note{
@@ -113,14 +100,13 @@ var notes = map[string]note{
 
 // text is a text by its key, filled as a card of the case fills it.
 func (c cardCase) text(t *cardTexts, key string) string {
-	n := "6"
 	switch text := reflect.ValueOf(*t).FieldByName(key); {
 	case key == "":
 		return ""
 	case text.Kind() == reflect.Map:
 		return t.count(text.Interface().(plurals), c.tries())
 	default:
-		return fill(text.String(), "n", n)
+		return fill(text.String(), "n", "6")
 	}
 }
 
@@ -190,7 +176,7 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	}
 }
 
-// A page under another host than text messages name is told of once: browsers would not fill their codes in there.
+// If text messages name another host than the page's, a warning is logged once: browsers would not fill codes in there.
 func TestTextMessagesNameThePagesHost(t *testing.T) {
 	for host, told := range map[string]int{
 		"shop.example": 0, "shop.example:8443": 0, "codes.shop.example": 0, "127.0.0.1:8080": 0, "localhost": 0,

@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -45,10 +44,7 @@ func TestEachChannelWaitsForItself(t *testing.T) {
 
 // Going back to a channel that waits refuses no request and asks for nothing.
 func TestGoingBackToAChannelThatWaits(t *testing.T) {
-	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	w.Advance(61 * time.Second)
+	w := mailedBefore(t)
 	texted(t, w, "?view=instead", number)
 	w.Advance(10 * time.Second)
 	asked := len(w.Codes.Asks())
@@ -56,10 +52,7 @@ func TestGoingBackToAChannelThatWaits(t *testing.T) {
 	if len(w.Codes.Asks()) != asked {
 		t.Error("a code was asked for that had to wait")
 	}
-	for range 4 {
-		w.Advance(61 * time.Second)
-		post(t, w, "", "again")
-	}
+	resent(t, w, 4, 61*time.Second)
 	w.Advance(61 * time.Second)
 	shows(t, post(t, w, "", "other"), "code", "Check your mail") // its last code has expired, so it is a new one
 	w.Advance(61 * time.Second)
@@ -72,10 +65,7 @@ func TestGoingBackToAChannelThatWaits(t *testing.T) {
 
 // A code that came by one channel is entered at that channel's card, also when the browser has gone on to the other.
 func TestTheOtherCodeCanBeEntered(t *testing.T) {
-	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	w.Advance(61 * time.Second)
+	w := mailedBefore(t)
 	texted(t, w, "?view=instead", number)
 	shows(t, post(t, w, "?view=other", "check", "code", "111111"), "code", "Check your mail", "4 tries left") // and there it stays
 	shows(t, post(t, w, "?view=other", "check", "code", pagetest.Code), "approved", maskedNumber+" is confirmed")
@@ -105,16 +95,11 @@ func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 
 // A page never tells what belongs to an address elsewhere: the way to the other channel is the same for all.
 func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
-	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	w.Advance(61 * time.Second)
+	w := mailedBefore(t)
 	texted(t, w, "?view=instead", number) // a person with both
 	w.Advance(61 * time.Second)
 	known := func(address string) string {
-		if err := w.Forget(); err != nil {
-			t.Fatal(err)
-		}
+		w.Forget()
 		post(t, w, "", "send", "channel", "email", "to", address)
 		w.Advance(61 * time.Second)
 		return strings.NewReplacer("a•••", "x", "b•••", "x").Replace(text(get(t, w, "?view=instead")))
@@ -124,12 +109,9 @@ func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// A form for the other channel that was posted late, or made up, does nothing.
+// A form for the other channel that was forged or posted late does nothing.
 func TestTheOtherChannelHasToBeKnown(t *testing.T) {
-	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	w.Advance(61 * time.Second)
+	w := mailedBefore(t)
 	form := formOf(t, w, "", "again")
 	form.Set("act", "other")
 	answer := raw(t, w, http.MethodPost, "", form, nil)
@@ -145,13 +127,8 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
-	for range 4 {
-		w.Advance(61 * time.Second)
-		post(t, w, "", "again")
-	}
-	if err := w.Forget(); err != nil {
-		t.Fatal(err)
-	}
+	resent(t, w, 4, 61*time.Second)
+	w.Forget()
 	post(t, w, "", "send", "channel", "email", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
 	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
@@ -174,10 +151,7 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 
 // A number that is refused leaves the browser where it was: at the code that was mailed.
 func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
-	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	w.Advance(61 * time.Second)
+	w := mailedBefore(t)
 	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "numbers in this country", "Back to the code")
 	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
 	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", "a•••@example.com")
@@ -186,25 +160,20 @@ func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
 // An exhausted network sees the same card for an address with codes and for one without, also from another network later.
 // Both addresses look alike once they are masked.
 func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
-	rules := append(pagetest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})
-	w, err := pagetest.NewWorld(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Close)
+	w := world(t, append(pagetest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})...)
 	w.Codes.Immediately = store.Sent
 	for _, to := range []string{"ana@example.com", "ben@example.com", "cem@example.com"} {
 		post(t, w, "?view=new", "send", "to", to)
 	}
 	var cards []string
 	for _, to := range []string{"ana@example.com", "amy@example.com"} {
-		if err := w.Forget(); err != nil {
-			t.Fatal(err)
-		}
+		w.Forget()
 		page := post(t, w, "?view=new", "send", "to", to)
 		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.", "Next code in 20 min")
 		silent(t, text(page), "per minute", "per hour", "in 24 hours", "this hour", "today")
-		elsewhere := seenFrom(t, w, "198.51.100.7")
+		w.Header.Set("X-Forwarded-For", "198.51.100.7")
+		elsewhere := get(t, w, "")
+		w.Header.Del("X-Forwarded-For")
 		shows(t, elsewhere, "enough", "Too many codes for your network")
 		cards = append(cards, drawn.ReplaceAllString(page, ""), drawn.ReplaceAllString(elsewhere, ""))
 	}
@@ -215,37 +184,10 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 	}
 }
 
-// seenFrom is the page as the same browser gets it at another address.
-func seenFrom(t *testing.T, w *pagetest.World, ip string) string {
-	t.Helper()
-	r, err := http.NewRequest(http.MethodGet, w.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Forwarded-For", ip)
-	for _, c := range w.Cookies() {
-		r.AddCookie(c)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
-}
-
 // Of its recipient's rules a browser without a verification sees the one that refuses.
 func TestTheCardOfARefusalShowsOneRule(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	if err := w.Forget(); err != nil {
-		t.Fatal(err)
-	}
+	w := mailed(t)
+	w.Forget()
 	page := post(t, w, "", "send", "to", pagetest.Address)
 	shows(t, page, "enough", "per minute", "1 of 1 used", "Send code in 1:00")
 	silent(t, text(page), "per hour", "in 24 hours")

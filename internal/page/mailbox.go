@@ -29,11 +29,11 @@ const (
 // RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail server and on loopback. It
 // answers only requests that name this machine, so that no other site's name can be pointed at it. Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
-	templates := parse("mailbox/*.html")
+	pages := parse("mailbox/*.html")
 	g := e.Group("/mailbox", onlyHere)
 	g.GET("", func(c echo.Context) error {
 		var page bytes.Buffer
-		if err := templates.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
+		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
 			return err
 		}
 		c.Response().Header().Set("Content-Security-Policy", mailboxPolicy)

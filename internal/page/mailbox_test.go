@@ -42,7 +42,7 @@ func first() mailbox.Mail {
 }
 
 func serveMailbox(w *pagetest.World, b *box) *echo.Echo {
-	e := server.New(server.Config{Logger: w.Logger()})
+	e := server.New(server.Config{Logger: w.Logger})
 	page.RegisterStatic(e)
 	page.RegisterMailbox(e, b)
 	return e

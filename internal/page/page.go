@@ -83,24 +83,18 @@ type Requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	named     bool // the app is in the page's address, since it is not the one of visits that name none
-	said      *atomic.Pointer[said]
-	templates *template.Template
-	once      *once
-	misnamed  *sync.Once           // told when the page is not where text messages say
-	countries map[string][]country // by Lang of the texts
+	named    bool // the app is in the page's address, since it is not the one of visits that name none
+	said     *atomic.Pointer[said]
+	once     *once
+	misnamed *sync.Once // for the warning that text messages name another host
 }
 
-// New prepares the page. It panics if the embedded templates do not parse.
+// New returns the page.
 func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, said: &atomic.Pointer[said]{}, templates: parse("page/*.html"), once: &once{acts: map[[sha256.Size]byte]*act{}},
-		misnamed: &sync.Once{}, countries: map[string][]country{}}
-	for _, t := range catalogues() {
-		u.countries[t.Lang] = countriesOf(t)
-	}
+	u := &Page{Config: c, said: &atomic.Pointer[said]{}, once: &once{acts: map[[sha256.Size]byte]*act{}}, misnamed: &sync.Once{}}
 	u.Say(c.Code, c.AppPage)
 	return u
 }
@@ -175,6 +169,9 @@ func (u *Page) Register(e *echo.Echo) {
 func RegisterStatic(e *echo.Echo) {
 	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.Static)))
 }
+
+// templates are those of the page. It panics if they do not parse.
+var templates = sync.OnceValue(func() *template.Template { return parse("page/*.html") })
 
 func parse(pattern string) *template.Template {
 	t := template.New("").Funcs(template.FuncMap{"static": web.Path})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
@@ -20,7 +21,15 @@ type country struct {
 	Chosen bool
 }
 
-// countriesOf returns every country with phone numbers, named and sorted in the page's language.
+// countries are all countries with phone numbers, by language of the page: named and sorted in it.
+var countries = sync.OnceValue(func() map[string][]country {
+	all := map[string][]country{}
+	for _, t := range catalogues() {
+		all[t.Lang] = countriesOf(t)
+	}
+	return all
+})
+
 func countriesOf(t *cardTexts) []country {
 	tag := language.Make(t.Lang)
 	names := display.Regions(tag)
@@ -49,7 +58,7 @@ func countryCode(named string) string {
 func (l *look) phone(served []string, e entry) *phoneField {
 	f := &phoneField{entry: e, Legend: l.words.CountryLabel}
 	here := l.here(served)
-	for _, c := range l.countries[l.words.Lang] {
+	for _, c := range countries()[l.words.Lang] {
 		if slices.Contains(served, c.Code) {
 			c.Chosen = c.Code == here
 			f.Countries = append(f.Countries, c)
@@ -78,7 +87,7 @@ func (l *look) phone(served []string, e entry) *phoneField {
 // one, else where the language is mostly spoken.
 func (l *look) here(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
-	for _, c := range l.countries[l.words.Lang] {
+	for _, c := range countries()[l.words.Lang] {
 		likely = append(likely, c.Code)
 	}
 	if i := slices.IndexFunc(likely, func(code string) bool { return slices.Contains(served, code) }); i >= 0 {

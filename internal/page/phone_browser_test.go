@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // phoning is a world whose clock runs and whose text messages go to some countries.
-func phoning(t *testing.T, rules ...quota.Rule) *pagetest.World {
+func phoning(t *testing.T) *pagetest.World {
 	t.Helper()
-	w := running(t, rules...)
+	w := running(t)
 	w.Codes.SetCountries("AT", "CN", "DE", "JM", "US")
 	return w
 }
@@ -26,32 +26,11 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 	b := open(t, browser, w, pagetest.Look{Width: 320, Height: 640, Lang: "en-US"})
 	b.visit("")
 	b.card("ask", "Email", "Text message", "Email address")
-	if eval[bool](b, `document.querySelector('#phone').checkVisibility()`) {
-		t.Error("the field for a number is there before it is chosen")
-	}
-	b.keys(kb.Tab)
-	b.focused("by-email")
-	b.keys(kb.ArrowRight)
-	b.focused("by-sms")
-	b.until(`document.querySelector('#phone').checkVisibility() && !document.querySelector('#to').checkVisibility()`)
-	b.keys(kb.Tab)
-	b.focused("country")
 	if got := eval[string](b, `document.querySelector('#country').selectedOptions[0].textContent`); got != "United States (+1)" {
 		t.Errorf("%q is chosen", got)
 	}
-	b.keys("Ger")
-	b.until(`document.querySelector('#country').value === 'DE'`)
-	b.card("ask", "As in 01512 3456789")
-	b.keys(kb.Tab)
-	b.focused("phone")
-	b.keys("015123456789")
-	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
-	b.keys(kb.Enter)
-	b.card("code", "On its way", "Sending a code to "+"+49 151•••789", "Send again in")
-	b.focused("code")
+	b.byPhone()
 	b.nothingKept()
-	w.Codes.Settle(store.Sent)
-	b.card("code", "Check your phone")
 	b.keys(pagetest.Code)
 	b.card("approved", "+49 151•••789 is confirmed")
 	b.until(`said.at(-1) === 'Approved. Continue to Shop.'`)
@@ -61,9 +40,39 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 	}
 }
 
+// byPhone asks for a code by text message to a German number, from the first card on by keyboard alone.
+func (b *tab) byPhone() {
+	b.Helper()
+	visible := func(field, other string) string {
+		return b.q(field) + `.checkVisibility() && !` + b.q(other) + `.checkVisibility()`
+	}
+	b.until(visible("#to", "#phone"))
+	b.keys(kb.Tab)
+	b.focused("by-email")
+	b.keys(kb.ArrowRight)
+	b.focused("by-sms")
+	b.until(visible("#phone", "#to"))
+	b.keys(kb.Tab)
+	b.focused("country")
+	b.keys("Ger")
+	b.until(b.q("#country") + `.value === 'DE'`)
+	b.card("ask", "As in 01512 3456789")
+	b.keys(kb.Tab)
+	b.focused("phone")
+	b.keys("015123456789")
+	b.until(b.q("#phone") + `.value === '01512 3456789'`)
+	b.keys(kb.Enter)
+	b.card("code", "On its way", "Sending a code to +49 151•••789", "Send again in")
+	b.focused("code")
+	b.world.Codes.Settle(store.Sent)
+	b.card("code", "Check your phone")
+}
+
 // numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one that a number says.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b := open(t, browser, phoning(t), pagetest.Look{Lang: "de-DE,en"})
+	b.visit("?view=instead")
+	b.card("ask")
 	for _, c := range []struct{ typed, shown, country string }{
 		{"03023125000", "030 23125000", "DE"},
 		{"0151 234 567 89", "01512 3456789", "DE"},
@@ -76,41 +85,37 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 		{"+34612345678", "+34 612 34 56 78", "DE"}, // which is not among those that can be chosen
 		{"01512345678901234567", "01512345678901234567", "DE"},
 	} {
-		b.visit("?view=instead")
-		b.card("ask")
-		b.focus("phone")
-		b.until(`document.querySelector('#country').value === 'DE'`)
+		b.clear("phone")
+		b.run(`document.querySelector('#country').value = 'DE'`)
 		for _, key := range c.typed {
 			b.paste(string(key))
 		}
-		b.until(fmt.Sprintf(`document.querySelector('#phone').value === %q || console.log(document.querySelector('#phone').value)`, c.shown))
-		b.until(fmt.Sprintf(`document.querySelector('#country').value === %q`, c.country))
+		b.until(fmt.Sprintf(`document.querySelector('#phone').value === %q && document.querySelector('#country').value === %q`, c.shown, c.country))
 	}
-	b.visit("?view=instead")
-	b.focus("phone")
+	b.clear("phone")
 	b.keys("015123456789")
 	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
-	eval[bool](b, `document.querySelector('#phone').setSelectionRange(3, 3) ?? true`)
+	b.run(`document.querySelector('#phone').setSelectionRange(3, 3)`)
 	b.keys("9") // mended in the middle: nothing jumps
 	b.until(`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
 }
 
-// aNumberBeingTypedStays, also when the page looks at how things stand meanwhile.
+// aNumberBeingTypedStays, also when the page asks how things stand meanwhile.
 func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b := open(t, browser, w, pagetest.Look{Lang: "en-US"})
 	b.visit("")
 	b.card("ask")
+	look := func(later time.Duration) {
+		before := len(w.Log.String())
+		b.jump(later, later)
+		b.await("a look", func() bool { return len(w.Log.String()) > before })
+	}
 	b.click("#by-sms")
-	gets := func() int { return len(w.Log.String()) }
-	before := gets()
-	eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
-	b.await("a look", func() bool { return gets() > before })
+	look(0)
 	b.click("#phone")
 	b.keys("0151")
-	before = gets()
-	eval[bool](b, `jump(2000, 2000), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.await("a look", func() bool { return gets() > before })
+	look(2 * time.Second)
 	b.keys("2345")
 	b.until(`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
 }

@@ -26,6 +26,15 @@ func texting(t *testing.T, countries ...string) *pagetest.World {
 	return w
 }
 
+// mailedBefore is a world with text messages to Germany, whose visitor was mailed a code a minute ago.
+func mailedBefore(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := mailed(t)
+	w.Codes.SetCountries("DE")
+	w.Advance(61 * time.Second)
+	return w
+}
+
 // texted asks for a code by text message, in Germany.
 func texted(t *testing.T, w *pagetest.World, query, typed string, more ...string) string {
 	t.Helper()
@@ -221,13 +230,4 @@ func TestTextMessagesThatAreGone(t *testing.T) {
 	w.Advance(61 * time.Second)
 	w.Codes.SetCountries()
 	shows(t, post(t, w, "", "again"), "ask", "Email address", "This page was out of date.")
-}
-
-func TestCookiesOfBeforeTheChoiceAreUnderstood(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	w.Codes.SetCountries("DE")
-	w.Advance(61 * time.Second)
-	shows(t, get(t, w, ""), "code", "Check your mail", "Send a text message instead")
 }

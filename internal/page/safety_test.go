@@ -1,17 +1,12 @@
 package page_test
 
 import (
-	"context"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/store"
@@ -33,7 +28,7 @@ func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values,
 	if edit != nil {
 		edit(r)
 	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: w.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +111,7 @@ func TestEveryAnswerIsFencedIn(t *testing.T) {
 }
 
 func TestLookingChangesNothing(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
+	w := mailed(t)
 	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again", "?act=check&code=" + pagetest.Code} {
 		if answer := raw(t, w, http.MethodGet, query, nil, nil); len(answer.Cookies()) != 0 {
 			t.Errorf("%q sets a cookie", query)
@@ -182,14 +175,10 @@ func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
 	}
 }
 
-// Without cookies there is nothing to come back to, and the page says nothing of anybody.
+// A browser without cookies learns nothing of another one's verification.
 func TestAStrangerSeesAnEmptyForm(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = store.Sent
-	post(t, w, "", "send", "to", pagetest.Address)
-	if err := w.Forget(); err != nil {
-		t.Fatal(err)
-	}
+	w := mailed(t)
+	w.Forget()
 	for _, query := range []string{"", "?view=change", "?view=code"} {
 		page := get(t, w, query)
 		shows(t, page, "ask")
@@ -231,11 +220,7 @@ func TestTheCookieIsSealedAndBound(t *testing.T) {
 }
 
 func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
-	w, other := world(t), world(t)
-	for _, each := range []*pagetest.World{w, other} {
-		each.Codes.Immediately = store.Sent
-		post(t, each, "", "send", "to", pagetest.Address)
-	}
+	w, other := mailed(t), mailed(t)
 	good := w.Cookies()[0]
 	shows(t, get(t, w, ""), "code")
 	flipped := []byte(good.Value)
@@ -261,57 +246,4 @@ func TestTheCookieFitsWhateverIsTyped(t *testing.T) {
 			t.Errorf("%d bytes typed: a cookie of %d", n, size)
 		}
 	}
-}
-
-func aPressIsNotLost(t *testing.T, browser context.Context) {
-	w := sent(t)
-	b := open(t, browser, w, pagetest.Look{})
-	b.visit("")
-	b.holds()
-}
-
-func aWidgetsPressIsNotLost(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately = store.Sent
-	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
-	b.asked(pagetest.Address)
-	b.holds()
-}
-
-// holds: a card that was not asked for waits until a press is over, or its button would be gone before that is let go.
-func (b *tab) holds() {
-	b.Helper()
-	w := b.world
-	b.card("code", "Check your mail")
-	w.Advance(61 * time.Second)
-	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
-	mouse := func(at []float64, kind input.DispatchMouseEventType) {
-		b.Helper()
-		b.do(chromedp.MouseEvent(kind, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
-	}
-	looks := func() int { return strings.Count(w.Log.String(), `"method":"GET"`) }
-	during := func(selector string, status store.Status) (letGo func()) {
-		b.Helper()
-		at := b.middle(selector)
-		mouse(at, chromedp.MousePressed)
-		w.Codes.Settle(status)
-		before := looks()
-		b.await("three looks", func() bool { // the second one began after the change, and has been taken in when the third is there
-			eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
-			return looks() >= before+3
-		})
-		return func() { b.Helper(); mouse(at, chromedp.MouseReleased) }
-	}
-	letGo := during("#heading", store.Sending)
-	if got := eval[string](b, fmt.Sprintf("%s.querySelector('#heading').innerText", b.root)); got != "Check your mail" {
-		b.Errorf("under a press the card has changed to %q", got)
-	}
-	letGo()
-	b.card("code", "On its way")
-	w.Codes.Settle(store.Unknown) // which is asked for as for any mail on its way
-	b.card("code", "It may still arrive")
-	during("#again", store.Sent)()
-	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })
-	b.card("code", "Send again in 0:")
 }

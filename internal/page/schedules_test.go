@@ -39,7 +39,7 @@ const batch = 50
 func theButtonKeepsToTheServer(t *testing.T, browser context.Context) {
 	worlds := make([]*timetable, worldsAtATime)
 	for i := range worlds {
-		worlds[i] = &timetable{world: standing(t, quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: 20 * time.Second},
+		worlds[i] = &timetable{world: world(t, quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: 20 * time.Second},
 			quota.Rule{Name: "some", Scope: quota.Recipient, Limit: 3, Window: 70 * time.Second})}
 	}
 	mux := http.NewServeMux()

@@ -68,11 +68,11 @@ func (u *Page) render(k card, fragment bool) ([]byte, error) {
 	if u.Title != "" {
 		title += " · " + u.Title
 	}
-	body, err := u.execute(k.kind(), k)
+	body, err := execute(k.kind(), k)
 	if err != nil {
 		return nil, err
 	}
-	framed, err := u.execute("card", struct {
+	framed, err := execute("card", struct {
 		*frame
 		Kind, Title string
 		Body        template.HTML
@@ -80,7 +80,7 @@ func (u *Page) render(k card, fragment bool) ([]byte, error) {
 	if err != nil || fragment {
 		return framed, err
 	}
-	return u.execute("page", struct {
+	return execute("page", struct {
 		*frame
 		Title string
 		Card  template.HTML
@@ -109,9 +109,9 @@ func (u *Page) Header() *AppPage {
 	return &u.AppPage
 }
 
-func (u *Page) execute(name string, data any) ([]byte, error) {
+func execute(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
-	err := u.templates.ExecuteTemplate(&b, name, data)
+	err := templates().ExecuteTemplate(&b, name, data)
 	return b.Bytes(), err
 }
 

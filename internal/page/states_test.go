@@ -83,14 +83,12 @@ const faults = `((scope) => {
   return out;
 })`
 
-const sideways = `document.documentElement.scrollWidth > document.documentElement.clientWidth`
-
-// everyState at 320 CSS pixels, which is also 1280 at 400 % zoom: light and dark, and in every other language, one of them from right to left.
-func everyState(t *testing.T, browser context.Context) {
-	b := open(t, browser, running(t), pagetest.Look{})
+// everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in light and dark colours and from right to left, and at 1280.
+// axe looks at each state once: at every other one wide and in light colours, else narrow and in dark ones.
+func everyState(t *testing.T, browser context.Context, engine *axe.Engine, states []pagetest.State) {
+	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "status of" // 503 of an outage, 429 of a limit
-	engine := b.axe()
-	for _, s := range pagetest.States() {
+	for n, s := range states {
 		if s.NoScript || s.Offline {
 			continue // the same pages as others, to the eye
 		}
@@ -103,22 +101,16 @@ func everyState(t *testing.T, browser context.Context) {
 		look := pagetest.Look{Width: 320, Height: 640, Still: true}
 		for _, look.Lang = range []string{"zh", "ar"} {
 			b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
-			if eval[bool](b, sideways) {
-				t.Errorf("%s: scrolls sideways in %s", s.Name, look.Lang)
-			}
-			for _, fault := range eval[[]string](b, faults+"(document)") {
-				t.Errorf("%s in %s: %s", s.Name, look.Lang, fault)
-			}
+			b.usable(s.Name, look)
 		}
-		b.accessible(engine, s.Name+" in Arabic", look, "html")
 		look.Lang = "en"
 		b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
-		for _, look = range look.WideAndDark() {
+		for i, look := range look.WideAndDark() {
 			b.do(look.Apply())
-			for _, fault := range eval[[]string](b, faults+"(document)") {
-				t.Errorf("%s at %d px, dark %v: %s", s.Name, look.Width, look.Dark, fault)
+			b.usable(s.Name, look)
+			if i == n%2 {
+				b.accessible(engine, s.Name, look, "html")
 			}
-			b.accessible(engine, s.Name, look, "html")
 		}
 		if eval[bool](b, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
 			t.Errorf("%s: the bar moves where motion is not welcome", s.Name)
@@ -126,14 +118,12 @@ func everyState(t *testing.T, browser context.Context) {
 	}
 }
 
-// axe takes the engine out of the browser.
-func (b *tab) axe() *axe.Engine {
+// usable finds no faults.
+func (b *tab) usable(name string, look pagetest.Look) {
 	b.Helper()
-	engine, err := axe.Load(b.ctx)
-	if err != nil {
-		b.Fatal(err)
+	for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
+		b.Errorf("%s in %s at %d px, dark %v: %s", name, look.Lang, look.Width, look.Dark, fault)
 	}
-	return engine
 }
 
 // accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
@@ -149,11 +139,10 @@ func (b *tab) accessible(engine *axe.Engine, name string, look pagetest.Look, pa
 }
 
 // everyOtherPage is those beside the page that asks for codes: the dev mailbox, and a page that explains a problem.
-func everyOtherPage(t *testing.T, browser context.Context) {
-	w, mails := running(t), &box{}
+func everyOtherPage(t *testing.T, browser context.Context, engine *axe.Engine) {
+	w, mails := world(t), &box{}
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
-	engine := b.axe()
 	site := httptest.NewServer(serveMailbox(w, mails))
 	defer site.Close()
 	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
@@ -231,28 +220,38 @@ const drawing = `(async (cases) => {
   return [cases.length, differ];
 })`
 
-// theTableOfCards is held by the browser's drawing as by the server's (cases_test.go).
+// pasted is what the widget and the page make of texts, as internal/code does (TestFind).
+const pasted = `[
+  ['482 913', ''], ['482913', ''], ['482913 is your code for Shop', '482913'], ['482 913 is your code for Shop 24', '482913'],
+  ['Ref 12345678, code 293848', '293848'], ['رمزك ٢٩٣٨٤٨', '٢٩٣٨٤٨'], ['【商店】验证码４８２９１３，10分钟', '482913'], ['a 48\u200b2913\ufeff', '482913'],
+  ['293848 or 111222', ''], ['your code is 2938481', ''], ['Shop', ''], ['Shop: bkvx-rtnz is your code', 'bkvxrtnz', 8], ['ABCDFGHJK', '', 8],
+].filter(([text, code, letters]) => widget.codeIn(text, letters ?? 6, Boolean(letters)) !== code).map(String)`
+
+// theTableOfCards is drawn by the widget as by the server (cases_test.go).
 func theTableOfCards(t *testing.T, browser context.Context) {
 	cases, err := os.ReadFile("testdata/cards.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, browser, running(t), pagetest.Look{})
-	b.visit("")
+	b := visiting(t, browser, world(t))
 	script, err := bundle.Of(web.FS, "all.js", map[string]string{"all.js": `
 		import { draw } from './widget/draw.js';
 		import { cards } from './widget/code.js';
 		import * as numbers from './widget/phones.js';
 		import { put } from './static/time.js';
-		window.widget = { draw, cards, phones: numbers, put };`})
+		import { codeIn } from './static/code.js';
+		window.widget = { draw, cards, phones: numbers, put, codeIn };`})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eval[int](b, "(() => { const SENDCODE = {};\n"+strings.ReplaceAll(string(script), "import.meta.url", "location.href")+"\nreturn 0 })()")
+	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
 	if got := eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
 		t.Errorf("a time that ends with a dot: %q", got)
 	}
-	eval[int](b, `((`+drawing+`)(`+string(cases)+`).then((r) => { window.cards = r; }, (e) => { window.cards = [0, [String(e)]]; }), 0)`)
+	if wrong := eval[[]string](b, pasted); len(wrong) > 0 {
+		t.Errorf("of pasted texts another code is read than %q", wrong)
+	}
+	b.run(`(` + drawing + `)(` + string(cases) + `).then((r) => { window.cards = r; }, (e) => { window.cards = [0, [String(e)]]; })`)
 	b.until("window.cards")
 	got := eval[struct {
 		Cases  int

@@ -8,59 +8,34 @@ import (
 	"sendcode/quota"
 )
 
-func TestDigitsRoundUp(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		time.Microsecond:               "0:01",
-		time.Second:                    "0:01",
-		time.Second + time.Nanosecond:  "0:02",
-		41713 * time.Millisecond:       "0:42",
-		59*time.Second + 1:             "1:00",
-		9*time.Minute + 59*time.Second: "9:59",
-	} {
-		if got := digits(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
-	}
-}
-
+// Waits are rounded up, to the second or the minute, and validity is rounded down: neither is ever promised too early or for too long.
 func TestDurationsInWords(t *testing.T) {
-	for d, want := range map[time.Duration][2]string{
-		41713 * time.Millisecond:          {"42 s", "42 秒"},
-		59 * time.Second:                  {"59 s", "59 秒"},
-		59*time.Second + 1:                {"1 min", "1 分钟"},
-		61 * time.Second:                  {"2 min", "2 分钟"},
-		28 * time.Minute:                  {"28 min", "28 分钟"},
-		59*time.Minute + time.Second:      {"1 h", "1 小时"},
-		time.Hour:                         {"1 h", "1 小时"},
-		3*time.Hour + 19*time.Minute + 1:  {"3 h 20 min", "3 小时 20 分钟"},
-		23*time.Hour + 59*time.Minute + 1: {"24 h", "24 小时"},
+	for d, want := range map[time.Duration][3]string{ // digits; English; Chinese
+		time.Microsecond:                  {"0:01", "1 s", "1 秒"},
+		time.Second + time.Nanosecond:     {"0:02", "2 s", "2 秒"},
+		41713 * time.Millisecond:          {"0:42", "42 s", "42 秒"},
+		59 * time.Second:                  {"0:59", "59 s", "59 秒"},
+		59*time.Second + 1:                {"1:00", "1 min", "1 分钟"},
+		61 * time.Second:                  {"1:01", "2 min", "2 分钟"},
+		59*time.Minute + time.Second:      {"59:01", "1 h", "1 小时"},
+		time.Hour:                         {"60:00", "1 h", "1 小时"},
+		3*time.Hour + 19*time.Minute + 1:  {"199:01", "3 h 20 min", "3 小时 20 分钟"},
+		23*time.Hour + 59*time.Minute + 1: {"1439:01", "24 h", "24 小时"},
 	} {
-		if got := english.durationUp(d); got != want[0] {
-			t.Errorf("%v: %s, want %s", d, got, want[0])
-		}
-		if got := chinese.durationUp(d); got != want[1] {
-			t.Errorf("%v: %s, want %s", d, got, want[1])
+		if got := [3]string{digits(d), english.durationUp(d), chinese.durationUp(d)}; got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
-}
-
-func TestWhatEndsIsNotPromisedTooLong(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		9*time.Minute + 59*time.Second: "9 min", 10 * time.Minute: "10 min", 60 * time.Second: "1 min",
 		59*time.Second + 900*time.Millisecond: "59 s", 300 * time.Millisecond: "1 s",
 	} {
 		if got := english.durationDown(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
+			t.Errorf("%v left: %s, want %s", d, got, want)
 		}
 	}
-}
-
-func TestWaitsUnderTenMinutesAreCounted(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		42 * time.Second:    "in 0:42",
-		10*time.Minute - 1:  "in 10:00",
-		10 * time.Minute:    "in 10 min",
-		200*time.Minute - 1: "in 3 h 20 min",
+		42 * time.Second: "in 0:42", 10*time.Minute - 1: "in 10:00", 10 * time.Minute: "in 10 min", 200*time.Minute - 1: "in 3 h 20 min",
 	} {
 		if got := english.ticking(d, english.In, english.InElse); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

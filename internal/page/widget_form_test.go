@@ -7,24 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/parts/axe"
 	"sendcode/internal/store"
 )
 
-// with is the widget with more attributes.
-func with(attributes string) string {
-	return strings.Replace(tag, "<send-code", "<send-code "+attributes, 1)
-}
-
-// aWidgetThatIsRequired keeps its form from being valid until there is a proof, and again once there is none.
+// aWidgetThatIsRequired makes its form valid only while there is a proof.
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately, w.Codes.Proof = store.Sent, "a.b.c"
-	b, _ := embedded(t, browser, w, pagetest.Look{}, `<form>`+with(`name="proof" required`)+`</form>`)
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
 	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
 	valid := func(want bool, when string) {
 		t.Helper()
@@ -34,7 +29,7 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	}
 	b.card("ask")
 	valid(false, "before anything is asked for")
-	eval[bool](b, form+`.reportValidity()`)
+	b.run(form + `.reportValidity()`)
 	b.focused("to")
 	if got := eval[string](b, element+`.validationMessage`); got != "Confirm your address with a code." {
 		t.Errorf("it says %q", got)
@@ -48,64 +43,59 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	if got := eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`); got != "a.b.c a.b.c" {
 		t.Errorf("its value and the form's: %q", got)
 	}
-	eval[bool](b, form+`.reset() ?? true`)
+	b.run(form + `.reset()`)
 	b.card("ask")
 	valid(false, "after the form was reset")
 	b.nothingKeptBut("")
-	eval[bool](b, element+`.removeAttribute('required') ?? true`)
+	b.run(element + `.removeAttribute('required')`)
 	valid(true, "where it is not required")
 }
 
-// aWidgetTellsItsPage of a wrong code, of one that is good no more, and of another recipient.
+// aWidgetTellsItsPage of a mail that failed, another recipient and an expired code.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = store.Sent
-	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
-	b.first(`addEventListener('DOMContentLoaded', () => { for (const name of ['changed', 'wrong', 'expired']) addEventListener(name, (e) => heard.push([name, e.detail])); })`)
-	b.do(chromedp.Reload())
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
 	b.card("ask")
-	eval[bool](b, `document.querySelector('send-code').focus() ?? true`)
+	b.run(`document.querySelector('send-code').focus()`)
 	b.focused("to")
 	b.asked(pagetest.Address)
-	b.card("code")
-	b.paste("111111")
-	b.card("code", "That code is wrong")
-	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
+	b.card("code", "On its way")
+	w.Codes.Settle(store.Failed)
+	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "didn't count. You can try again now")
+	b.hears("failed", `"reason":"undelivered"`)
 	b.click("[data-act=change]")
-	b.card("ask")
-	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
+	b.card("ask", "Back to the code")
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
 	b.hears("changed", `"to":"b•••@example.com"`, `"channel":"email"`)
-	w.Advance(11 * time.Minute)
-	eval[bool](b, `jump(660_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.card("ended")
+	b.pass(11 * time.Minute)
+	b.card("ended", "This code has expired", "A new one goes to b•••@example.com")
 	b.hears("expired", `"status":"expired"`)
 	if n := eval[int](b, `heard.filter(([name]) => name === 'expired').length`); n != 1 {
 		t.Errorf("it tells %d times that a code has expired", n)
 	}
-	eval[bool](b, `document.querySelector('send-code').reset() ?? true`)
+	b.ready()
+	b.click("#again") // without typing the address again
+	b.card("code", "On its way", "b•••@example.com")
+	b.run(`document.querySelector('send-code').reset()`)
 	b.card("ask")
 	b.nothingKeptBut("")
 }
 
 // aWidgetIsResetWhileItAsks: an answer to what was asked before the reset changes nothing.
 func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately = store.Sent
-	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
-	const reset = `document.querySelector('send-code').reset() ?? true`
-	rest := func() {
-		t.Helper()
-		eval[bool](b, `window.rested = false, setTimeout(() => { window.rested = true }, 600), true`)
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	const reset = `document.querySelector('send-code').reset()`
+	pause := func() {
+		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 600)`)
 		b.until(`window.rested`)
-		b.card("ask")
-		b.nothingKeptBut("")
 	}
 	b.card("ask")
-	eval[bool](b, b.root+`.querySelector('#to').value = 'ana@example.com', `+b.root+`.querySelector('#send').click(), `+reset) // before the module is there
-	rest()
-	if got := eval[string](b, b.root+`.querySelector('#to').value`); got != "" {
+	b.run(b.q("#to")+`.value = 'ana@example.com'`, b.q("#send")+`.click()`, reset) // before the module is there
+	pause()
+	b.card("ask")
+	if got := b.value("#to"); got != "" {
 		t.Errorf("of what was typed is left %q", got)
 	}
 	if got := len(w.Codes.Asks()); got != 0 {
@@ -113,25 +103,25 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	}
 	letGo := w.Codes.BlockSends()
 	b.asked(pagetest.Address)
-	b.until(b.root + `.querySelector('.busy')`)
-	eval[bool](b, `setTimeout(() => { window.sent = true }, 600), true`)
-	b.until(`window.sent`)
-	eval[bool](b, reset)
+	b.until(b.q(".busy"))
+	pause()
+	b.run(reset)
 	letGo()
 	b.await("an answer", func() bool { return w.Codes.Sends() == 1 })
-	rest()
+	pause()
+	b.card("ask")
+	b.nothingKeptBut("")
 }
 
 // aWidgetIsOneRequest until its field gets the focus, and nothing around it moves: with the line of the documentation, which keeps its
 // height, before its script has come.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const most, tall = 10_000, 12
-	w := running(t)
+	w := world(t)
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
-	head := `<link rel="stylesheet" href="/site.css"><link rel="stylesheet" href="/own.css">`
 	for _, width := range []int64{320, 1280} {
-		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, head, tag+`<p id="below">Terms of Shop</p>`, height)
-		b.first(`window.shifts = []; new PerformanceObserver((list) => shifts.push(...list.getEntries().map((e) => [e.value, ...e.sources.map((s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' '))].join(' ')))).observe({ type: 'layout-shift', buffered: true })`)
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, tag("")+`<p id="below">Terms of Shop</p>`, height)
+		b.first(shifting(0))
 		b.do(slow(400*time.Millisecond, 400_000/8))
 		b.do(chromedp.Navigate(s.URL))
 		b.card("ask", "Get a code")
@@ -157,25 +147,17 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 
 // slow has each request of a tab wait and share a narrow line, as a telephone's.
 func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-			MatchedNetworkConditions: []*network.Conditions{{Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond}},
-		})
-		return err
+	return pagetest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond}},
 	})
 }
 
-// oneAccentColoursAWidget: nothing stays in the colour that it has by itself, and text on and in the colour can be read, whichever it is.
-func oneAccentColoursAWidget(t *testing.T, browser context.Context) {
-	head := `<link rel="stylesheet" href="/site.css"><link rel="stylesheet" href="/own.css">`
+// oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be read, whichever it is.
+func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *axe.Engine) {
 	for _, accent := range []string{"#ffd500", "#111"} {
-		w := running(t)
-		w.Codes.Immediately = store.Sent
-		b, s := embeddedBeside(t, browser, w, pagetest.Look{Lang: "en", Still: true, Height: 900}, head, tag, `send-code { --accent: `+accent+` }`)
-		engine := b.axe()
-		b.do(chromedp.Navigate(s.URL))
-		b.card("ask")
 		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en", Still: true}
+		b, s := embeddedBeside(t, browser, accepting(t), look, tag(""), `send-code { --accent: `+accent+` }`)
+		b.do(chromedp.Navigate(s.URL))
 		check := func(card string) {
 			t.Helper()
 			for _, look.Dark = range []bool{false, true} {
@@ -186,6 +168,7 @@ func oneAccentColoursAWidget(t *testing.T, browser context.Context) {
 				}
 			}
 		}
+		b.card("ask")
 		check("ask")
 		b.asked(pagetest.Address)
 		b.card("code")
@@ -205,19 +188,14 @@ const bluish = `[...%s.querySelectorAll('*')].filter((e) => e.checkVisibility())
 
 // aWidgetInNoLanguageOfOurs speaks English, and says so where programs look: lang, direction, and the developer's console.
 func aWidgetInNoLanguageOfOurs(t *testing.T, browser context.Context) {
-	for locale, want := range map[string][3]string{
-		"xx": {"en", "ltr", "Get a code"}, "es-MX": {"es", "ltr", "Pide un código"}, "ar": {"ar", "rtl", "احصل على رمز"}, "zh-TW": {"zh-Hans", "ltr", "获取验证码"},
-	} {
-		b, _ := embedded(t, browser, running(t), pagetest.Look{Lang: "en"}, with(`locale="`+locale+`"`))
+	for locale, want := range map[string][3]string{"xx": {"en", "ltr", "Get a code"}, "ar": {"ar", "rtl", "احصل على رمز"}, "zh-TW": {"zh-Hans", "ltr", "获取验证码"}} {
+		b := embedded(t, browser, world(t), pagetest.Look{Lang: "en"}, tag(`locale="`+locale+`"`))
 		b.tolerate = "there are no texts in"
 		b.card("ask", want[2])
-		if got := eval[[]string](b, `[`+b.root+`.querySelector('#frame').lang, getComputedStyle(`+b.root+`.querySelector('#card')).direction]`); got[0] != want[0] || got[1] != want[1] {
+		if got := eval[[]string](b, `[`+b.q("#frame")+`.lang, getComputedStyle(`+b.q("#card")+`).direction]`); got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%s: %v", locale, got)
 		}
-		b.mu.Lock()
-		told := strings.Contains(strings.Join(b.console, "\n"), "there are no texts in "+locale)
-		b.mu.Unlock()
-		if told != (locale == "xx") {
+		if told := b.told("there are no texts in " + locale); told != (locale == "xx") {
 			t.Errorf("%s: the developer is told: %v", locale, told)
 		}
 	}

@@ -2,7 +2,6 @@ package pagetest
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -53,77 +52,43 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	if l.Still {
 		motion = "reduce"
 	}
-	media := []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
-	}
+	return chromedp.Steps(
+		Command(network.Enable, network.EnableParams{}),
+		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.Width, Height: l.Height, DeviceScaleFactor: 1}),
+		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+		}}),
+		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}), // else keys go to the newest tab
+		Command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: l.NoScript}),
+		Command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": l.Lang}}),
+	)
+}
+
+// Command returns an action that sends one command of the DevTools protocol to the tab.
+func Command[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
-		for _, call := range []func() error{
-			func() error {
-				_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-					Width: l.Width, Height: l.Height, DeviceScaleFactor: 1,
-				})
-				return err
-			},
-			func() error {
-				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: media})
-				return err
-			},
-			func() error { // or keys go to whichever tab came last
-				_, err := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-				return err
-			},
-			func() error {
-				_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
-					emulation.SetScriptExecutionDisabledParams{Value: l.NoScript})
-				return err
-			},
-			func() error {
-				_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
-					Headers: network.Headers{"Accept-Language": l.Lang},
-				})
-				return err
-			},
-		} {
-			if err == nil {
-				err = call()
-			}
-		}
+		_, err := cdp.Call(ctx, t, command, params)
 		return err
 	})
 }
 
 // Adopt gives a tab the cookies of the world's visitor.
 func (w *World) Adopt() chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		host, err := url.Parse(w.URL)
-		if err != nil {
-			return err
-		}
-		for _, c := range w.Cookies() {
-			_, err := cdp.Call(ctx, t, network.SetCookie, network.SetCookieParams{
-				Name: c.Name, Value: c.Value, Domain: host.Hostname(), Path: "/", HTTPOnly: new(true),
-				SameSite: network.CookieSameSiteLax,
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	var steps []chromedp.Action[chromedp.Void]
+	for _, c := range w.Cookies() {
+		steps = append(steps, Command(network.SetCookie, network.SetCookieParams{
+			Name: c.Name, Value: c.Value, URL: w.URL, HTTPOnly: new(true), SameSite: network.CookieSameSiteLax,
+		}))
+	}
+	return chromedp.Steps(steps...)
 }
 
 // Offline disconnects the tab from the network, or connects it again.
 func Offline(off bool) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+	return chromedp.Steps(
+		Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
-		})
-		if err == nil {
-			_, err = cdp.Call(ctx, t, network.OverrideNetworkState, network.OverrideNetworkStateParams{
-				Offline: off, DownloadThroughput: -1, UploadThroughput: -1,
-			})
-		}
-		return err
-	})
+		}),
+		Command(network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}),
+	)
 }

@@ -3,6 +3,7 @@ package pagetest
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,11 +21,8 @@ type Site struct {
 	server *httptest.Server
 }
 
-// NewSite starts a site; Close it. of returns, for each visit, the page's content security policy, head and body.
-func NewSite(of func() (policy, head, body string)) *Site { return newSite("", of) }
-
-// newSite is NewSite with a style sheet at /own.css.
-func newSite(css string, of func() (policy, head, body string)) *Site {
+// NewSite starts a site; Close it. of returns, for each visit, the page's content security policy, head and body; css is at /own.css.
+func NewSite(css string, of func() (policy, head, body string)) *Site {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		policy, head, body := of()
@@ -33,13 +31,9 @@ func newSite(css string, of func() (policy, head, body string)) *Site {
 		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
 			`<title>Shop</title>%s</head><body>%s</body></html>`, head, body)
 	})
-	mux.HandleFunc("GET /site.css", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/css")
-		_, _ = w.Write([]byte(siteStyle))
-	})
 	mux.HandleFunc("GET /own.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css")
-		_, _ = w.Write([]byte(css))
+		_, _ = io.WriteString(w, siteStyle+css)
 	})
 	s := httptest.NewServer(mux)
 	return &Site{URL: s.URL + "/", server: s}
@@ -54,17 +48,17 @@ func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 // Close ends the site.
 func (s *Site) Close() { s.server.Close() }
 
-// StrictPolicy returns a content security policy that trusts only the service at base.
-func StrictPolicy(base string) string {
+// strictPolicy returns a content security policy that trusts only the service at base.
+func strictPolicy(base string) string {
 	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'", base)
 }
 
-// Embed starts a site with this markup and a style sheet at /own.css, and allows it to use the world's service.
-func (w *World) Embed(head, markup, css string) *Site {
+// Embed starts a site with this markup and more style, and allows it to use the world's service.
+func (w *World) Embed(markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
-	head = `<link rel="icon" href="data:,">` + head + `<script type="module" src="` + base + `/widget.js"></script>`
-	s := newSite(css, func() (string, string, string) { return StrictPolicy(base), head, markup })
+	head := `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css"><script type="module" src="` + base + `/widget.js"></script>`
+	s := NewSite(css, func() (string, string, string) { return strictPolicy(base), head, markup })
 	w.Allow(s.Origin())
 	return s
 }

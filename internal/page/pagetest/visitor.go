@@ -1,11 +1,13 @@
 package pagetest
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,15 +15,37 @@ import (
 
 // Visitor looks at a page and posts its forms, as a browser without scripts does.
 type Visitor struct {
-	URL    string // of the page
-	Lang   string // Accept-Language
+	URL    string      // of the page
+	Lang   string      // Accept-Language
+	Header http.Header // of each request, beside that
 	client *http.Client
 }
 
 // NewVisitor returns a visitor of the page without cookies.
 func NewVisitor(page string) *Visitor {
 	jar, _ := cookiejar.New(nil) // fails for no options
-	return &Visitor{URL: page, Lang: "en", client: &http.Client{Jar: jar}}
+	return &Visitor{URL: page, Lang: "en", Header: http.Header{}, client: &http.Client{Jar: jar}}
+}
+
+// NewVisitorOf is NewVisitor for a handler that is called in this process, without a network.
+func NewVisitorOf(h http.Handler) *Visitor {
+	v := NewVisitor("http://codes.example/")
+	v.client.Transport = inProcess{h}
+	return v
+}
+
+// inProcess is a transport that calls a handler as the server does for a client of this machine.
+type inProcess struct{ http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, in := httptest.NewRecorder(), r.Clone(r.Context())
+	in.RequestURI, in.RemoteAddr, in.Host = r.URL.RequestURI(), "127.0.0.1:999", cmp.Or(r.Host, r.URL.Host)
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	p.ServeHTTP(w, in)
+	return w.Result(), nil
 }
 
 // Cookies are what the visitor's browser keeps.
@@ -31,11 +55,7 @@ func (v *Visitor) Cookies() []*http.Cookie {
 }
 
 // Forget deletes the visitor's cookies.
-func (v *Visitor) Forget() error {
-	jar, err := cookiejar.New(nil)
-	v.client.Jar = jar
-	return err
-}
+func (v *Visitor) Forget() { v.Keep(nil) }
 
 // Keep replaces the visitor's cookies by these.
 func (v *Visitor) Keep(cookies []*http.Cookie) {
@@ -49,49 +69,50 @@ func (v *Visitor) Client() *http.Client { return v.client }
 
 // Form returns the hidden fields of the form for act, as the page shows it now.
 func (v *Visitor) Form(query, act string) (url.Values, error) {
-	_, values, err := v.form(query, act)
+	body, err := v.Get(query)
+	if err != nil {
+		return nil, err
+	}
+	_, values, err := formIn(body, act)
 	return values, err
 }
 
-// form returns the address and the hidden fields of the form for act, as the page shows it now.
-func (v *Visitor) form(query, act string) (action string, values url.Values, err error) {
-	body, err := v.Get(query)
-	if err != nil {
-		return "", nil, err
-	}
-	return FormIn(body, act)
-}
-
 // Get loads the page and returns its HTML.
-func (v *Visitor) Get(query string) (string, error) {
-	r, err := http.NewRequest(http.MethodGet, v.URL+query, nil)
+func (v *Visitor) Get(query string) (string, error) { return v.request(http.MethodGet, query, nil) }
+
+// Post loads the page and submits its form for act.
+func (v *Visitor) Post(query, act string, fields ...string) (string, error) {
+	page, err := v.Get(query)
 	if err != nil {
 		return "", err
 	}
-	return v.do(r)
+	return v.Submit(page, act, fields...)
 }
 
-// Post fills in and posts a form that the page shows now, with its hidden fields, as a browser without scripts does. It fails if
-// there is no such form. It returns the HTML of the page that follows.
-func (v *Visitor) Post(query, act string, fields ...string) (string, error) {
-	action, values, err := v.form(query, act)
+// Submit fills in and posts a form of a page, with its hidden fields, as a browser without scripts does. It fails if there is no such
+// form. It returns the HTML of the page that follows.
+func (v *Visitor) Submit(page, act string, fields ...string) (string, error) {
+	action, values, err := formIn(page, act)
 	if err != nil {
 		return "", err
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		values.Set(fields[i], fields[i+1])
 	}
-	r, err := http.NewRequest(http.MethodPost, strings.TrimSuffix(v.URL, "/")+action, strings.NewReader(values.Encode()))
+	return v.request(http.MethodPost, strings.TrimPrefix(action, "/"), values)
+}
+
+func (v *Visitor) request(method, query string, form url.Values) (string, error) {
+	r, err := http.NewRequest(method, v.URL+query, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return v.do(r)
-}
-
-func (v *Visitor) do(r *http.Request) (string, error) {
+	r.Header = v.Header.Clone()
 	r.Header.Set("Accept-Language", v.Lang)
 	r.Header.Set("Accept", "text/html")
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
 	answer, err := v.client.Do(r)
 	if err != nil {
 		return "", err
@@ -105,8 +126,8 @@ func (v *Visitor) do(r *http.Request) (string, error) {
 	return string(body), err
 }
 
-// FormIn returns the address and the hidden fields of the form for act in an HTML page.
-func FormIn(page, act string) (action string, values url.Values, err error) {
+// formIn returns the address and the hidden fields of the form for act in an HTML page.
+func formIn(page, act string) (action string, values url.Values, err error) {
 	for form := range strings.SplitSeq(page, "<form ") {
 		form, _, _ = strings.Cut(form, "</form>")
 		if !strings.Contains(form, `name="act" value="`+act+`"`) {

@@ -24,9 +24,6 @@ type WidgetState struct {
 	Barred bool   // the site may not use the service
 }
 
-// WidgetMarkup is a site's page with the widget in it.
-const WidgetMarkup = `<main><send-code key="` + PublicKey + `" locale="%s" %s></send-code></main>`
-
 // WidgetStates lists those of the widget.
 func WidgetStates() []WidgetState {
 	arrives := immediately(store.Sent)
@@ -74,7 +71,7 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 		w.Codes.SetCountries("AT", "CN", "DE", "US")
 		attributes = `channels="sms email" country="DE"`
 	}
-	site := w.Embed(`<link rel="stylesheet" href="/site.css">`, fmt.Sprintf(WidgetMarkup, lang, attributes), "")
+	site := w.Embed(fmt.Sprintf(`<main><send-code key="%s" locale="%s" %s></send-code></main>`, PublicKey, lang, attributes), "")
 	if s.Barred {
 		w.Allow()
 	}

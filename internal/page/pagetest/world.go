@@ -20,28 +20,19 @@ import (
 	"sendcode/quota"
 )
 
-// World is a page with its stand-ins, listening on loopback, and a visitor.
+// World is a page with its stand-ins, listening on loopback for browsers, and a visitor.
 type World struct {
 	*Visitor
-	Codes *Codes
-	Log   *parts.Text
+	Codes  *Codes
+	Log    *parts.Text
+	Logger *slog.Logger // writes to Log
 
 	server *httptest.Server
 	page   *page.Page
 	api    *api.API
-	logger *slog.Logger
 	clock  *clock
 
 	exhausted atomic.Bool
-}
-
-// newRing returns a key ring with a new key.
-func newRing() (*keyring.Ring, error) {
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, err
-	}
-	return keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
 }
 
 // clock stands still until it is set running, and can be moved by hand.
@@ -60,17 +51,21 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.running))
 }
 
-// NewWorld starts a page with fakes, under the given rules; Close it.
-func NewWorld(rules []quota.Rule) (*World, error) {
-	ring, err := newRing()
-	if err != nil {
-		return nil, err
+// NewWorld starts a page with fakes, under the given rules or the default policy; Close it.
+func NewWorld(rules ...quota.Rule) *World {
+	if rules == nil {
+		rules = DefaultRules()
 	}
-	w := &World{Visitor: NewVisitor(""), clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
+	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString([]byte(rand.Text()+rand.Text())))
+	if err != nil {
+		panic(err)
+	}
+	w := &World{clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
 	w.Codes = NewCodes(w.clock.now, rules)
 	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-	w.logger = logger
+	w.Logger = logger
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	w.Visitor = NewVisitorOf(e)
 	page.RegisterStatic(e)
 	widget.Register(e)
 	w.api = api.New(w.Codes, nil, logger)
@@ -83,7 +78,7 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
 	w.URL = w.server.URL + "/"
-	return w, nil
+	return w
 }
 
 // withoutTime removes the time of a log line, since its digits could look like a code that must not be in the log.
@@ -161,9 +156,6 @@ func (w *World) Run() {
 	defer w.clock.mu.Unlock()
 	w.clock.running = time.Now()
 }
-
-// Logger writes to Log.
-func (w *World) Logger() *slog.Logger { return w.logger }
 
 // Now is the server's clock.
 func (w *World) Now() time.Time { return w.clock.now() }
