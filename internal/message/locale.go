@@ -3,7 +3,6 @@ package message
 import (
 	"errors"
 	"strings"
-	"sync"
 
 	"golang.org/x/text/language"
 )
@@ -24,7 +23,7 @@ func (r *Renderer) match(locale string) string {
 		return chosen
 	}
 	chosen := r.choose(locale)
-	r.chosen.put(locale, chosen)
+	r.chosen.put(strings.Clone(locale), chosen, maxChoices)
 	return chosen
 }
 
@@ -40,30 +39,8 @@ func (r *Renderer) choose(locale string) string {
 	return r.locales[i]
 }
 
-// choices caches the locale chosen for single tags, as in rows, since parsing and matching one costs a dozen allocations.
-type choices struct {
-	mu   sync.RWMutex
-	kept map[string]string
-}
-
-// maxChoices bounds the cache.
+// maxChoices bounds the cache of locales that were chosen for single tags, as in rows: matching one costs a dozen allocations.
 const maxChoices = 1024
-
-func (c *choices) get(tag string) (string, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	chosen, ok := c.kept[tag]
-	return chosen, ok
-}
-
-func (c *choices) put(tag, chosen string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kept == nil || len(c.kept) >= maxChoices {
-		c.kept = map[string]string{}
-	}
-	c.kept[strings.Clone(tag)] = chosen
-}
 
 func newMatcher(locales []string) language.Matcher {
 	tags := make([]language.Tag, len(locales))

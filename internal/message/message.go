@@ -74,8 +74,8 @@ type Renderer struct {
 	locales []string // English first, the others sorted
 	matcher language.Matcher
 	sets    map[setKey]set
-	molds   molds
-	chosen  choices
+	forms   cache[formKey, *Form] // nil: there is none for this kind
+	chosen  cache[string, string]
 }
 
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
@@ -110,7 +110,7 @@ func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	}
 	glance, filled := req.Notify == Glance, filling(req.Data)
 	kind := keyOf(key, req.Data, glance)
-	form, known := r.molds.get(kind)
+	form, known := r.forms.get(kind)
 	if form != nil { // so the names have passed, and a reference that can be filled in holds nothing that does not
 		return Prepared{form.fill(filled), form, filled}, nil
 	}
@@ -123,7 +123,7 @@ func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	}
 	if marked, err := r.execute(key, newView(kind.data, glance, key.locale)); err == nil {
 		form = newForm(marked, m, filled)
-		r.molds.put(kind, form)
+		r.forms.put(kind, form, maxForms)
 	}
 	return Prepared{m, form, filled}, nil
 }

@@ -1,32 +1,23 @@
 package message
 
-import (
-	"strings"
-	"sync"
-)
+import "strings"
 
 // marks stand for the characters of a code and of the support reference, which differ from mail to mail, each for one
 // place. No template holds them, no escaping changes them in text, and none of them is white space.
 const marks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
 
-// molds keeps forms: mails of one kind differ in the code and the reference alone, and filling these in takes a small part of
-// what the templates take. It holds no code.
-type molds struct {
-	mu   sync.RWMutex
-	kept map[moldKey]*Form // nil: of this kind, none can be filled in
-}
+// maxForms bounds the cache of forms: there is one for each combination of purpose, locale, app and minutes.
+const maxForms = 512
 
-// maxMolds bounds the cache. It has one entry for each combination of purpose, locale, app and minutes.
-const maxMolds = 512
-
-// moldKey is everything that a message depends on but the characters of the code and the reference.
-type moldKey struct {
+// formKey is everything that a message depends on except the characters of the code and the reference.
+type formKey struct {
 	set    setKey
 	glance bool
-	data   Data // its Code and Support are of the same lengths, and say nothing
+	data   Data // Code and Support are marks of their lengths
 }
 
-// Form is a message with marks: what mails of one kind share. It is immutable and holds no code.
+// Form is a message with marks. Mails of one kind differ in the code and the reference only; filling these into a form takes a small part
+// of the time of the templates. It is immutable and holds no code.
 type Form struct {
 	marked Message
 	blanks [partCount][]blank
@@ -35,8 +26,8 @@ type Form struct {
 // blank is where one character is filled in.
 type blank struct{ at, character int }
 
-func keyOf(set setKey, d Data, glance bool) moldKey {
-	k := moldKey{set: set, glance: glance, data: d}
+func keyOf(set setKey, d Data, glance bool) formKey {
+	k := formKey{set: set, glance: glance, data: d}
 	k.data.Code = marks[:len(d.Code)]
 	if fillable(d) {
 		k.data.Support = marks[len(d.Code) : len(d.Code)+len(d.Support)]
@@ -60,24 +51,8 @@ func filling(d Data) string {
 	return d.Code
 }
 
-func (m *molds) get(k moldKey) (*Form, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	found, ok := m.kept[k]
-	return found, ok
-}
-
-func (m *molds) put(k moldKey, made *Form) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.kept == nil || len(m.kept) >= maxMolds {
-		m.kept = map[moldKey]*Form{}
-	}
-	m.kept[k] = made
-}
-
-// newForm takes a message rendered with marks, and the same one with a code and a reference to see whether filling in gives
-// it: a template may put them where escaping changes marks, into an address or a script. Then there is no form.
+// newForm returns the form of a message that was rendered with marks; nil if filling it in does not give the message rendered with a real
+// code and reference: a template may put them where escaping changes marks, such as a URL or a script.
 func newForm(marked, real Message, filled string) *Form {
 	f := &Form{marked: marked, blanks: [partCount][]blank{
 		subjectPart: blanksOf(marked.Subject, filled), textPart: blanksOf(marked.Text, filled), htmlPart: blanksOf(marked.HTML, filled),
@@ -103,7 +78,7 @@ func (f *Form) fill(filled string) Message {
 	return out
 }
 
-// Texts are those of the mail of this kind whose own characters are filled: as many as the Fill of any other.
+// Texts returns the parts of the mail with these characters, which are as many as the Fill of the form's other mails.
 func (f *Form) Texts(filled string) (subject, text, html string) {
 	return fillIn(f.marked.Subject, f.blanks[subjectPart], filled),
 		fillIn(f.marked.Text, f.blanks[textPart], filled),
