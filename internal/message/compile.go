@@ -23,7 +23,10 @@ type set [partCount]template
 // New reads and parses all templates, and renders samples with them. Each tree has a directory mail; a file of an override replaces the
 // file of the same path in earlier trees. The error lists all faults of all files, with lines if known.
 func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
-	files, errs := loadSources(builtin, overrides)
+	files, errs := mails.loadSources(slices.Concat([]fs.FS{builtin}, overrides), func(tree fs.FS) bool {
+		_, err := fs.Stat(tree, textsRoot) // it replaces text messages only
+		return err == nil
+	})
 	r := &Renderer{sets: map[setKey]set{}}
 	for _, k := range files.keys() {
 		s, faults := compile(files, k)

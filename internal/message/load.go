@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,67 +39,72 @@ type setKey struct{ purpose, locale string }
 // sources has the contents of the template files by path, with overrides applied.
 type sources map[string]string
 
-// loadSources reads the templates of all trees. It returns errors for files that no purpose, locale or part uses: else a misspelt file
-// name would have no effect, and go unnoticed.
-func loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
-	files, errs := readTree(builtin)
-	for _, override := range overrides {
-		own, ownErrs := readTree(override)
-		if _, err := fs.Stat(override, root); errors.Is(err, fs.ErrNotExist) {
-			if _, err := fs.Stat(override, textsRoot); err == nil { // it replaces text messages alone
-				own, ownErrs = nil, nil
+// loadSources reads the templates of all trees; a tree may lack the directory if optional says so. It returns errors for files that no
+// purpose, locale or part uses: else a misspelt file name would have no effect, and go unnoticed.
+func (l layout) loadSources(trees []fs.FS, optional func(fs.FS) bool) (sources, []error) {
+	all, errs := sources{}, []error(nil)
+	for _, tree := range trees {
+		if _, err := fs.Stat(tree, l.root); errors.Is(err, fs.ErrNotExist) {
+			if !optional(tree) {
+				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", l.root))
 			}
+			continue
 		}
-		maps.Copy(files, own)
-		errs = append(errs, ownErrs...)
+		own, faults := l.readTree(tree)
+		maps.Copy(all, own)
+		errs = append(errs, faults...)
 	}
-	return files, errs
+	return all, errs
 }
 
-func readTree(tree fs.FS) (sources, []error) {
+// layout says where the files of a kind of messages are.
+type layout struct {
+	root   string
+	shared string   // a file of all purposes and locales, if there is one
+	files  []string // of each purpose and locale
+	text   string   // the same in words
+}
+
+var (
+	mails = layout{root, layoutFile, fileNames[:], "mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html"}
+	sms   = layout{textsRoot, "", []string{textFile}, "sms/<purpose>/<locale>/text.txt"}
+)
+
+// readTree reads the files below the root.
+func (l layout) readTree(tree fs.FS) (sources, []error) {
 	files := sources{}
 	var errs []error
-	err := fs.WalkDir(tree, root, func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(tree, l.root, func(name string, entry fs.DirEntry, err error) error {
 		base := path.Base(name)
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(base, "."), strings.HasSuffix(base, ".md"): // .DS_Store, README.md
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir():
-			return nil
-		}
-		if err := checkPath(name); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		case strings.HasPrefix(base, ".") && entry.IsDir(): // .git
+			return fs.SkipDir
+		case entry.IsDir(), strings.HasPrefix(base, "."), strings.HasSuffix(base, ".md"): // .DS_Store, README.md
 			return nil
 		}
 		content, err := readFile(tree, name)
-		if err != nil {
+		if err := cmp.Or(l.checkPath(name), err); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			return nil
 		}
 		files[name] = content
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no directory %q among the templates", root)
-	}
 	if err != nil {
 		errs = append(errs, err)
 	}
 	return files, errs
 }
 
-func checkPath(name string) error {
-	if name == layoutFile {
+func (l layout) checkPath(name string) error {
+	if name == l.shared {
 		return nil
 	}
 	names := strings.Split(name, "/")
-	if len(names) != 4 || !slices.Contains(fileNames[:], names[3]) {
-		return errors.New("no such template: files are mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html")
+	if len(names) != 4 || !slices.Contains(l.files, names[3]) {
+		return errors.New("no such template: files are " + l.text)
 	}
 	if !purposeName.MatchString(names[1]) {
 		return errors.New("the purpose must be lower-case letters, digits, _ and -")

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	texttemplate "text/template"
-
-	"golang.org/x/text/language"
 )
 
 const (
@@ -47,12 +44,7 @@ type Texts struct {
 // NewTexts reads and parses all templates of text messages; trees and errors are as with New, and an override need
 // not have any. Fit tries their length.
 func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, error) {
-	files, errs := readTexts(builtin)
-	for _, override := range overrides {
-		own, ownErrs := readTexts(override)
-		maps.Copy(files, own)
-		errs = append(errs, ownErrs...)
-	}
+	files, errs := sms.loadSources(slices.Concat([]fs.FS{builtin}, overrides), func(fs.FS) bool { return true })
 	t := &Texts{limits: limits, chooser: &Renderer{}, sets: map[setKey]*texttemplate.Template{}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		names := strings.Split(name, "/")
@@ -76,48 +68,6 @@ func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, err
 	slices.SortStableFunc(t.chooser.locales, func(a, b string) int { return rank(a) - rank(b) })
 	t.chooser.matcher = newMatcher(t.chooser.locales)
 	return t, nil
-}
-
-func readTexts(tree fs.FS) (sources, []error) {
-	files, errs := sources{}, []error(nil)
-	err := fs.WalkDir(tree, textsRoot, func(name string, entry fs.DirEntry, err error) error {
-		base := path.Base(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == textsRoot:
-			return nil
-		case err != nil:
-			return err
-		case entry.IsDir() && strings.HasPrefix(base, "."):
-			return fs.SkipDir
-		case entry.IsDir(), strings.HasPrefix(base, "."), strings.HasSuffix(base, ".md"):
-			return nil
-		}
-		content, err := readFile(tree, name)
-		if err := errors.Join(checkTextPath(name), err); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			return nil
-		}
-		files[name] = content
-		return nil
-	})
-	if err != nil {
-		errs = append(errs, err)
-	}
-	return files, errs
-}
-
-func checkTextPath(name string) error {
-	names := strings.Split(name, "/")
-	switch {
-	case len(names) != 4 || names[3] != textFile:
-		return errors.New("no such template: files are sms/<purpose>/<locale>/text.txt")
-	case !purposeName.MatchString(names[1]):
-		return errors.New("the purpose must be lower-case letters, digits, _ and -")
-	}
-	if tag, err := language.Parse(names[2]); err != nil || tag.String() != names[2] {
-		return errors.New("the locale is no canonical BCP 47 tag, such as en, pt-BR or zh-Hans")
-	}
-	return nil
 }
 
 func compileText(name, content, locale string) (*texttemplate.Template, []error) {

@@ -189,7 +189,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 
 func (u *Page) ask(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.Purpose, Languages: p.locale, Resend: s.ID, Key: p.act,
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.act,
 	}
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time

@@ -44,7 +44,7 @@ func (s session) fieldTextOn(ch recipient.Channel) string {
 
 // offers returns the page's channels in its order, without paused ones unless all are paused.
 func (u *Page) offers() []verification.Offer {
-	all := u.Codes.Offers(u.Purpose)
+	all := u.Codes.Offers("") // for the default purpose
 	rank := func(o verification.Offer) int { return slices.Index(u.Channels, o.Channel) }
 	if len(u.Channels) > 0 {
 		all = slices.DeleteFunc(slices.Clone(all), func(o verification.Offer) bool { return rank(o) < 0 })

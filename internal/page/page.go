@@ -59,8 +59,7 @@ type AppPage struct {
 
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
 type Config struct {
-	AppPage        // of visits that name no app
-	Purpose string // empty: the default purpose
+	AppPage // of visits that name no app
 	// Channels are those that the page offers of what there is, the first one first; empty: all, mail first.
 	Channels []recipient.Channel
 	Country  string     // that phone numbers are dialled in where the reader's browser names none that is served; empty: none

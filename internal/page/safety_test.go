@@ -145,22 +145,16 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 	}
 }
 
-// Whatever is typed comes back escaped, in the field, and reaches no log.
-func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
-	w := world(t)
-	for _, typed := range []string{
-		`"><script>alert(1)</script>`, "ana@example.com\r\nBcc: x@y.example", "😀@example.com", strings.Repeat("a", 400) + "@example.com",
-		"ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com", "ana@exa mple.com",
-	} {
-		page := post(t, w, "?view=new", "send", "to", typed)
-		if kind(page) != "ask" && kind(page) != "code" {
+// What is typed reaches no log, and text that can be no code costs no try. FuzzPage shows that it is no markup.
+func TestWhatIsTypedStaysInTheForm(t *testing.T) {
+	w := mailed(t)
+	for _, typed := range []string{"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com"} {
+		if page := post(t, w, "?view=new", "send", "to", typed); kind(page) != "ask" && kind(page) != "code" {
 			t.Errorf("%q: %s", typed, kind(page))
 		}
-		silent(t, page, "<script>alert")
 	}
+	post(t, w, "?view=new", "send", "to", "ben@example.com")
 	for _, typed := range []string{"<b>1</b>", strings.Repeat("1", 5000), "😀", "\x00", "482913 or 482914"} {
-		w.Codes.Immediately = store.Sent
-		post(t, w, "?view=new", "send", "to", pagetest.Address)
 		page := post(t, w, "", "check", "code", typed)
 		shows(t, page, "code")
 		silent(t, page, typed)
@@ -229,7 +223,9 @@ func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
 		"tampered": string(flipped), "cut": good.Value[:20], "foreign": other.Cookies()[0].Value, "not sealed": "e30", "not base64": "***", "empty": "",
 	} {
 		w.Keep([]*http.Cookie{{Name: good.Name, Value: value}})
-		t.Run(name, func(t *testing.T) { shows(t, get(t, w, ""), "ask") })
+		if page := get(t, w, ""); kind(page) != "ask" {
+			t.Errorf("%s: %s", name, text(page))
+		}
 		w.Keep([]*http.Cookie{good})
 		shows(t, get(t, w, ""), "code")
 	}

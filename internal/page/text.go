@@ -91,7 +91,6 @@ type cardTexts struct {
 	SameCode, FreshCode         string
 	AnotherNow                  string
 	AnotherAt, AnotherElse      string // {c} {d}; {d}
-	AnotherIn                   string // {t}
 
 	// Enough
 	EnoughMinute, EnoughHour, EnoughDay, EnoughWeek, EnoughMonth, Enough string

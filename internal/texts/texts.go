@@ -158,9 +158,6 @@ func (w Words) Forms(section string) map[string]any {
 	return all
 }
 
-// Tag is the language.
-func (w Words) Tag() language.Tag { return w.tag }
-
 // Lang is the value of a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }
 

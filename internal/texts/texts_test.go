@@ -35,35 +35,6 @@ func TestLanguagesAgree(t *testing.T) {
 	}
 }
 
-// The check of the files finds what it is there for.
-func TestFilesThatDisagreeAreFound(t *testing.T) {
-	file := func(page, console string) Words {
-		w, err := read(language.English, []byte(`{"page": {`+page+`}, "phone": {}, "console": {`+console+`}, "replies": {"r": "."}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
-	}
-	first := file(`"a": "{n} left"`, `"b": "text"`)
-	for want, other := range map[string]Words{
-		"":                            file(`"a": "noch {n}"`, `"b": "Text"`),
-		"a has [{n}] in en, [] in en": file(`"a": "noch"`, `"b": "Text"`),
-		"differ: [a]":                 file(``, `"b": "Text"`),
-		"differ: [c]":                 file(`"a": "noch {n}"`, `"b": "Text", "c": "Text"`),
-	} {
-		err := agree(first, other)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-	for _, wrong := range []string{`{`, `{"page": {}}`, `{"page": {}, "phone": {}, "console": {"r": "."}, "replies": {"r": "."}}`} {
-		w, err := read(language.English, []byte(wrong))
-		if err == nil && whole(w) == nil {
-			t.Errorf("%s is accepted", wrong)
-		}
-	}
-}
-
 // whole says whether a language has all sections, or those of the page, and no text of the console in two of them.
 func whole(w Words) error {
 	wanted := []string{Page, Phone}
