@@ -37,12 +37,12 @@ func TestInABrowser(t *testing.T) {
 		"the button keeps to the server":           theButtonKeepsToTheServer,
 		"a pasted message":                         aPastedMessage,
 		"letters through an input method":          lettersThroughAnInputMethod,
-		"a wrong code":                             aWrongCode,
+		"wrong codes":                              onPageAndWidget(wrongCodes),
 		"a press is not lost":                      aPressIsNotLost,
 		"a refusal":                                aRefusal,
 		"a double click":                           aDoubleClick,
 		"typing during a send":                     typingDuringASend,
-		"offline":                                  offline,
+		"offline":                                  onPageAndWidget(offline),
 		"an outage":                                anOutage,
 		"without scripts":                          withoutScripts,
 		"the way by phone":                         theWayByPhone,
@@ -53,8 +53,7 @@ func TestInABrowser(t *testing.T) {
 		"a widget sends again once":                aWidgetSendsAgainOnce,
 		"a widget's refusal":                       aWidgetsRefusal,
 		"a widget on a page that may not":          aWidgetOnAPageThatMayNot,
-		"a widget's wrong codes":                   aWidgetsWrongCodes,
-		"a widget offline":                         aWidgetOffline,
+		"a widget's wrong address":                 aWidgetsWrongAddress,
 		"a widget and an outage":                   aWidgetAndAnOutage,
 		"several widgets, and one removed":         severalWidgets,
 		"a widget that is required":                aWidgetThatIsRequired,
@@ -314,6 +313,12 @@ func (b *tab) paste(text string) {
 func (b *tab) focused(id string) {
 	b.Helper()
 	b.until(fmt.Sprintf("%s.activeElement?.id === %q", b.root, id))
+}
+
+// says waits until a screen reader was last told a text that begins so.
+func (b *tab) says(text string) {
+	b.Helper()
+	b.until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
 // looks is what the page does when it is looked at again.

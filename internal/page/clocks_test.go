@@ -47,7 +47,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 		t.Errorf("the countdown showed %q, want %q", got, want)
 	}
 	b.ready()
-	b.until(`said.at(-1) === 'You can request another code now.'`)
+	b.says("You can request another code now.")
 	b.card("code", "1 left") // the marks follow
 	b.until(`!document.querySelector('.blocked')`)
 	if said := eval[[]string](b, "said"); len(said) > 3 {

@@ -44,29 +44,6 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetOffline keeps what was typed, and the countdown goes on.
-func aWidgetOffline(t *testing.T, browser context.Context) {
-	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
-	b.asked(pagetest.Address)
-	b.card("code", "Send again in 0:")
-	before := b.left()
-	b.do(pagetest.Offline(true))
-	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
-	b.focus("code")
-	b.keys(pagetest.Code)
-	b.until(`told.at(-1).startsWith("You're offline.")`)
-	b.await("a countdown that goes on", func() bool { return b.left() < before-1 })
-	b.do(pagetest.Offline(false))
-	b.until(b.q("#offline") + `.hidden`)
-	b.focus("code")
-	b.keys(kb.Enter)
-	b.card("approved")
-	if w.Codes.Checks() != 1 {
-		t.Errorf("%d checks", w.Codes.Checks())
-	}
-}
-
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.SetDown(true)
