@@ -16,8 +16,8 @@ import (
 // StaticPath is where Static must be mounted.
 const StaticPath = "/static/"
 
-// static are the files that browsers ask for, by name: each with all that it imports. They are made when the first one is asked for. A
-// file that cannot be made is a broken build, which every test of a page meets.
+// static are the files that browsers load, by name, each with all that it imports. They are made at the first request; it panics if that
+// fails, as every test of a page would show.
 var static = sync.OnceValue(func() map[string]*compress.File {
 	files := map[string]*compress.File{}
 	for _, name := range []string{"tokens.css", "pips.css", "page.css", "brand.css", "mailbox.css", "page.js", "mailbox.js"} {
@@ -36,8 +36,8 @@ var static = sync.OnceValue(func() map[string]*compress.File {
 	return files
 })
 
-// Path is the address of a static file, "page.css", with its version: browsers may keep what it leads to for good. It is empty for a
-// file that does not exist.
+// Path returns the address of a static file such as "page.css", with its version, so that browsers may cache it forever; "" for a file that
+// does not exist.
 func Path(name string) string {
 	f, ok := static()[name]
 	if !ok {
@@ -46,7 +46,7 @@ func Path(name string) string {
 	return StaticPath + name + "?v=" + f.Version()
 }
 
-// Static answers GET and HEAD of /static/<name>. All of it is the same for everybody, so every site may load it.
+// Static answers GET and HEAD of /static/<name>. Any site may load the files, as they hold nothing of a person.
 func Static(w http.ResponseWriter, r *http.Request) {
 	f, ok := static()[strings.TrimPrefix(r.URL.Path, StaticPath)]
 	if !ok {
@@ -57,8 +57,8 @@ func Static(w http.ResponseWriter, r *http.Request) {
 	f.Serve(w, r)
 }
 
-// plans is a module with how phone numbers are written: by country its code, what is dialled before a number there and an
-// example; by code the main country and how digits are grouped, as recipient.Grouping has it.
+// plans returns a module with the formats of phone numbers: by country its code, trunk prefix and an example; by code the main country and
+// the groups of digits, as in recipient.Grouping.
 func plans() []byte {
 	plans, shared := recipient.Plans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}

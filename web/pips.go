@@ -9,10 +9,10 @@ const maxPips = 12
 // lists) draw it. Both take a slice of them.
 type Pips struct {
 	Name    string // "this minute"
-	Note    string // the truth beside the marks: "3 left", "free in 0:42"
-	Spoken  string // the marks in words, for those who do not see them: "2 of 5 used"
+	Note    string // beside the marks: "3 left", "free in 0:42"
+	Spoken  string // the marks in words, for screen readers: "2 of 5 used"
 	Limit   int
-	Used    int // at most Limit, also where a limit was lowered below what is spent
+	Used    int // at most Limit, also after a limit was lowered
 	Blocked bool
 	Wait    Wait // with Blocked: moves Note on the page; the zero Wait leaves Note as it is
 	Left    Left // the same in the console

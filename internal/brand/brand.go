@@ -1,5 +1,5 @@
-// Package brand is how an app shows itself on our page and in its mails: a logo, a home, and an accent from which colours are made that can
-// be read in light and in dark, whatever the accent is.
+// Package brand has an app's logo, home page and colours for our page and its mails. The colours are made from one accent, such that text in
+// them is legible on light and dark surfaces, whatever the accent is.
 package brand
 
 import (
@@ -17,7 +17,7 @@ type Brand struct {
 	Light, Dark Tone   // for pages in light and in dark colours; empty without an accent
 }
 
-// New is the brand of what an app chose: an accent is #rrggbb, and anything may be left out.
+// New returns a brand with these parts, any of which may be empty. An accent is #rrggbb; another text counts as none.
 func New(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
 	if chosen, err := parse(accent); err == nil {
@@ -26,14 +26,14 @@ func New(logo, accent, home string) Brand {
 	return b
 }
 
-// Tone are the colours of one scheme, #rrggbb.
+// Tone is the colours of one scheme, light or dark, as #rrggbb.
 type Tone struct {
 	Accent string // of links, buttons and the code
 	On     string // of text on the accent
 	Wash   string // of a surface with a hint of it
 }
 
-// surface is what a scheme draws on; the tokens of web/static/tokens.css and templates/mail/layout.html have the same.
+// surface is the backgrounds of a scheme, as in web/static/tokens.css and templates/mail/layout.html.
 type surface struct{ paper, card, on, towards colour }
 
 var (
@@ -44,7 +44,7 @@ var (
 // legible is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const legible = 4.5
 
-// on darkens or lightens an accent until it can be read on everything that the scheme draws it on.
+// on returns the accent, darkened or lightened until it is legible on each background of the scheme.
 func (c colour) on(s surface) Tone {
 	const steps, washed = 50, 0.1
 	for step := range steps + 1 {
@@ -58,7 +58,7 @@ func (c colour) on(s surface) Tone {
 	return Tone{}
 }
 
-// Style is the style sheet that puts the page's tokens into the brand's colours; empty without an accent.
+// Style returns a style sheet that sets the page's colours to the brand's; "" without an accent.
 func (b Brand) Style() string {
 	l, d := b.Light, b.Dark
 	if l == (Tone{}) {
@@ -68,13 +68,13 @@ func (b Brand) Style() string {
 		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
 }
 
-// Version names the content of that style sheet.
+// Version returns a hash of that style sheet.
 func (b Brand) Version() string {
 	sum := sha256.Sum256([]byte(b.Style()))
 	return hex.EncodeToString(sum[:6])
 }
 
-// CheckAccent says what is wrong with an accent; empty: nothing.
+// CheckAccent returns the fault of an accent; "" if it has none.
 func CheckAccent(text string) string {
 	if _, err := parse(text); err != nil {
 		return err.Error()

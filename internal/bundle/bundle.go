@@ -1,5 +1,5 @@
-// Package bundle makes of modules that import each other the one file that a browser asks for, and leaves out what browsers do not
-// read. It is done by the program when it starts to serve them: the repository holds the sources alone.
+// Package bundle joins JavaScript modules and style sheets into one minified file. The program does so when it first serves them; the
+// repository holds only the sources.
 package bundle
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Of is an entry with all that it imports: modules, and style sheets, whose text a module imports as its default. What is not in files
-// is in generated, by the same kind of name. An address in a style sheet stays as it is.
+// Of returns an entry with all that it imports: modules and style sheets, whose text is the default import. Files come from generated or, if
+// they are not there, from files. A URL in a style sheet is not changed. The error lists the faults with file and line.
 func Of(files fs.FS, entry string, generated map[string]string) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,
@@ -26,7 +26,7 @@ func Of(files fs.FS, entry string, generated map[string]string) ([]byte, error) 
 	return built.OutputFiles[0].Contents, nil
 }
 
-// embedded has modules found where they are: in files, and nowhere on the machine that this runs on.
+// embedded makes esbuild read from files and generated only, not from the disk.
 func embedded(b api.PluginBuild, files fs.FS, generated map[string]string) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		name := path.Clean(a.Path)

@@ -1,8 +1,8 @@
 // Package message turns a code into the mail that carries it, from template files that a user can replace one by one.
 //
 // It stands after the log and before delivery: verification renders a message when a send is about to go out, and
-// again for a retry, with the time that is then left. It renders completely before anybody dials, keeps of a message
-// everything but the code, and never puts a code into an error.
+// again for a retry, with the time that is then left. It renders completely before a connection is opened, caches everything
+// of a message but the code, and never puts a code into an error.
 //
 // Everything that can be wrong with a template is found by New: it parses every file, knows every field, and renders
 // samples of every purpose, locale and setting, also to see that a private mail does not show its code in a preview.

@@ -20,15 +20,15 @@ type posted struct {
 	caller  verification.Caller
 	locale  string
 	channel recipient.Channel // send: which field is meant
-	to      string            // send: what is in it
+	to      string            // send: the text of that field
 	country string            // send: where a phone number is dialled
-	sure    string            // send: the domain or number that was doubted and is meant
-	draft   bool              // use: it is about the address in the field, not the one that was sent to
+	sure    string            // send: the domain or number that the page doubted and the person confirms
+	draft   bool              // use: correct the address in the field, not the one that was sent to
 	code    string            // check
-	act     string            // send: names the rendering that was pressed and what was pressed on it; empty: unknown
+	act     string            // send: a key for this press on this rendering of the page; empty: unknown
 }
 
-// minIntent is how long the name of a rendering is (see show). A shorter one is not ours, and can be guessed.
+// minIntent is the length of the name of a rendering (see show). A shorter one was not made by the page, and could be guessed.
 const minIntent = 26
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
@@ -279,7 +279,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
 		return s
 	}
-	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // otherwise Check says what is the matter
+	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // Check returns the error, if there is one
 		found, reason := readTyped(a.View.Code, p.code)
 		if reason != "" {
 			s.Note = note{Kind: badCode, Reason: reason}

@@ -21,8 +21,8 @@ type frame struct {
 	Page    *Page
 	Heading string
 	Say     string        // what a screen reader is told when the card comes
-	Poll    bool          // something is under way: ask again soon
-	Next    int64         // ms until the state changes by itself; 0: it does not
+	Poll    bool          // the mail is under way: the script asks again soon
+	Next    int64         // ms until the state changes by time alone; 0: it does not
 	Away    bool          // a part of the service does not answer: 503
 	Crowded time.Duration // too many requests came from the network: the wait of a 429; 0: they did not
 	Rev     string        // equal for cards that differ in nothing but time
@@ -52,7 +52,7 @@ type askCard struct {
 	Legend  string
 	Mail    *entry      // nil: there is no mail
 	Phone   *phoneField // nil: there are no text messages
-	Typo    *suggestion // of what is in the field; nil: none
+	Typo    *suggestion // about the text in the field; nil: none
 	Back    bool        // there is a code to go back to
 }
 
@@ -97,10 +97,10 @@ type phoneField struct {
 // suggestion points out a likely slip in a domain, or a number that gets no text messages.
 type suggestion struct {
 	Question string
-	AsIs     string // what to do when it is no slip, after a Separator
+	AsIs     string // what to do if it is right, after a Separator
 	Use      string // empty: there is nothing better to use
-	Sure     string // what is meant when it is sent once more
-	Draft    bool   // about the address in the field
+	Sure     string // the domain or number that sending once more confirms
+	Draft    bool   // it is about the address in the field
 
 	Separator string
 }
@@ -109,12 +109,12 @@ type suggestion struct {
 type instead struct {
 	F     *frame
 	Label string
-	Known bool     // the browser knows whom to send to there: one press does
+	Known bool     // the browser knows the recipient there, so one press sends
 	To    string   // masked, with Known
 	Wait  web.Wait // until a code can be asked for there; MS 0: now
 	Now   string   // what stands for the wait
-	Enter string   // leads to the code that was sent there; empty: none was
-	Back  bool     // that alone
+	Enter string   // text of the link to the code that was sent there; empty: none was
+	Back  bool     // only that link is shown
 }
 
 // rev returns what the card's revision contains of it: all but waits, which pass with time.
@@ -135,7 +135,7 @@ type codeCard struct {
 	Letters bool
 	Hint    string
 	Auto    bool // check as soon as all characters are in
-	Keep    bool // what was typed was no code, and stays in the field
+	Keep    bool // the typed text was no code, and stays in the field
 	Expiry  until
 	Again   again
 	Rows    []web.Pips
@@ -145,7 +145,7 @@ type codeCard struct {
 	Instead *instead
 }
 
-// help is what one can do when no mail comes.
+// help is the advice for a mail that does not arrive.
 type help struct {
 	Open   bool
 	OpenIn int64 // ms until it opens by itself; 0: never
@@ -165,7 +165,7 @@ type again struct {
 	Reason string
 	Total  int64   // ms: the whole wait, for the bar
 	Share  float64 // of the whole that is left, in percent
-	Quiet  bool    // there is a better thing to do
+	Quiet  bool    // it is not the main button of the card
 }
 
 // enoughCard says that a rule is spent, and until when.
@@ -188,7 +188,7 @@ type failedCard struct {
 	Instead *instead
 }
 
-// endedCard says that a code is no good any more; a new one is one press away.
+// endedCard says that a code is no longer valid, and has a button for a new one.
 type endedCard struct {
 	frame
 	Lead  string
@@ -205,10 +205,10 @@ type awayCard struct {
 	Lead   string
 	Kept   template.HTML
 	Again  again
-	Reload bool // looking again is enough: nothing was asked for
+	Reload bool // the button only loads the page again
 }
 
-// approvedCard says that the address is theirs.
+// approvedCard says that the address is confirmed.
 type approvedCard struct {
 	frame
 	Lead template.HTML

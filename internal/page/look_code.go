@@ -125,8 +125,8 @@ func (t *cardTexts) codeTexts(shape code.Shape) codeTexts {
 	return codeTexts{t.AskLeadDigits, t.AskLeadEitherDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}
 }
 
-// help returns the box about a mail that does not arrive: what is known of it, where to look, when to ask for another; nil while it
-// is too early. Failure reasons are not shown (SEC-19).
+// help returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil while
+// it is too early. Failure reasons are not shown (SEC-19).
 func (l *look) help(a verification.Answer) *help {
 	t, v := l.t, a.View
 	since := v.Now.Sub(v.Send.At)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// once lets one rendered form act once: a double click posts it twice, the browser drops the first answer with its
-// cookie, and without this the second would be refused and know nothing of the verification that the first opened
-// . It lives in this process; for what is sent, the log's claim of the same key does it across replicas too.
+// once runs each rendered form once: a double click posts it twice, and the browser drops the first answer with its cookie. Without this the
+// second post would be refused, and its cookie would lack the verification that the first one opened. It works within this process; for
+// sends, the Idempotency-Key works across replicas too.
 type once struct {
 	mu   sync.Mutex
 	acts map[[sha256.Size]byte]*act
@@ -23,7 +23,7 @@ type act struct {
 	session
 }
 
-// A second click comes within moments; a form that is posted again after that means it.
+// sameClick is how long an equal post counts as the same click; a later one acts again.
 const (
 	sameClick = 10 * time.Second
 	maxActs   = 10_000

@@ -2,8 +2,8 @@
 // developer's machine, the mailbox that the codes arrive in.
 //
 // It stands at the edge, beside package api: it calls the use cases of package verification and knows nothing of
-// Redis, Postgres or SMTP. The server is the only one who knows the state: every answer is one card, rendered from what
-// the use cases say now. A sealed cookie remembers which verification a browser is at. Forms are plain posts that end in
+// Redis, Postgres or SMTP. Only the server knows the state: each answer is one card, rendered from what the use cases
+// return. A sealed cookie remembers which verification a browser is at. Forms are plain posts that end in
 // a redirect to the page; static/page.js only makes that smoother, and counts down.
 //
 //	GET /   cookie ─▶ Codes.Get ─▶ card ─▶ HTML
@@ -47,30 +47,30 @@ type Sealer interface {
 	Open(label string, sealed, additional []byte) ([]byte, error)
 }
 
-// AppPage is what is of one app's page alone.
+// AppPage is the part of the configuration that each app has of its own.
 type AppPage struct {
 	App        string // its name
-	Title      string // what people call it
+	Title      string // its name for people
 	Brand      brand.Brand
-	Sender     string                   // address that the mails come from, for people who look for them
+	Sender     string                   // address that the mails come from, shown as a hint where to look
 	Subject    func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
 	ReturnURLs []string                 // origins and paths that a person may be returned to once the code was right
 }
 
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
 type Config struct {
-	AppPage // of visits that name no app
-	// Channels are those that the page offers of what there is, the first one first; empty: all, mail first.
+	AppPage // for visits that name no app
+	// Channels are those that the page offers, in this order, as far as the service has them; empty: all, mail first.
 	Channels []recipient.Channel
-	Country  string     // that phone numbers are dialled in where the reader's browser names none that is served; empty: none
-	Origin   string     // host that text messages say their code is for; empty: they say none
-	Code     code.Shape // of the codes that are sent now; each verification tells its own
+	Country  string     // country of phone numbers if the browser names none that is served; empty: none
+	Origin   string     // host that text messages name for their codes; empty: they name none
+	Code     code.Shape // of new codes; each verification has its own
 	Codes    Codes
 	Cookies  Sealer
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit
-	// References names an approval to the app that a person is returned to; nil: no one is returned.
+	// References makes the references with which people return to an app; nil: people do not return.
 	References References
 }
 
@@ -98,7 +98,7 @@ func New(c Config) *Page {
 	return u
 }
 
-// said is what the page tells now.
+// said is the part of the configuration that Say changes.
 type said struct {
 	code code.Shape
 	apps []AppPage

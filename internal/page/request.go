@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// maxLocale is what package verification takes.
+// maxLocale is the limit of package verification.
 const maxLocale = 256
 
 // textsOf returns the texts of the language that the browser prefers. Readers of traditional Chinese get simplified Chinese rather

@@ -16,16 +16,16 @@ import (
 // it need not be typed again. It never holds a code.
 type session struct {
 	leg
-	Other   leg               `json:"o,omitzero"`  // where the browser is at on the other channel, which it came from
-	Draft   string            `json:"d,omitempty"` // what is in the field, not acted on yet
+	Other   leg               `json:"o,omitzero"`  // the state on the channel that was used before
+	Draft   string            `json:"d,omitempty"` // text in the field that was not sent yet
 	DraftOn recipient.Channel `json:"w,omitempty"` // which field; empty: nothing waits there
 	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
-	Return  string            `json:"q,omitempty"` // where the app that sent the person wants them back
-	Note    note              `json:"n,omitzero"`  // what the last post came to, where the use cases do not remember it
-	Ends    time.Time         `json:"e"`           // the cookie means nothing from here on
+	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
+	Note    note              `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
+	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
 }
 
-// leg is where a browser is at on one channel.
+// leg is a browser's state on one channel.
 type leg struct {
 	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
@@ -139,7 +139,7 @@ func (u *Page) remembered(c echo.Context) session {
 		return session{}
 	}
 	var s session
-	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // what is none does not open
+	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // other text does not open
 	plain, err := u.Cookies.Open(cookieLabel, sealed, u.binding())
 	if err != nil || json.Unmarshal(plain, &s) != nil || !u.Now().Before(s.Ends) {
 		return session{}

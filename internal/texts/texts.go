@@ -26,7 +26,7 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// about is a section that says what is to be known of a file, such as that no native has read it. Nothing shows it.
+// about is a section with remarks on the file, such as that no native speaker has read it. It is not shown.
 const about = "about"
 
 // The sections of a file.

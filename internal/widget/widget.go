@@ -25,8 +25,7 @@ import (
 // folder is where the modules that the widget asks for are, below the service's address.
 const folder = "static/widget/"
 
-// served are the widget's files, made when the first one is asked for. Files that cannot be made are a broken build, which every test
-// of the widget meets.
+// served are the widget's files. They are made at the first request; it panics if that fails, as every test of the widget would show.
 type served struct {
 	entries map[string]*compress.File // by language
 	modules map[string]*compress.File // by name
@@ -70,7 +69,7 @@ func script(name string) string {
 	return string(body)
 }
 
-// module adds one that the widget asks for, and is its address.
+// module adds a module that the widget loads later, and returns its address.
 func (s *served) module(name string, w texts.Words, all words, body string) string {
 	f := compress.NewFile(javascript, all.before(body))
 	name += "." + w.Lang() + ".js"
@@ -78,11 +77,11 @@ func (s *served) module(name string, w texts.Words, all words, body string) stri
 	return folder + name + "?v=" + f.Version()
 }
 
-// words are what a module knows of the service: it is SENDCODE there.
+// words are the texts and addresses that a module gets, as its constant SENDCODE.
 type words struct {
 	Lang      string            `json:"lang"`
 	Mails     map[string]any    `json:"mails"`
-	Phones    map[string]any    `json:"phones,omitempty"`    // what is said otherwise of text messages and numbers
+	Phones    map[string]any    `json:"phones,omitempty"`    // texts that differ for text messages and numbers
 	Languages map[string]string `json:"languages,omitempty"` // the addresses of all words, by language
 	Code      string            `json:"code,omitempty"`      // addresses of modules
 	Numbers   string            `json:"numbers,omitempty"`
@@ -94,10 +93,10 @@ func (w words) before(body string) []byte {
 	return []byte("const SENDCODE=" + string(text) + ";" + body)
 }
 
-// named finds what a bundled script may take from the words.
+// named finds the names of texts in a bundled script.
 var named = regexp.MustCompile(`\.([A-Z]\w+)`)
 
-// wordsOf are the words that a script names, or all for none.
+// wordsOf returns the texts that a script names; without a script, all of them.
 func wordsOf(w texts.Words, script string) words {
 	used := map[string]bool{}
 	for _, found := range named.FindAllStringSubmatch(script, -1) {
@@ -125,7 +124,7 @@ func Register(e *echo.Echo) {
 	}
 }
 
-// entry is the widget in the language that ?lang= names, else in the one that the browser asks for, else in English.
+// entry serves the widget in the language of ?lang=, else of Accept-Language, else in English.
 func entry(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {
@@ -137,7 +136,7 @@ func entry(c echo.Context) error {
 	return answer(c, files().entries[lang])
 }
 
-// answer serves a file for every site: all of them are the same for everybody.
+// answer serves a file to any site: files hold nothing of a person.
 func answer(c echo.Context, f *compress.File) error {
 	if f == nil {
 		return echo.ErrNotFound

@@ -2,8 +2,8 @@ import { Countdown } from './countdown.js';
 import { put } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
-// for the next one: what somebody is doing in it goes on. The root also has a status line, #say, and a box for what is wrong with
-// the connection, #offline, which stands in the card, below the form that it is about.
+// for the next one, keeping focus and what is being typed. The root also has a status line, #say, and a box for
+// trouble with the connection, #offline, which is in the card below the form that failed.
 export class Cards {
   #countdown;
   #said = '';
@@ -63,9 +63,9 @@ export class Cards {
     this.tick();
   }
 
-  // show takes a card in that came at a moment, and says whether it did. mine is the form or button that somebody used for
+  // show takes a card in that came at a moment, and says whether it did. mine is the form or button that was used for
   // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new,
-  // nor while somebody presses a button: again is called until that is over.
+  // nor while a button is pressed: again is called until that is over.
   show(next, moment, { mine, force, again }) {
     const old = this.card, field = this.find('#code'), active = this.root.activeElement;
     clearTimeout(this.#waiting);
@@ -75,7 +75,7 @@ export class Cards {
       this.#waiting = setTimeout(again, 100);
       return false;
     }
-    if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // somebody is typing
+    if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // a person is typing
     const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
     this.#countdown.receive(moment);
     this.replace(next);
@@ -127,7 +127,7 @@ export class Cards {
     this.find('#say').textContent = text;
   }
 
-  // warn says what is wrong with the connection, below the form that it is about, or below the card's first; without a text nothing is.
+  // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box.
   warn(text, form) {
     const box = this.find('#offline');
     box.hidden = !text;
@@ -138,7 +138,7 @@ export class Cards {
 
   get warned() { return !this.find('#offline').hidden; }
 
-  // replace puts the next card in place of this one, with what is wrong with the connection.
+  // replace puts the next card in place of this one, with the box about the connection.
   replace(next) {
     const box = this.find('#offline');
     this.card.after(box);
@@ -147,7 +147,7 @@ export class Cards {
   }
 }
 
-// touched says whether somebody has put into a field what was not there.
+// touched says whether a field was changed.
 function touched(field) {
   if (field.type === 'radio') return field.checked !== field.defaultChecked;
   if (field.options) return !field.selectedOptions[0]?.defaultSelected;

@@ -2,7 +2,7 @@ import { Moment, second } from './time.js';
 
 const patience = 15 * second;
 
-// Inquiry asks the server: one question at a time, and those that nobody prompted at least a second apart. When one of
+// Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When one of
 // these fails, what is shown stays, the countdown goes on, and it is asked again.
 export class Inquiry {
   #flight;
@@ -15,7 +15,7 @@ export class Inquiry {
   #vain; // the same, once asking told no other
   #tabs;
   #ends;
-  posting = false; // somebody waits for an answer
+  posting = false; // a person waits for an answer
 
   // look asks how things stand and shows it; it throws when it did not learn that. polls says whether something is
   // under way that will change soon. A look that is forced takes in whatever it hears.

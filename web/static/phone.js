@@ -32,12 +32,12 @@ function hint(element, country) {
 
 function typed(field, { inputType, data }, choice, countries, codes) {
   const text = plain(field.value);
-  if (/[^\d\s+()./-]/.test(text)) return; // whatever this is, it is not for us to change
+  if (/[^\d\s+()./-]/.test(text)) return; // no number: left as it is
   const digits = text.replace(/\D/g, ''), plus = /^\s*\(?\+/.test(text), abroad = plus || digits.startsWith('00');
   const number = plus ? digits : digits.slice(2), code = abroad && [1, 2, 3].map((n) => number.slice(0, n)).find((c) => c in codes);
   if (code) choose(choice, code, codes[code][0], countries);
   const adding = inputType?.startsWith('insert') && (!data || /[\p{Nd}]$/u.test(data));
-  if (!adding || field.selectionStart !== field.value.length) return; // somebody mends it, and would lose their place
+  if (!adding || field.selectionStart !== field.value.length) return; // the person corrects it, and would lose their place
   let written = '';
   if (code) written = `${plus ? '+' : '00'}${code} ${grouped(number.slice(code.length), codes[code][1], 3)}`;
   else if (!abroad && countries[choice?.value]) {

@@ -21,7 +21,7 @@ export const waiting = ({ body, moment }) => {
 // retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told. Status 0 is no answer: `error` says why, and
 // `barred` that the service is there and does not let this page read its answers.
 export class Client {
-  #intent; // what is asked for, until it is known what came of it: asked again after a lost answer, it is the same request
+  #intent; // the request whose answer has not come: a repetition of it has the same key
 
   constructor({ key, api = new URL('./', import.meta.url), ask = asked }) {
     Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask });
@@ -99,6 +99,6 @@ function read(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return {}; // of somebody in between, who speaks HTML
+    return {}; // an HTML page of a proxy
   }
 }

@@ -6,7 +6,7 @@ import { emphasised, h } from './dom.js';
 import { Flow } from './flow.js';
 import { act, box, dots, heading, lead, link } from './parts.js';
 
-// The cards that come after a request for a code: a module of its own, asked for when somebody comes to the first card's field.
+// The cards that come after a request for a code: a module of its own, loaded when the first card's field gets the focus.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [pips, codes];
