@@ -1,5 +1,5 @@
-// Package brand has an app's logo, home page and colours for our page and its mails. The colours are made from one accent, such that text in
-// them is legible on light and dark surfaces, whatever the accent is.
+// Package brand has an app's logo, home page and colours for our page and its mails. The colours are made from one accent, such that text
+// in them is legible on light and dark surfaces, whatever the accent is.
 package brand
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Of returns an entry with all that it imports: modules and style sheets, whose text is the default import. Files come from generated or, if
-// they are not there, from files. A URL in a style sheet is not changed. The error lists the faults with file and line.
+// Of returns an entry with all that it imports: modules and style sheets, whose text is the default import. Files come from generated or,
+// if they are not there, from files. A URL in a style sheet is not changed. The error lists the faults with file and line.
 func Of(files fs.FS, entry string, generated map[string]string) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,

@@ -30,7 +30,8 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	b.click("#again")
 	b.focused("again") // it waits, and can be reached all the same
 	b.keys(kb.Enter)
-	if got := eval[string](b, `document.getElementById(document.querySelector('#again').getAttribute('aria-describedby')).textContent`); got != "You can request another code in 5 s." {
+	const why = `document.getElementById(document.querySelector('#again').getAttribute('aria-describedby')).textContent`
+	if got := eval[string](b, why); got != "You can request another code in 5 s." {
 		t.Errorf("the reason is %q", got)
 	}
 	var want []string
@@ -88,9 +89,10 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 
 // shifting is a script that records in shifts what moves on a page by more than least.
 func shifting(least float64) string {
-	return fmt.Sprintf(`window.shifts = []; new PerformanceObserver((list) => shifts.push(...list.getEntries().filter((e) => e.value > %v)
-		.map((e) => [e.value, ...e.sources.map((s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' '))].join(' '))))
-		.observe({ type: 'layout-shift', buffered: true })`, least)
+	return fmt.Sprintf(`window.shifts = [];
+		const source = (s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' ');
+		new PerformanceObserver((list) => shifts.push(...list.getEntries().filter((e) => e.value > %v)
+			.map((e) => [e.value, ...e.sources.map(source)].join(' ')))).observe({ type: 'layout-shift', buffered: true })`, least)
 }
 
 func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {

@@ -157,10 +157,11 @@ func inPage(t *testing.T, rules int, test func(*testing.T, *postman, http.Handle
 		post := &postman{people: map[string]*person{}}
 		r.Svc = r.Replica(post)
 		r.Start()
-		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		logger, proxies := slog.New(slog.DiscardHandler), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		e := server.New(server.Config{Logger: logger, TrustedProxies: proxies})
 		page.New(page.Config{
 			AppPage: page.AppPage{App: "shop", Title: "Shop"}, Code: code.Shape{Alphabet: code.Digits, Length: 6},
-			Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: slog.New(slog.DiscardHandler),
+			Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: logger,
 		}).Register(e)
 		test(t, post, e)
 		r.Quit()

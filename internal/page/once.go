@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// once runs each rendered form once: a double click posts it twice, and the browser drops the first answer with its cookie. Without this the
-// second post would be refused, and its cookie would lack the verification that the first one opened. It works within this process; for
+// once runs each rendered form once: a double click posts it twice, and the browser drops the first answer with its cookie. Without this
+// the second post would be refused, and its cookie would lack the verification that the first one opened. It works within this process; for
 // sends, the Idempotency-Key works across replicas too.
 type once struct {
 	mu   sync.Mutex

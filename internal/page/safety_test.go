@@ -28,8 +28,7 @@ func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values,
 	if edit != nil {
 		edit(r)
 	}
-	client := http.Client{Transport: w.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(r)
+	answer, err := w.Client().Transport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +147,9 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 // What is typed reaches no log, and text that can be no code costs no try. FuzzPage shows that it is no markup.
 func TestWhatIsTypedStaysInTheForm(t *testing.T) {
 	w := mailed(t)
-	for _, typed := range []string{"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com"} {
+	for _, typed := range []string{
+		"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com",
+	} {
 		if page := post(t, w, "?view=new", "send", "to", typed); kind(page) != "ask" && kind(page) != "code" {
 			t.Errorf("%q: %s", typed, kind(page))
 		}

@@ -83,8 +83,8 @@ const faults = `((scope) => {
   return out;
 })`
 
-// everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in light and dark colours and from right to left, and at 1280.
-// axe looks at each state once: at every other one wide and in light colours, else narrow and in dark ones.
+// everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in light and dark colours and from right to left, and at
+// 1280. axe looks at each state once: at every other one wide and in light colours, else narrow and in dark ones.
 func everyState(t *testing.T, browser context.Context, engine *axe.Engine, states []pagetest.State) {
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "status of" // 503 of an outage, 429 of a limit
@@ -224,7 +224,8 @@ const drawing = `(async (cases) => {
 const pasted = `[
   ['482 913', ''], ['482913', ''], ['482913 is your code for Shop', '482913'], ['482 913 is your code for Shop 24', '482913'],
   ['Ref 12345678, code 293848', '293848'], ['رمزك ٢٩٣٨٤٨', '٢٩٣٨٤٨'], ['【商店】验证码４８２９１３，10分钟', '482913'], ['a 48\u200b2913\ufeff', '482913'],
-  ['293848 or 111222', ''], ['your code is 2938481', ''], ['Shop', ''], ['Shop: bkvx-rtnz is your code', 'bkvxrtnz', 8], ['ABCDFGHJK', '', 8],
+  ['293848 or 111222', ''], ['your code is 2938481', ''], ['Shop', ''],
+  ['Shop: bkvx-rtnz is your code', 'bkvxrtnz', 8], ['ABCDFGHJK', '', 8],
 ].filter(([text, code, letters]) => widget.codeIn(text, letters ?? 6, Boolean(letters)) !== code).map(String)`
 
 // theTableOfCards is drawn by the widget as by the server (cases_test.go).

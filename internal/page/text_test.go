@@ -39,7 +39,9 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 		"encoding", "unknown_channel", "comment", "display_name", "domain_incomplete", "full_width_character", "invalid_domain", "ip_literal",
 		"local_part_too_long", "misplaced_dot", "no_at_sign", "no_domain", "no_local_part", "quoted_local_part", "several_addresses", "space",
 	}
-	ofNone := []string{"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short", "number_not_allowed"}
+	ofNone := []string{
+		"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short", "number_not_allowed",
+	}
 	numbers := slices.DeleteFunc(recipient.Reasons(), func(reason string) bool { return slices.Contains(ofMails, reason) })
 	for _, c := range catalogues() {
 		for name, of := range map[string]struct {

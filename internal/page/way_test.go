@@ -102,7 +102,9 @@ func onPageAndWidget(test func(b *tab)) func(*testing.T, context.Context) {
 // wrongCodes are explained at the field, and not checked until that is asked for. Slips stay in the field and cost no try.
 func wrongCodes(b *tab) {
 	b.card("code")
-	for typed, words := range map[string]string{"48291": "The code has 6 digits.", "48291x": "digits only", " ": "Enter the code from the mail."} {
+	for typed, words := range map[string]string{
+		"48291": "The code has 6 digits.", "48291x": "digits only", " ": "Enter the code from the mail.",
+	} {
 		b.clear("code")
 		b.paste(typed)
 		b.keys(kb.Enter)

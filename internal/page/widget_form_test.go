@@ -120,7 +120,8 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	w := world(t)
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
 	for _, width := range []int64{320, 1280} {
-		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, tag("")+`<p id="below">Terms of Shop</p>`, height)
+		markup := tag("") + `<p id="below">Terms of Shop</p>`
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, markup, height)
 		b.first(shifting(0))
 		b.do(slow(400*time.Millisecond, 400_000/8))
 		b.do(chromedp.Navigate(s.URL))
@@ -148,7 +149,9 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 // slow has each request of a tab wait and share a narrow line, as a telephone's.
 func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
 	return pagetest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-		MatchedNetworkConditions: []*network.Conditions{{Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond}},
+		MatchedNetworkConditions: []*network.Conditions{{
+			Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond,
+		}},
 	})
 }
 
@@ -188,11 +191,14 @@ const bluish = `[...%s.querySelectorAll('*')].filter((e) => e.checkVisibility())
 
 // aWidgetInNoLanguageOfOurs speaks English, and says so where programs look: lang, direction, and the developer's console.
 func aWidgetInNoLanguageOfOurs(t *testing.T, browser context.Context) {
-	for locale, want := range map[string][3]string{"xx": {"en", "ltr", "Get a code"}, "ar": {"ar", "rtl", "احصل على رمز"}, "zh-TW": {"zh-Hans", "ltr", "获取验证码"}} {
+	for locale, want := range map[string][3]string{
+		"xx": {"en", "ltr", "Get a code"}, "ar": {"ar", "rtl", "احصل على رمز"}, "zh-TW": {"zh-Hans", "ltr", "获取验证码"},
+	} {
 		b := embedded(t, browser, world(t), pagetest.Look{Lang: "en"}, tag(`locale="`+locale+`"`))
 		b.tolerate = "there are no texts in"
 		b.card("ask", want[2])
-		if got := eval[[]string](b, `[`+b.q("#frame")+`.lang, getComputedStyle(`+b.q("#card")+`).direction]`); got[0] != want[0] || got[1] != want[1] {
+		got := eval[[]string](b, `[`+b.q("#frame")+`.lang, getComputedStyle(`+b.q("#card")+`).direction]`)
+		if got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%s: %v", locale, got)
 		}
 		if told := b.told("there are no texts in " + locale); told != (locale == "xx") {

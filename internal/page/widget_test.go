@@ -41,7 +41,9 @@ func embedded(t *testing.T, browser context.Context, w *pagetest.World, look pag
 }
 
 // embeddedBeside makes such a page, with a style sheet of its own, and does not go there yet.
-func embeddedBeside(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup, css string) (*tab, *pagetest.Site) {
+func embeddedBeside(
+	t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup, css string,
+) (*tab, *pagetest.Site) {
 	t.Helper()
 	s := w.Embed(markup, css)
 	t.Cleanup(s.Close)
@@ -205,7 +207,8 @@ func aWidgetsWrongAddress(t *testing.T, browser context.Context) {
 // severalWidgets do not know of each other; one that is removed stops at once, and goes on where it is put back.
 func severalWidgets(t *testing.T, browser context.Context) {
 	w := running(t, quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})
-	b := embedded(t, browser, w, pagetest.Look{Width: 800, Height: 1400}, `<div>`+tag(`id="one"`)+tag(`id="two" locale="zh-CN" to="ben@example.com"`)+`</div>`)
+	markup := `<div>` + tag(`id="one"`) + tag(`id="two" locale="zh-CN" to="ben@example.com"`) + `</div>`
+	b := embedded(t, browser, w, pagetest.Look{Width: 800, Height: 1400}, markup)
 	one, two := `document.querySelector('#one').shadowRoot`, `document.querySelector('#two').shadowRoot`
 	b.root = one
 	b.asked(pagetest.Address)
@@ -227,7 +230,8 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.run(`window.taken = document.querySelector('#one')`, `taken.remove()`, `asked = []`, `setTimeout(() => { window.rested = true }, 3200)`)
 	b.until(`window.rested`)
 	// The answer, which says how long the wait is by the server's clock, is held until the page has shown its own.
-	b.run(`window.held = new Promise((go) => { window.release = go })`, `window.fetch = (url, ...all) => { asked.push(String(url)); return held.then(() => real(url, ...all)) }`)
+	b.run(`window.held = new Promise((go) => { window.release = go })`,
+		`window.fetch = (url, ...all) => { asked.push(String(url)); return held.then(() => real(url, ...all)) }`)
 	b.jump(59*time.Second, 0)
 	b.root = two
 	b.until(b.q("#again") + `.innerText.includes('0:0') || ` + b.q("#again:not([aria-disabled])"))

@@ -54,7 +54,9 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	}
 	return chromedp.Steps(
 		Command(network.Enable, network.EnableParams{}),
-		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.Width, Height: l.Height, DeviceScaleFactor: 1}),
+		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: l.Width, Height: l.Height, DeviceScaleFactor: 1,
+		}),
 		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 		}}),

@@ -57,7 +57,8 @@ func strictPolicy(base string) string {
 // Embed starts a site with this markup and more style, and allows it to use the world's service.
 func (w *World) Embed(markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
-	head := `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css"><script type="module" src="` + base + `/widget.js"></script>`
+	head := `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css">` +
+		`<script type="module" src="` + base + `/widget.js"></script>`
 	s := NewSite(css, func() (string, string, string) { return strictPolicy(base), head, markup })
 	w.Allow(s.Origin())
 	return s
