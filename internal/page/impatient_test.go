@@ -110,21 +110,21 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 // outcome counts people, and what happened to them.
 type outcome struct {
 	sync.Mutex
-	users, inTime, gotIn, atOnce, resent, slips, sends int
-	refused                                            []string // codes typed as the mail had them that were not taken, though they had not expired
+	users, inTime, gotIn, resent, slips, sends int
+	refused                                    []string // codes typed as the mail had them that were not taken, though they had not expired
 }
 
 func (o *outcome) add(other *outcome) {
 	o.Lock()
 	defer o.Unlock()
-	o.users, o.inTime, o.gotIn, o.atOnce = o.users+other.users, o.inTime+other.inTime, o.gotIn+other.gotIn, o.atOnce+other.atOnce
+	o.users, o.inTime, o.gotIn = o.users+other.users, o.inTime+other.inTime, o.gotIn+other.gotIn
 	o.resent, o.slips, o.sends, o.refused = o.resent+other.resent, o.slips+other.slips, o.sends+other.sends, append(o.refused, other.refused...)
 }
 
 func (o *outcome) String() string {
-	return fmt.Sprintf("%d people, %d mails; mail in time for %d, of whom %d (%.3f %%) got in with the first code that they typed, %d of them "+
-		"without a slip of the finger; %d had typed a code after a resend; %d slips; %d right codes refused", o.users, o.sends, o.inTime, o.gotIn,
-		100*float64(o.gotIn)/float64(o.inTime), o.atOnce, o.resent, o.slips, len(o.refused))
+	return fmt.Sprintf("%d people, %d mails; mail in time for %d, of whom %d (%.3f %%) got in with the first code that they typed; "+
+		"%d had typed a code after a resend; %d slips; %d right codes refused", o.users, o.sends, o.inTime, o.gotIn,
+		100*float64(o.gotIn)/float64(o.inTime), o.resent, o.slips, len(o.refused))
 }
 
 // aGroup lets the people of a seed come over ten minutes, under the first of the default rules.
@@ -281,9 +281,6 @@ func (p *person) fetches(mailed string, expires time.Time) {
 		switch in := strings.Contains(p.tabs[tab], `data-kind="approved"`); {
 		case in:
 			p.gotIn++
-			if p.slips == 0 {
-				p.atOnce++
-			}
 			if p.sends > 1 {
 				p.resent++
 			}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -37,12 +38,7 @@ type leg struct {
 }
 
 // channel returns the channel of the recipient; mail if there is none.
-func (l leg) channel() recipient.Channel {
-	if l.Channel == "" {
-		return recipient.Email
-	}
-	return l.Channel
-}
+func (l leg) channel() recipient.Channel { return cmp.Or(l.Channel, recipient.Email) }
 
 // begun returns the channel that the person has used; "" if none yet.
 func (l leg) begun() recipient.Channel {
