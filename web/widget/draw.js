@@ -17,7 +17,7 @@ export const polls = ({ view }) => view?.status === 'pending' && underway.has(vi
 //   refused  the last request for a code was refused
 //   note     what the last act came to: {kind, text}
 //   screen   change: another address; instead: the other channel; code: the code, although a rule is spent
-//   channel  that it is about, of the channels that there are; asking is the one in whose field somebody is
+//   channel  that it is about, of the channels that there are; asking is the one whose field has the focus
 //   to       the address or number as typed, while it is known; draft what was typed and not acted on
 //   there    the same of the other channel: {view, to, wait}
 //

@@ -59,7 +59,7 @@ export class Flow {
     this.#state = there;
   }
 
-  // #leg is what is kept of a channel that somebody goes away from.
+  // #leg is the state of a channel, kept when the person changes to the other.
   #leg() {
     const { view, quota, to, country, refused } = this.#state;
     return view || to ? { channel: this.desk.channel(), view, quota, to, country, refused, moment: this.desk.moment } : undefined;
@@ -160,8 +160,8 @@ export class Flow {
     return this.#elsewise(a, { wanted });
   }
 
-  // #arrive goes to the recipient that was asked for. Who was there before stays known if that was on the other channel; in the
-  // place of another one somebody else may be here now.
+  // #arrive changes to the recipient that was asked for. The one before stays known if it is on the other channel, else not: another
+  // person may be here now.
   #arrive({ channel, to, country, id }) {
     if (channel !== this.desk.channel()) this.desk.there = this.#leg();
     else if (!id && to !== this.#state.to) this.desk.there = undefined;

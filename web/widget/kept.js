@@ -1,7 +1,7 @@
 // Kept remembers which verification a widget is at, through a reload: its ID alone, in sessionStorage, for this tab and
-// this site. No address and no code is ever stored. The ID lets whoever has it and the public key read the masked address,
+// this site. No address and no code is ever stored. With the ID and the public key, one can read the masked address,
 // try codes and ask for another one: that is what every script of the site could do with the widget's own fields, so it is
-// given to nobody new; docs/decisions has the reasons. Where storage is forbidden, a reload begins anew.
+// given to no one new; docs/decisions has the reasons. Where storage is forbidden, a reload begins anew.
 export class Kept {
   // name keeps widgets of one page apart.
   constructor(...name) {

@@ -48,14 +48,14 @@ function choiceOfCountry(w, countries, chosen) {
   ];
 }
 
-// here is where somebody is who says nothing: the region that their browser names, then the one that the site says, then
-// that where their language is mostly spoken.
+// here is the country offered first: the region that the browser names, then the one that the site names, then
+// where the language is mostly spoken.
 export function here(countries, site) {
   const served = (code) => countries.some((c) => c.country === code), languages = navigator.languages.map((l) => new Intl.Locale(l));
   return [...languages.map((l) => l.region), site, ...languages.map((l) => l.maximize().region)].find(served) ?? countries[0]?.country;
 }
 
-// patient says that somebody still waits for a message that mostly comes within the shortest wait.
+// patient says that the message may still come: most do within the shortest wait.
 function patient({ send }, quota) {
   if (send.status === 'queued' || send.status === 'sending') return true;
   return (send.status === 'sent' || send.status === 'delivered') && quota.retry_after > 0 && quota.retry_after <= 60;

@@ -60,7 +60,7 @@ export class SendCode extends HTMLElement {
   // What the element and its flow both have.
   #desk = {
     state: {}, // see draw
-    there: undefined, // the same of the channel that somebody came from, with the moment at which it was told
+    there: undefined, // the same of the channel used before, with the moment at which it was told
     offered: undefined, // the channels that the service has now, by name; undefined: not known
     countries: [],
     moment: new Moment(), // when what the state says was told
@@ -128,7 +128,7 @@ export class SendCode extends HTMLElement {
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
     this.#desk.era++;
-    this.#inquiry.posting = false; // nobody waits for its answer any more
+    this.#inquiry.posting = false; // its answer is no longer awaited
     this.#desk.kept?.forget();
     this.#desk.there = undefined;
     this.#desk.state = { to: this.getAttribute('to') ?? '' };
@@ -246,7 +246,7 @@ export class SendCode extends HTMLElement {
     this.#show({ mine: form });
   }
 
-  // #lost: nobody knows what came of it. Everything stays as it is, so asking again is the same request.
+  // #lost: the answer did not come. Everything stays as it is, so asking again is the same request.
   #lost(form, button) {
     const text = navigator.onLine ? this.#w?.Trouble : this.#w?.Offline;
     working(button, false);
