@@ -31,9 +31,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	b.focused("again") // it waits, and can be reached all the same
 	b.keys(kb.Enter)
 	const why = `document.getElementById(document.querySelector('#again').getAttribute('aria-describedby')).textContent`
-	if got := eval[string](b, why); got != "You can request another code in 5 s." {
-		t.Errorf("the reason is %q", got)
-	}
+	is(t, eval[string](b, why), "You can request another code in 5 s.")
 	var want []string
 	for _, text := range []string{"Send again in 0:04", "Send again in 0:03", "Send again in 0:02", "Send again in 0:01", "Send again"} {
 		if longest := eval[float64](b, `Math.max(...naps)`); longest > 1000 {
@@ -54,15 +52,11 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	if said := eval[[]string](b, "said"); len(said) > 3 {
 		t.Errorf("%d announcements in one countdown: %q", len(said), said)
 	}
-	if got := len(w.Codes.Asks()); got != 1 {
-		t.Errorf("%d requests: an early press is one", got)
-	}
+	is(t, len(w.Codes.Asks()), 1)
 	b.click("#again")
 	b.card("code", "Code sent again to a•••@example.com", "Send again in 0:05")
 	b.focused("again")
-	if w.Codes.Sends() != 2 {
-		t.Errorf("%d sends", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 2)
 }
 
 // aReloadMovesNothing when its script comes, later than the page: what only the script can show has its place. It is noon there, for near

@@ -42,13 +42,9 @@ func TestADoubleClickSpendsOneTry(t *testing.T) {
 	for range 3 {
 		raw(t, w, http.MethodPost, "", form, nil)
 	}
-	if w.Codes.Checks() != 1 {
-		t.Errorf("%d tries", w.Codes.Checks())
-	}
+	is(t, w.Codes.Checks(), 1)
 	raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", "222222"), nil)
-	if w.Codes.Checks() != 2 {
-		t.Errorf("another code in another rendering: %d tries", w.Codes.Checks())
-	}
+	is(t, w.Codes.Checks(), 2)
 }
 
 // The same rendering posted again later acts again: a page from the back-forward cache has the old hidden fields.
@@ -61,9 +57,7 @@ func TestTheSameFormActsAgainLater(t *testing.T) {
 	raw(t, w, http.MethodPost, "", form, nil)
 	form.Set("to", "ben@example.com")
 	raw(t, w, http.MethodPost, "", form, nil)
-	if w.Codes.Sends() != 3 {
-		t.Errorf("%d sends, want 3", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 3)
 }
 
 // Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's verification.
@@ -77,9 +71,8 @@ func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
 		w.Keep(answer.Cookies())
 		shows(t, get(t, w, ""), "code", "b•••@example.com", "This page was out of date.")
 	}
-	if w.Codes.Checks() != 0 || w.Codes.Sends() != 2 {
-		t.Errorf("%d checks, %d sends", w.Codes.Checks(), w.Codes.Sends())
-	}
+	is(t, w.Codes.Checks(), 0)
+	is(t, w.Codes.Sends(), 2)
 }
 
 // A resend names the verification, so that it stays the holder's; another address does not.
@@ -94,9 +87,7 @@ func TestOnlyTheSameAddressIsAResend(t *testing.T) {
 	for _, a := range w.Codes.Asks() {
 		resends = append(resends, a.Resend)
 	}
-	if got := strings.Join(resends, ","); got != ",verification-1,verification-1," {
-		t.Errorf("resends of %q", got)
-	}
+	is(t, strings.Join(resends, ","), ",verification-1,verification-1,")
 	for _, a := range w.Codes.Asks() {
 		if a.App != "shop" || a.Kind != 0 || !a.IP.IsLoopback() || a.Languages != "en" || a.Channel != "email" {
 			t.Errorf("asked as %+v", a.Caller)
@@ -114,9 +105,7 @@ func TestADraftLeavesTheVerificationAlone(t *testing.T) {
 	post(t, w, "?view=change", "send", "to", "ben@exmaple.com")
 	page := post(t, w, "?view=change", "use")
 	shows(t, page, "ask")
-	if !strings.Contains(page, `value="ben@example.com"`) {
-		t.Error("the suggestion is not in the field")
-	}
+	contains(t, page, `value="ben@example.com"`)
 	shows(t, post(t, w, "?view=change", "send", "to", "ben@example.com"), "code", "b•••@example.com")
 }
 

@@ -23,18 +23,14 @@ func TestEachChannelWaitsForItself(t *testing.T) {
 	page = get(t, w, "?view=instead")
 	shows(t, page, "ask", "Back to the code")
 	silent(t, page, "1112")
-	if !strings.Contains(page, `value="sms" checked`) {
-		t.Error("the field for a number is not there")
-	}
+	contains(t, page, `value="sms" checked`)
 	shows(t, texted(t, w, "?view=instead", number), "code", "Check your phone", "Send again in 1:00", "Enter the code from the email")
 	w.Advance(10 * time.Second)
 	shows(t, get(t, w, "?view=other"), "code", "Check your mail", "Send again", "Send a text message instead "+maskedNumber+" · next code in 0:50", "Enter the code from the text message")
 	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:50") // looking has changed nothing
 	w.Advance(51 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your phone", "Send by email instead a•••@example.com", "Enter the code from the email")
-	if sends := w.Codes.Sends(); sends != 2 {
-		t.Errorf("%d sends", sends)
-	}
+	is(t, w.Codes.Sends(), 2)
 	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again to a•••@example.com", "Send again in 1:00", "3 left")
 	shows(t, get(t, w, "?view=other"), "code", "Check your phone", "4 left")
 	if resends := w.Codes.Asks(); resends[2].Resend != "verification-1" || resends[2].Channel != "email" {
@@ -117,9 +113,7 @@ func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 	answer := raw(t, w, http.MethodPost, "", form, nil)
 	w.Keep(answer.Cookies())
 	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
-	if w.Codes.Sends() != 1 {
-		t.Errorf("%d sends", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 1)
 }
 
 // What another browser has spent of a number is waited for without a code of one's own; and a code that has ended is not led to.

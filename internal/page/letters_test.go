@@ -22,9 +22,7 @@ func TestSlipsOfLetters(t *testing.T) {
 	}
 	w.Lang = "zh"
 	shows(t, post(t, w, "", "check", "code", "bkvx"), "code", "验证码是 8 个字符")
-	if w.Codes.Checks() != 0 {
-		t.Errorf("%d tries", w.Codes.Checks())
-	}
+	is(t, w.Codes.Checks(), 0)
 	w.Lang = "en"
 	shows(t, post(t, w, "", "check", "code", "ｂｋｖｘ rtnz"), "approved")
 }
@@ -35,9 +33,7 @@ func TestACodeFromBeforeAChange(t *testing.T) {
 	w.SendLetters()
 	page := get(t, w, "")
 	shows(t, page, "code", "all 6 digits")
-	if !strings.Contains(page, `inputmode="numeric"`) {
-		t.Error("the field is not one for digits")
-	}
+	contains(t, page, `inputmode="numeric"`)
 	shows(t, post(t, w, "", "check", "code", "4829"), "code", "The code has 6 digits.")
 	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved")
 	shows(t, get(t, w, "?view=new"), "ask", "a code of 8 characters")

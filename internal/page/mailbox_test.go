@@ -58,9 +58,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 		e.ServeHTTP(w, r)
 		return w
 	}
-	if got := strings.TrimSpace(ask("/mailbox/messages", "127.0.0.1:8080").Body.String()); got != "[]" {
-		t.Errorf("an empty mailbox is %s", got)
-	}
+	is(t, strings.TrimSpace(ask("/mailbox/messages", "127.0.0.1:8080").Body.String()), "[]")
 	b.add(first())
 	b.add(mailbox.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
 	page := ask("/mailbox", "localhost:8080").Body.String()

@@ -92,6 +92,24 @@ func shows(t *testing.T, page, wantKind string, words ...string) {
 	}
 }
 
+// contains fails unless the page's HTML has all of the parts.
+func contains(t *testing.T, page string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page has no %s: %s", part, page)
+		}
+	}
+}
+
+// is fails unless got is want.
+func is[T comparable](t testing.TB, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // drawn is what a page has that is drawn at random or summed up: three digits of a number stand there by chance.
 var drawn = regexp.MustCompile(`data-rev="\w*"|\?v=\w+|name="(?:of|intent)" value="[^"]*"|S-\w{4}-\w{4}`)
 
@@ -152,9 +170,7 @@ func TestTheAddressIsTypedOnce(t *testing.T) {
 	if page := get(t, w, "?view=change"); !strings.Contains(page, `value="ana@example.com"`) {
 		t.Error("the address is not in the field")
 	}
-	if w.Codes.Sends() != 2 {
-		t.Errorf("%d sends, want 2", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 2)
 }
 
 func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
@@ -165,9 +181,7 @@ func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 	shows(t, post(t, w, "", "again"), "enough", "Hourly limit reached", "5 codes were sent", "Enter it")
 	shows(t, get(t, w, "?view=code"), "code", "Next code in 55 min")
 	shows(t, post(t, w, "?view=code", "check", "code", "482913"), "approved")
-	if w.Codes.Sends() != 5 {
-		t.Errorf("%d sends, want 5", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 5)
 }
 
 // The wait told with a refusal is the one that the page still shows after a reload, until it is over.
@@ -181,9 +195,7 @@ func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 	w.Advance(38 * time.Second)
 	page := get(t, w, "")
 	shows(t, page, "ask", "You can request a code now.")
-	if !strings.Contains(page, `value="ana@example.com"`) {
-		t.Error("the address is not in the field")
-	}
+	contains(t, page, `value="ana@example.com"`)
 	silent(t, text(page), "left") // the wait is over: how much of the quota is used does not matter now
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code")
 }
@@ -195,9 +207,7 @@ func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
 	w.Codes.Erase()
 	page := get(t, w, "")
 	shows(t, page, "ask")
-	if !strings.Contains(page, `value="ana@example.com"`) {
-		t.Error("the address is not in the field")
-	}
+	contains(t, page, `value="ana@example.com"`)
 	if answer := raw(t, w, http.MethodPost, "", check, nil); answer.StatusCode != http.StatusSeeOther {
 		t.Errorf("status %d", answer.StatusCode)
 	}
@@ -205,9 +215,8 @@ func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
 	if answer := raw(t, w, http.MethodPost, "", again, nil); answer.StatusCode != http.StatusSeeOther {
 		t.Errorf("status %d", answer.StatusCode)
 	}
-	if w.Codes.Sends() != 2 || w.Codes.Checks() != 0 {
-		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
-	}
+	is(t, w.Codes.Sends(), 2)
+	is(t, w.Codes.Checks(), 0)
 }
 
 // A day's wait is remembered for that day, an hour's for an hour.

@@ -26,9 +26,7 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 	b := open(t, browser, w, pagetest.Look{Width: 320, Height: 640, Lang: "en-US"})
 	b.visit("")
 	b.card("ask", "Email", "Text message", "Email address")
-	if got := eval[string](b, `document.querySelector('#country').selectedOptions[0].textContent`); got != "United States (+1)" {
-		t.Errorf("%q is chosen", got)
-	}
+	is(t, eval[string](b, `document.querySelector('#country').selectedOptions[0].textContent`), "United States (+1)")
 	b.byPhone()
 	b.nothingKept()
 	b.keys(pagetest.Code)

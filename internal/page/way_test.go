@@ -51,24 +51,19 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.card("code", "On its way", "Sending a code to a•••@example.com", "Send again in")
 	b.focused("code")
 	b.nothingKept()
-	if got := eval[string](b, "document.title"); got != "On its way · Shop" {
-		t.Errorf("the title is %q", got)
-	}
+	is(t, eval[string](b, "document.title"), "On its way · Shop")
 	b.keys("482")
 	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com")
-	if got := b.value("#code"); got != "482" {
-		t.Errorf("of what was typed is left %q", got)
-	}
+	is(b, b.value("#code"), "482")
 	b.focused("code")
 	b.keys("913") // checked without a further press
 	b.card("approved", "a•••@example.com is confirmed.", "Continue to Shop")
 	b.focused("heading")
 	b.says("Approved. Continue to Shop.")
 	b.nothingKept()
-	if w.Codes.Sends() != 1 || w.Codes.Checks() != 1 {
-		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
-	}
+	is(t, w.Codes.Sends(), 1)
+	is(t, w.Codes.Checks(), 1)
 	b.do(chromedp.Reload())
 	b.card("approved")
 }
@@ -81,9 +76,7 @@ func aPastedMessage(t *testing.T, browser context.Context) {
 	b.focus("code")
 	b.paste("Shop 24: your code is 482 913. It works for 10 minutes.")
 	b.card("approved")
-	if w.Codes.Checks() != 1 {
-		t.Errorf("%d checks", w.Codes.Checks())
-	}
+	is(t, w.Codes.Checks(), 1)
 }
 
 // onPageAndWidget makes a test of one for a tab that shows the page, and a test for another that shows a widget: each where a code was sent
@@ -110,17 +103,9 @@ func wrongCodes(b *tab) {
 		b.keys(kb.Enter)
 		b.card("code", words)
 		b.focused("code")
-		if got := b.value("#code"); got != typed {
-			b.Errorf("of %q is left %q", typed, got)
-		}
+		is(b, b.value("#code"), typed)
 	}
-	checks := func(want int) {
-		b.Helper()
-		if got := b.world.Codes.Checks(); got != want {
-			b.Errorf("%d tries, want %d", got, want)
-		}
-	}
-	checks(0)
+	is(b, b.world.Codes.Checks(), 0)
 	for n := 4; n >= 1; n-- {
 		b.clear("code")
 		b.keys("11111" + fmt.Sprint(n))
@@ -129,16 +114,14 @@ func wrongCodes(b *tab) {
 		b.focused("code")
 		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
 		b.until(b.q("#code-error") + fmt.Sprintf(`.textContent.includes('%d tr')`, n))
-		if got := b.value("#code"); got != "" {
-			b.Errorf("of a wrong code is left %q", got)
-		}
+		is(b, b.value("#code"), "")
 	}
 	b.says("That code is wrong. 1 try left.")
 	b.keys("222222")
 	b.keys("3") // a seventh digit: had the sixth been enough, a try would be gone
 	b.keys(kb.Enter)
 	b.card("code", "The code has 6 digits.")
-	checks(4)
+	is(b, b.world.Codes.Checks(), 4)
 	b.clear("code")
 	b.keys("222222" + kb.Enter)
 	b.card("ended", "Too many wrong codes", "A new one goes to a•••@example.com", "Send a new code in 0:")
@@ -163,9 +146,7 @@ func aRefusal(t *testing.T, browser context.Context) {
 	b.click("#again")
 	b.card("enough", "Hourly limit reached", "5 codes were sent to a•••@example.com since", "The last code still works until")
 	b.focused("heading")
-	if w.Codes.Sends() != 5 {
-		t.Errorf("%d sends", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 5)
 }
 
 // aDoubleClick posts once. What the server makes of a second post is TestADoubleClickActsOnce.
@@ -207,9 +188,7 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 		return func() { mouse(at, chromedp.MouseReleased) }
 	}
 	letGo := during("#heading", store.Sending)
-	if got := eval[string](b, b.q("#heading")+".innerText"); got != "Check your mail" {
-		b.Errorf("under a press the card has changed to %q", got)
-	}
+	is(t, eval[string](b, b.q("#heading")+".innerText"), "Check your mail")
 	letGo()
 	b.card("code", "On its way")
 	w.Codes.Settle(store.Unknown) // which is asked for as for any mail on its way
@@ -232,9 +211,8 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 	b.keys(pagetest.Code)
 	letGo()
 	b.card("approved")
-	if w.Codes.Sends() != 2 || w.Codes.Checks() != 1 {
-		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
-	}
+	is(t, w.Codes.Sends(), 2)
+	is(t, w.Codes.Checks(), 1)
 }
 
 // offline: the countdown goes on, what was typed stays, and the card recovers by itself.
@@ -256,15 +234,12 @@ func offline(b *tab) {
 	b.until(b.q("#offline") + `.hidden`)
 	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
-	if got := b.value("#code"); got != pagetest.Code || w.Codes.Checks() != 0 {
-		b.Errorf("after the connection came back %q is left, %d checks", got, w.Codes.Checks())
-	}
+	is(b, b.value("#code"), pagetest.Code)
+	is(b, w.Codes.Checks(), 0)
 	b.focus("code")
 	b.keys(kb.Enter)
 	b.card("approved")
-	if w.Codes.Checks() != 1 {
-		b.Errorf("%d checks", w.Codes.Checks())
-	}
+	is(b, w.Codes.Checks(), 1)
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
@@ -286,9 +261,7 @@ func anOutage(t *testing.T, browser context.Context) {
 		b.run(looks)
 		return failures() >= before+2
 	})
-	if got := b.value("#code"); got != "48" {
-		t.Errorf("a look that failed took what was typed: %q is left", got)
-	}
+	is(b, b.value("#code"), "48")
 	b.clear("code")
 	b.keys(pagetest.Code)
 	b.card("away")
@@ -318,9 +291,7 @@ func withoutScripts(t *testing.T, browser context.Context) {
 	enter("code", "482 913")
 	b.card("approved")
 	b.nothingKept()
-	if w.Codes.Sends() != 1 {
-		t.Errorf("%d sends", w.Codes.Sends())
-	}
+	is(t, w.Codes.Sends(), 1)
 }
 
 // lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has ended; they look like capitals.
@@ -330,9 +301,7 @@ func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	post(t, w, "", "send", "to", pagetest.Address)
 	b := visiting(t, browser, w)
 	b.focus("code")
-	if got := eval[string](b, "getComputedStyle(document.querySelector('#code')).textTransform"); got != "uppercase" {
-		t.Errorf("typed letters look %q", got)
-	}
+	is(t, eval[string](b, "getComputedStyle(document.querySelector('#code')).textTransform"), "uppercase")
 	b.run(fmt.Sprintf(`(() => { const f = document.querySelector('#code');
 		f.dispatchEvent(new CompositionEvent('compositionstart', { bubbles: true }));
 		f.value = %q;

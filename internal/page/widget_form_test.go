@@ -21,34 +21,28 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	w.Codes.Proof = "a.b.c"
 	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
 	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
-	valid := func(want bool, when string) {
+	valid := func(want bool) {
 		t.Helper()
-		if got := eval[bool](b, form+`.checkValidity() && `+element+`.checkValidity() && `+element+`.validity.valid`); got != want {
-			t.Errorf("%s the form's validity is %v", when, got)
-		}
+		is(t, eval[bool](b, form+`.checkValidity() && `+element+`.checkValidity() && `+element+`.validity.valid`), want)
 	}
 	b.card("ask")
-	valid(false, "before anything is asked for")
+	valid(false) // before anything is asked for
 	b.run(form + `.reportValidity()`)
 	b.focused("to")
-	if got := eval[string](b, element+`.validationMessage`); got != "Confirm your address with a code." {
-		t.Errorf("it says %q", got)
-	}
+	is(t, eval[string](b, element+`.validationMessage`), "Confirm your address with a code.")
 	b.asked(pagetest.Address)
 	b.card("code")
-	valid(false, "with a code on its way")
+	valid(false) // with a code on its way
 	b.paste(pagetest.Code)
 	b.card("approved")
-	valid(true, "with a proof")
-	if got := eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`); got != "a.b.c a.b.c" {
-		t.Errorf("its value and the form's: %q", got)
-	}
+	valid(true) // with a proof
+	is(t, eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`), "a.b.c a.b.c")
 	b.run(form + `.reset()`)
 	b.card("ask")
-	valid(false, "after the form was reset")
+	valid(false) // after the form was reset
 	b.nothingKeptBut("")
 	b.run(element + `.removeAttribute('required')`)
-	valid(true, "where it is not required")
+	valid(true) // where it is not required
 }
 
 // aWidgetTellsItsPage of a mail that failed, another recipient and an expired code.
@@ -95,12 +89,8 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	b.run(b.q("#to")+`.value = 'ana@example.com'`, b.q("#send")+`.click()`, reset) // before the module is there
 	pause()
 	b.card("ask")
-	if got := b.value("#to"); got != "" {
-		t.Errorf("of what was typed is left %q", got)
-	}
-	if got := len(w.Codes.Asks()); got != 0 {
-		t.Errorf("%d requests", got)
-	}
+	is(b, b.value("#to"), "")
+	is(t, len(w.Codes.Asks()), 0)
 	letGo := w.Codes.BlockSends()
 	b.asked(pagetest.Address)
 	b.until(b.q(".busy"))

@@ -30,9 +30,7 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 	b.card("ask", "We don't send codes to numbers in this country. You can have the code sent by email.")
 	b.focused("phone")
 	b.until(b.q("#phone[aria-invalid=true]") + `.getAttribute('aria-describedby') === 'phone-error phone-hint'`)
-	if got := b.value("#phone"); got != "+34 612 34 56 78" {
-		t.Errorf("of what was typed is left %q", got)
-	}
+	is(b, b.value("#phone"), "+34 612 34 56 78")
 	b.click("[data-act=back]")
 	b.card("code", "+49 151•••789")
 	b.focus("code")
@@ -68,9 +66,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.ready()
 	b.click("#other")
 	b.card("code", "Check your phone", "Send again in 0:")
-	if got := len(w.Codes.Asks()); got != 2 {
-		t.Errorf("%d requests: a code was asked for that had to wait", got)
-	}
+	is(t, len(w.Codes.Asks()), 2)
 	b.pass(61 * time.Second)
 	b.card("code", "Send by email instead", "a•••@example.com")
 	b.ready()

@@ -97,9 +97,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	b.keys("48")
 	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Valid until", "Reference for support: S-")
-	if got := b.value("#code"); got != "48" {
-		t.Errorf("of what was typed is left %q", got)
-	}
+	is(b, b.value("#code"), "48")
 	b.nothingKeptBut("verification-1")
 	w.Advance(20 * time.Second)
 	b.do(chromedp.Reload())
@@ -114,9 +112,8 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	b.hears("approved", `"id":`, `"test":false`)
 	b.nothingKept()
 	b.nothingKeptBut("")
-	if w.Codes.Sends() != 1 || w.Codes.Checks() != 1 {
-		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
-	}
+	is(t, w.Codes.Sends(), 1)
+	is(t, w.Codes.Checks(), 1)
 	b.do(chromedp.Reload())
 	b.asked("ben@example.com")
 	b.card("code")
@@ -168,9 +165,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.click("#again") // it waits, can be reached, and does nothing
 	b.focused("again")
 	b.keys(kb.Enter)
-	if got := len(w.Codes.Asks()); got != 2 {
-		t.Errorf("%d requests", got)
-	}
+	is(t, len(w.Codes.Asks()), 2)
 	b.until(b.q("#again[aria-disabled=true]") + ` && ` + b.q("#again-why[role=timer]"))
 	b.pass(61 * time.Second)
 	b.until(b.q("#again") + `.innerText.trim() === 'Send code'`)

@@ -37,9 +37,7 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 		}
 		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
 		b.hears("failed", `"reason":"misplaced"`)
-		if w.Codes.Sends() != 0 {
-			t.Errorf("%s: something was sent", name)
-		}
+		is(t, w.Codes.Sends(), 0)
 		b.await("a word to the developer", func() bool { return b.told("<send-code>:") })
 	}
 }
@@ -175,7 +173,5 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	if !strings.Contains(claims, `"shop"`) || !strings.Contains(claims, `"purpose":"default"`) {
 		t.Errorf("the proof says %s", claims)
 	}
-	if got := len(mailsAt(t, base)); got != 1 {
-		t.Errorf("%d mails", got)
-	}
+	is(t, len(mailsAt(t, base)), 1)
 }
