@@ -16,8 +16,9 @@ import (
 	"sendcode/quota"
 )
 
+// every is a rule of one send in a time.
 func every(window time.Duration) quota.Rule {
-	return quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: window}
+	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
 }
 
 // theCountdownRunsOut second by second; a press before its end does nothing, and one after it sends.
