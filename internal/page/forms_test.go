@@ -23,9 +23,8 @@ func TestADoubleClickActsOnce(t *testing.T) {
 		all.Go(func() { answers[i] = raw(t, w, http.MethodPost, "", form, nil) })
 	}
 	all.Wait()
-	if w.Codes.Sends() != 1 || len(w.Codes.Asks()) != 1 {
-		t.Errorf("%d sends, %d requests", w.Codes.Sends(), len(w.Codes.Asks()))
-	}
+	is(t, w.Codes.Sends(), 1)
+	is(t, len(w.Codes.Asks()), 1)
 	for _, answer := range answers {
 		r := raw(t, w, http.MethodPost, "", url.Values{"act": {"check"}}, func(r *http.Request) { r.AddCookie(answer.Cookies()[0]) })
 		if r.StatusCode != http.StatusSeeOther {

@@ -88,7 +88,5 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 			t.Errorf("%s at %s: %d", target, host, got.Code)
 		}
 	}
-	if got := ask("/mailbox/html?id=2@localhost", "localhost"); got.Code != http.StatusNotFound {
-		t.Errorf("a mail without HTML: %d", got.Code)
-	}
+	is(t, ask("/mailbox/html?id=2@localhost", "localhost").Code, http.StatusNotFound) // it has no HTML
 }

@@ -167,9 +167,7 @@ func TestTheAddressIsTypedOnce(t *testing.T) {
 	w.Advance(11 * time.Minute)
 	shows(t, get(t, w, ""), "ended", "This code has expired")
 	shows(t, post(t, w, "", "again"), "code", "Check your mail")
-	if page := get(t, w, "?view=change"); !strings.Contains(page, `value="ana@example.com"`) {
-		t.Error("the address is not in the field")
-	}
+	contains(t, get(t, w, "?view=change"), `value="ana@example.com"`)
 	is(t, w.Codes.Sends(), 2)
 }
 
@@ -208,13 +206,9 @@ func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
 	page := get(t, w, "")
 	shows(t, page, "ask")
 	contains(t, page, `value="ana@example.com"`)
-	if answer := raw(t, w, http.MethodPost, "", check, nil); answer.StatusCode != http.StatusSeeOther {
-		t.Errorf("status %d", answer.StatusCode)
-	}
+	is(t, raw(t, w, http.MethodPost, "", check, nil).StatusCode, http.StatusSeeOther)
 	w.Advance(61 * time.Second)
-	if answer := raw(t, w, http.MethodPost, "", again, nil); answer.StatusCode != http.StatusSeeOther {
-		t.Errorf("status %d", answer.StatusCode)
-	}
+	is(t, raw(t, w, http.MethodPost, "", again, nil).StatusCode, http.StatusSeeOther)
 	is(t, w.Codes.Sends(), 2)
 	is(t, w.Codes.Checks(), 0)
 }
@@ -248,13 +242,9 @@ func TestHelpComesWhenItIsNeeded(t *testing.T) {
 	silent(t, page, "<details")
 	w.Codes.Settle(store.Sent)
 	w.Advance(14 * time.Second)
-	if page := get(t, w, ""); !strings.Contains(page, `<details class="help" data-open="1000">`) {
-		t.Errorf("after 14 s: %s", text(page))
-	}
+	contains(t, get(t, w, ""), `<details class="help" data-open="1000">`)
 	w.Advance(time.Second)
-	if page := get(t, w, ""); !strings.Contains(page, `<details class="help" open>`) {
-		t.Errorf("after 15 s: %s", text(page))
-	}
+	contains(t, get(t, w, ""), `<details class="help" open>`)
 }
 
 // A resend near the end of a code's life brings another code, and the page says so.

@@ -79,9 +79,7 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 		r.Header.Set("Origin", strings.TrimSuffix(w.URL, "/"))
 	}
-	if answer := raw(t, w, http.MethodPost, "", form, own); answer.StatusCode != http.StatusSeeOther {
-		t.Errorf("the page itself: status %d", answer.StatusCode)
-	}
+	is(t, raw(t, w, http.MethodPost, "", form, own).StatusCode, http.StatusSeeOther)
 }
 
 func TestEveryAnswerIsFencedIn(t *testing.T) {
@@ -136,9 +134,7 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, answer.StatusCode, c.want)
 		}
 	}
-	if len(w.Codes.Asks()) != 0 {
-		t.Error("something was asked for")
-	}
+	is(t, len(w.Codes.Asks()), 0)
 }
 
 // What is typed reaches no log, and text that can be no code costs no try. FuzzPage shows that it is no markup.

@@ -50,9 +50,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.until(b.q("#country"))
 	b.asked(pagetest.Address)
 	b.card("code", "Check your mail")
-	if eval[bool](b, `!!`+b.q(".instead")) {
-		t.Error("the way to the other channel is there while the mail is")
-	}
+	is(t, eval[bool](b, `!!`+b.q(".instead")), false) // the mail mostly comes within the minute
 	b.pass(61 * time.Second)
 	b.card("code", "Send a text message instead")
 	b.click("#instead")
