@@ -75,13 +75,13 @@ func (l *look) askFor(e typed) *askCard {
 	if l.Title != "" {
 		k.Heading = fill(t.AskHeadingApp, "app", l.Title)
 	}
-	leads := t.codeTexts(l.Code)
-	if k.Lead = t.AskLead; len(offers) > 1 {
+	lead := t.codeTexts(l.Code).lead
+	if len(offers) > 1 {
 		k.Lead, k.Legend = t.AskLeadEither, t.ChannelLabel
-		leads.lead = leads.either
+		lead = t.codeTexts(l.Code).either
 	}
 	if l.Code.Length > 0 {
-		k.Lead = fill(leads.lead, "n", strconv.Itoa(l.Code.Length))
+		k.Lead = fill(lead, "n", strconv.Itoa(l.Code.Length))
 	}
 	for _, o := range offers {
 		if len(offers) > 1 {
