@@ -62,18 +62,10 @@ func (c *Codes) FailByCarrier(d time.Duration) {
 }
 
 // SetCountries sets the countries that text messages go to, in alphabetical order; without any the channel is off.
-func (c *Codes) SetCountries(countries ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.Countries = countries
-}
+func (c *Codes) SetCountries(countries ...string) { c.change(func() { c.Countries = countries }) }
 
 // Pause pauses a channel; "" ends that.
-func (c *Codes) Pause(ch recipient.Channel) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.paused = ch
-}
+func (c *Codes) Pause(ch recipient.Channel) { c.change(func() { c.paused = ch }) }
 
 // Offers implements page.Codes.
 func (c *Codes) Offers(string) []verification.Offer {

@@ -79,8 +79,8 @@ func DefaultRules() []quota.Rule {
 	}
 }
 
-// NewCodes returns a fake without verifications, under these rules and on this clock.
-func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
+// newCodes returns a fake without verifications, under these rules and on this clock.
+func newCodes(now func() time.Time, rules []quota.Rule) *Codes {
 	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
 }
 
@@ -90,27 +90,21 @@ func (c *Codes) BlockSends() (letGo func()) {
 	return c.held.Unlock
 }
 
-// Erase deletes every verification, as expiry does. The limiter keeps its counts.
-func (c *Codes) Erase() {
+func (c *Codes) change(set func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.byID)
+	set()
 }
+
+// Erase deletes every verification, as expiry does. The limiter keeps its counts.
+func (c *Codes) Erase() { c.change(func() { clear(c.byID) }) }
 
 // SetDown sets whether the log is unreachable: Send, Get, Quota and Check then fail with ErrUnavailable and change nothing. Cancel
 // fails too, but does cancel. CheckNamed does not change: it always returns ErrNotFound.
-func (c *Codes) SetDown(down bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.down = down
-}
+func (c *Codes) SetDown(down bool) { c.change(func() { c.down = down }) }
 
 // LockOut makes later sends and checks fail because of too many wrong codes.
-func (c *Codes) LockOut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.locked = true
-}
+func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
 
 // lockedOut returns the error of a send or a check after LockOut, else nil.
 func (c *Codes) lockedOut(send bool) error {
@@ -134,11 +128,7 @@ func (c *Codes) Asks() []verification.Ask {
 }
 
 // Settle gives the newest send an outcome. A failed one is refunded.
-func (c *Codes) Settle(status store.Status) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle(c.newest, status)
-}
+func (c *Codes) Settle(status store.Status) { c.change(func() { c.settle(c.newest, status) }) }
 
 func (c *Codes) settle(k *kept, status store.Status) {
 	k.view.Send.Status = status

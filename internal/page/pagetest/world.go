@@ -61,7 +61,7 @@ func NewWorld(rules ...quota.Rule) *World {
 		panic(err)
 	}
 	w := &World{clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
-	w.Codes = NewCodes(w.clock.now, rules)
+	w.Codes = newCodes(w.clock.now, rules)
 	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	w.Logger = logger
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
