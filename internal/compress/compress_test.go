@@ -52,7 +52,7 @@ func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
 		"": "", "gzip, deflate, br, zstd": "br", "gzip, deflate": "gzip", "br;q=0, gzip": "gzip", "BR": "br", "*": "br", "*;q=0": "", "br;q=0, *": "gzip",
 		"gzip;q=0.5, br;q=0.1": "br", "identity": "", "br;q=x": "", "deflate": "", "gzip ; q=0.8": "gzip",
 	} {
-		if got := Accepted(header); got != want {
+		if got := encodingFor(header); got != want {
 			t.Errorf("%q: %q, want %q", header, got, want)
 		}
 	}

@@ -79,7 +79,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	accepted := none
 	if r.Header.Get("Range") == "" {
-		accepted = Accepted(r.Header.Get("Accept-Encoding"))
+		accepted = encodingFor(r.Header.Get("Accept-Encoding"))
 	}
 	body, tag := f.body, `"`+f.version+`"`
 	if encode, ok := f.encoded[accepted]; ok && encode() != nil {
@@ -91,8 +91,8 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// Accepted returns the encoding for an Accept-Encoding header: "br", "gzip" or "".
-func Accepted(header string) string {
+// encodingFor returns the encoding for an Accept-Encoding header: "br", "gzip" or "".
+func encodingFor(header string) string {
 	weights := map[string]float64{}
 	for each := range strings.SplitSeq(header, ",") {
 		name, parameters, _ := strings.Cut(each, ";")

@@ -18,7 +18,7 @@ import (
 // CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
 func Pages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &writer{ResponseWriter: c.Response().Writer, encoding: Accepted(c.Request().Header.Get("Accept-Encoding")), head: c.Request().Method == http.MethodHead}
+		w := &writer{ResponseWriter: c.Response().Writer, encoding: encodingFor(c.Request().Header.Get("Accept-Encoding")), head: c.Request().Method == http.MethodHead}
 		c.Response().Writer = w
 		defer func() {
 			w.end()

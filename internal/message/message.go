@@ -12,7 +12,6 @@ package message
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,15 +28,6 @@ const (
 	// Glance puts the code into the subject and at the beginning, where notifications and logs of mail servers show it.
 	Glance Notify = "glance"
 )
-
-// ParseNotify accepts exactly "private" and "glance".
-func ParseNotify(s string) (Notify, error) {
-	switch n := Notify(s); n {
-	case Private, Glance:
-		return n, nil
-	}
-	return "", errors.New(`notify must be "private" or "glance"`)
-}
 
 // Data is what a template may print.
 type Data struct {

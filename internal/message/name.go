@@ -40,8 +40,8 @@ func CheckName(s string) error {
 
 // checkCode checks the code and the other fields by which a form is chosen and filled.
 func checkCode(req Request) error {
-	if _, err := ParseNotify(string(req.Notify)); err != nil {
-		return fmt.Errorf("message: %w", err)
+	if req.Notify != Private && req.Notify != Glance {
+		return errors.New(`message: notify must be "private" or "glance"`)
 	}
 	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode || strings.ContainsFunc(code, notPlain) {
 		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
