@@ -101,8 +101,10 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 		}
 	}
 	_ = get(t, w, "?app=news&return_url=https://news.example/in")
-	if _, err := w.Get("?app=news&return_url=https://app.example"); err == nil || err.Error() != "status 422" {
-		t.Errorf("returned to the other app's address: %v", err)
+	for _, query := range []string{"?app=news&return_url=https://app.example", "?app=another&return_url=https://app.example"} {
+		if _, err := w.Get(query); err == nil || err.Error() != "status 422" {
+			t.Errorf("%s: %v", query, err)
+		}
 	}
 	const other = "bea@example.com"
 	sent := post(t, w, "?app=news", "send", "to", other)
@@ -118,53 +120,6 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	}
 	shows(t, get(t, w, ""), "code", "a•••@example.com") // the other app's page is where it was
 	shows(t, get(t, w, "?app=shop"), "code", "a•••@example.com")
-}
-
-func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
-	for text, want := range map[string]string{
-		"https://shop.example/welcome":                     "https://shop.example/welcome",
-		"https://shop.example/welcome/":                    "https://shop.example/welcome/",
-		"HTTPS://Shop.Example:443/welcome":                 "https://shop.example/welcome",
-		"https://shop.example/x/../welcome//a":             "https://shop.example/welcome/a",
-		"https://app.example":                              "https://app.example/",
-		"https://app.example/any/where?x=1":                "https://app.example/any/where?x=1",
-		"https://shop.example/welcomes":                    "",
-		"https://shop.example/":                            "",
-		"https://shop.example/welcome/../admin":            "",
-		"https://shop.example/welcome/..%2fa":              "",
-		"https://shop.example/welcome%2f..%2fa":            "",
-		"https://shop.example/welcome/\\..\\a":             "",
-		"https://shop.example:8443/welcome":                "",
-		"http://shop.example/welcome":                      "",
-		"https://shop.example@evil.example/":               "",
-		"https://user@shop.example/welcome":                "",
-		"https://shop.example.evil/welcome":                "",
-		"https://shop.example/welcome#fragment":            "",
-		"//shop.example/welcome":                           "",
-		"/welcome":                                         "",
-		"javascript:alert(1)":                              "",
-		"https:shop.example/welcome":                       "",
-		"":                                                 "",
-		"https://app.example/" + strings.Repeat("a", 1024): "",
-	} {
-		w := world(t)
-		_, err := w.Get("?return_url=" + url.QueryEscape(text))
-		if want == "" {
-			if err == nil || err.Error() != "status 422" {
-				t.Errorf("%s: %v", text, err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if to, _ := leadsTo(t, verify(t, w)); to != want {
-			t.Errorf("%s leads to %q, want %s", text, to, want)
-		}
-	}
-	if _, err := world(t).Get("?app=another&return_url=https://app.example"); err == nil || err.Error() != "status 422" {
-		t.Errorf("an app without a page: %v", err)
-	}
 }
 
 // A reference in the address to return to can be redeemed for five minutes; the page, looked at again, leads back with another one. All of

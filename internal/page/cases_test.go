@@ -211,3 +211,37 @@ func TestWhereAReaderMayBe(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
+	allowed := []string{"https://shop.example/welcome", "https://app.example"}
+	for text, want := range map[string]string{
+		"https://shop.example/welcome":                     "https://shop.example/welcome",
+		"https://shop.example/welcome/":                    "https://shop.example/welcome/",
+		"HTTPS://Shop.Example:443/welcome":                 "https://shop.example/welcome",
+		"https://shop.example/x/../welcome//a":             "https://shop.example/welcome/a",
+		"https://app.example":                              "https://app.example/",
+		"https://app.example/any/where?x=1":                "https://app.example/any/where?x=1",
+		"https://shop.example/welcomes":                    "",
+		"https://shop.example/":                            "",
+		"https://shop.example/welcome/../admin":            "",
+		"https://shop.example/welcome/..%2fa":              "",
+		"https://shop.example/welcome%2f..%2fa":            "",
+		"https://shop.example/welcome/\\..\\a":             "",
+		"https://shop.example:8443/welcome":                "",
+		"http://shop.example/welcome":                      "",
+		"https://shop.example@evil.example/":               "",
+		"https://user@shop.example/welcome":                "",
+		"https://shop.example.evil/welcome":                "",
+		"https://shop.example/welcome#fragment":            "",
+		"//shop.example/welcome":                           "",
+		"/welcome":                                         "",
+		"javascript:alert(1)":                              "",
+		"https:shop.example/welcome":                       "",
+		"":                                                 "",
+		"https://app.example/" + strings.Repeat("a", 1024): "",
+	} {
+		if to, ok := returnTo(allowed, text); ok != (want != "") || ok && to != want {
+			t.Errorf("%s leads to %q, want %q", text, to, want)
+		}
+	}
+}
