@@ -20,13 +20,10 @@ type template interface {
 // set has the templates of all parts for one purpose and locale. A part is nil if it did not compile.
 type set [partCount]template
 
-// New reads and parses all templates, and renders samples with them. Each tree has a directory mail; a file of an override replaces the
-// file of the same path in earlier trees. The error lists all faults of all files, with lines if known.
+// New reads and parses all templates, and renders samples with them. A file of an override replaces the file of the
+// same path in earlier trees. The error lists all faults of all files, with lines if known.
 func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
-	files, errs := mails.loadSources(slices.Concat([]fs.FS{builtin}, overrides), func(tree fs.FS) bool {
-		_, err := fs.Stat(tree, textsRoot) // it replaces text messages only
-		return err == nil
-	})
+	files, errs := mails.loadSources(builtin, overrides)
 	r := &Renderer{sets: map[setKey]set{}}
 	for _, k := range files.keys() {
 		s, faults := compile(files, k)

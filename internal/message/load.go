@@ -39,13 +39,13 @@ type setKey struct{ purpose, locale string }
 // sources has the contents of the template files by path, with overrides applied.
 type sources map[string]string
 
-// loadSources reads the templates of all trees; a tree may lack the directory if optional says so. It returns errors for files that no
+// loadSources reads the templates of all trees, each of which may have mails, text messages or both. It returns errors for files that no
 // purpose, locale or part uses: else a misspelt file name would have no effect, and go unnoticed.
-func (l layout) loadSources(trees []fs.FS, optional func(fs.FS) bool) (sources, []error) {
+func (l layout) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	all, errs := sources{}, []error(nil)
-	for _, tree := range trees {
-		if _, err := fs.Stat(tree, l.root); errors.Is(err, fs.ErrNotExist) {
-			if !optional(tree) {
+	for _, tree := range append([]fs.FS{builtin}, overrides...) {
+		if lacks(tree, l.root) {
+			if l.root == root && lacks(tree, textsRoot) { // told once, of mails
 				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", l.root))
 			}
 			continue
@@ -55,6 +55,11 @@ func (l layout) loadSources(trees []fs.FS, optional func(fs.FS) bool) (sources, 
 		errs = append(errs, faults...)
 	}
 	return all, errs
+}
+
+func lacks(tree fs.FS, dir string) bool {
+	_, err := fs.Stat(tree, dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // layout says where the files of a kind of messages are.

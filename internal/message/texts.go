@@ -44,7 +44,7 @@ type Texts struct {
 // NewTexts reads and parses all templates of text messages; trees and errors are as with New, and an override need
 // not have any. Fit tries their length.
 func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, error) {
-	files, errs := sms.loadSources(slices.Concat([]fs.FS{builtin}, overrides), func(fs.FS) bool { return true })
+	files, errs := sms.loadSources(builtin, overrides)
 	t := &Texts{limits: limits, chooser: &Renderer{}, sets: map[setKey]*texttemplate.Template{}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		names := strings.Split(name, "/")
