@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -24,31 +25,56 @@ const (
 	none = ""
 )
 
-// thoroughly is the level of brotli for files: it takes some milliseconds for the largest one and makes it a few percent larger than the
-// highest level, which takes half a second.
-const thoroughly = 9
-
-// File is a body that does not change. It is encoded when a client first accepts the encoding.
+// File is a body that does not change. It is encoded when a client first accepts the encoding. Brotli at its best level takes up to a
+// second: the first responses have its quick level, while the best one is made in the background.
 type File struct {
 	kind    string
 	body    []byte
 	version string
-	encoded map[string]func() []byte // by encoding; nil where that is not smaller
+
+	gzip   func() []byte
+	once   sync.Once
+	brotli atomic.Pointer[[]byte] // the best level as soon as it is made
 }
+
+// encoding is held while a file is encoded at the best level: one at a time, which leaves the other processors to requests.
+var encoding sync.Mutex
 
 // NewFile returns a file with a body and its Content-Type.
 func NewFile(kind string, body []byte) *File {
 	sum := sha256.Sum256(body)
-	once := func(encoder func(io.Writer) io.WriteCloser) func() []byte {
-		return sync.OnceValue(func() []byte { return encoded(body, encoder) })
-	}
-	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{
-		br: once(func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, thoroughly) }),
-		gz: once(func(w io.Writer) io.WriteCloser {
+	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), gzip: sync.OnceValue(func() []byte {
+		return encoded(body, func(w io.Writer) io.WriteCloser {
 			z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails for unknown levels only
 			return z
-		}),
-	}}
+		})
+	})}
+}
+
+// encodedAs returns the body in an encoding; nil if that is not smaller, or for none.
+func (f *File) encodedAs(encoding string) []byte {
+	switch encoding {
+	case br:
+		f.once.Do(func() {
+			f.encode(quickly)
+			go f.encodeBest()
+		})
+		return *f.brotli.Load()
+	case gz:
+		return f.gzip()
+	}
+	return nil
+}
+
+func (f *File) encode(level int) {
+	body := encoded(f.body, func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, level) })
+	f.brotli.Store(&body)
+}
+
+func (f *File) encodeBest() {
+	encoding.Lock()
+	defer encoding.Unlock()
+	f.encode(brotli.BestCompression)
 }
 
 // encoded returns the encoded body; nil if that is not smaller.
@@ -82,8 +108,8 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 		accepted = encodingFor(r.Header.Get("Accept-Encoding"))
 	}
 	body, tag := f.body, `"`+f.version+`"`
-	if encode, ok := f.encoded[accepted]; ok && encode() != nil {
-		body, tag = encode(), `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the same body to other bytes
+	if smaller := f.encodedAs(accepted); smaller != nil {
+		body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: the bytes differ between the levels of brotli
 		h.Set("Content-Encoding", accepted)
 		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets it for bodies without an encoding only
 	}

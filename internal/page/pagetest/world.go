@@ -56,7 +56,9 @@ func NewWorld(rules ...quota.Rule) *World {
 	if rules == nil {
 		rules = DefaultRules()
 	}
-	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString([]byte(rand.Text()+rand.Text())))
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
 	if err != nil {
 		panic(err)
 	}
