@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	scheduled = flag.Int("page.schedules", 50, "how many schedules the button is tried on")
+	scheduled = flag.Int("page.schedules", 30, "how many schedules the button is tried on")
 	firstOf   = flag.Int("page.schedule", 1, "the first of them: its seed")
 )
 
