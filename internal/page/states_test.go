@@ -2,10 +2,12 @@ package page_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -83,7 +85,10 @@ const faults = `((scope) => {
 // 1280. In turns, a state is seen in Chinese and by axe wide and in light colours, or in Arabic and by axe narrow and in dark ones.
 func everyState(t *testing.T, browser context.Context, engine *axe.Engine, states []pagetest.State) {
 	b := open(t, browser, world(t), pagetest.Look{})
-	b.tolerate = "status of" // 503 of an outage, 429 of a limit
+	b.tolerate = "status of"                 // 503 of an outage, 429 of a limit
+	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { shown.Load().ServeHTTP(w, r) }))
+	t.Cleanup(site.Close)
 	for n, s := range states {
 		if s.NoScript || s.Offline {
 			continue // the same pages as others, to the eye
@@ -92,13 +97,15 @@ func everyState(t *testing.T, browser context.Context, engine *axe.Engine, state
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(w.Close) // not sooner: the page may still ask while the next one comes
+		t.Cleanup(w.Close)
+		shown.Store(w)
 		b.do(w.Adopt())
+		address := site.URL + "/" + s.Query
 		look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: []string{"zh", "ar"}[n%2]}
-		b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
+		b.do(look.Apply(), chromedp.Navigate(address))
 		b.usable(s.Name, look)
 		look.Lang = "en"
-		b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
+		b.do(look.Apply(), chromedp.Navigate(address))
 		for i, look := range look.WideAndDark() {
 			b.do(look.Apply())
 			b.usable(s.Name, look)
