@@ -140,7 +140,7 @@ up: ## the service on a Redis, Postgres and SMTP server of its own
 
 screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
-	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -run='^TestBrowserFits$$' -count=1 ./internal/console
+	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -run='^TestInABrowser$$/^fits$$' -count=1 ./internal/console
 
 tools:
 	@$(BUILD) ./tools/ensure

@@ -3,186 +3,63 @@ package console
 import (
 	"context"
 	"fmt"
-	"iter"
+	"maps"
+	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/records"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/page/pagetest"
 	"sendcode/internal/parts"
+	"sendcode/internal/parts/axe"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 )
 
-// window is a real browser in front of a console.
-type window struct {
-	*rig
-	ctx  context.Context
-	base string
-
-	mu       sync.Mutex
-	problems []string // what the browser complained about: refused by the policy, failed to load, thrown
-	site     *httptest.Server
-}
-
-// patience is far more than all steps of a test take, of which some need a minute on a quiet machine.
-const patience = 15 * time.Minute
-
-type step = chromedp.Action[chromedp.Void]
-
-func openWindow(r *rig) *window {
-	r.Helper()
-	program := parts.Chromium(r.T)
-	site := httptest.NewServer(r.Handler)
-	r.Cleanup(site.Close)
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	r.Cleanup(stop)
-	tab, closeTab := chromedp.NewContext(allocator)
-	r.Cleanup(closeTab)
-	r.Must(chromedp.Do(tab)) // the browser lives as long as the context that starts it
-	ctx, cancel := context.WithTimeout(tab, patience)
-	r.Cleanup(cancel)
-	w := &window{rig: r, ctx: ctx, base: site.URL, site: site}
-	go w.hear(chromedp.Console(ctx))
-	w.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
-		return err
-	}))
-	return w
-}
-
-func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
-	for m, err := range messages {
-		if err != nil {
-			return // the window is closed
-		}
-		// A page that says 4xx is what some steps are about.
-		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") {
-			continue
-		}
-		if m.Type == "info" { // such as a field that has the focus before the page gives it
-			continue
-		}
-		w.mu.Lock()
-		w.problems = append(w.problems, m.String()+" "+m.URL)
-		w.mu.Unlock()
+// These tests share one browser; each has a window with cookies of its own.
+func TestInABrowser(t *testing.T) {
+	browser, end := pagetest.Browser(context.Background(), parts.Chromium(t))
+	defer end()
+	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
+		t.Fatal(err)
+	}
+	engine, err := axe.Load(browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]func(*testing.T, chromium){
+		"fits": everyPageFits, "resets": resetsAQuota, "keys": goesByKeys, "ticks": ticks, "zone": choosesZoneAndLanguage, "tail": followsTheLog,
+		"another site": refusesAnotherSite, "factor": setsUpASecondFactor, "provider": logsInByTheProvider,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, chromium{browser, engine}) })
 	}
 }
 
-func (w *window) do(steps ...step) {
-	w.Helper()
-	w.Must(chromedp.Do(w.ctx, steps...))
-}
-
-// press sends one key as a keyboard does: what the page does with it decides whether it also becomes a letter.
-func press(key string) step {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-			text := key
-			if kind == input.DispatchKeyEventTypeKeyUp {
-				text = ""
-			}
-			_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Text: text})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (w *window) text(script string) string {
-	w.Helper()
-	s, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](script))
-	w.Must(err)
-	return s
-}
-
-// await says whether something came to hold while the window was there.
-func (w *window) await(holds func() bool) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-w.ctx.Done():
-			return false
-		}
+// Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused by the policy.
+func everyPageFits(t *testing.T, browser chromium) {
+	r, _ := besideProvider(t)
+	pages := everyPage(r)
+	w := openWindow(r, browser)
+	w.goTo("/admin/login")
+	w.fits("login")
+	w.logIn()
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		w.goTo(pages[name])
+		w.fits(name)
 	}
-	return true
+	w.quietAt()
 }
 
-// until waits for something to hold of the page that is there then.
-func (w *window) until(script string) {
-	w.Helper()
-	if !w.await(func() bool {
-		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))
-		return err == nil && holds // an error: the page is just being left
-	}) {
-		w.Fatalf("still not: %s", script)
-	}
-}
-
-// shows does something and waits for the page with an element that comes of it, until that page is there with its style sheets.
-func (w *window) shows(element string, steps ...step) {
-	w.Helper()
-	w.do(append(steps, chromedp.WaitVisible(chromedp.CSS(element)))...)
-	w.until(`document.readyState === "complete"`)
-}
-
-// leads waits until what was done has led to a page whose address satisfies is.
-func (w *window) leads(is func(string) bool, steps ...step) (at string) {
-	w.Helper()
-	w.do(steps...)
-	if !w.await(func() (there bool) {
-		var err error
-		at, err = chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.readyState === "complete" ? location.href : ""`))
-		return err == nil && at != "" && is(strings.TrimPrefix(at, w.base)) // an error: the page is just being left
-	}) {
-		w.Fatalf("still at %s", at)
-	}
-	return at
-}
-
-func exactly(path string) func(string) bool { return func(at string) bool { return at == path } }
-
-func begins(with string) func(string) bool {
-	return func(at string) bool { return strings.HasPrefix(at, with) }
-}
-
-func (w *window) logIn() {
-	w.Helper()
-	w.do(chromedp.Navigate(w.base + "/admin"))
-	w.leads(exactly("/admin"), chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
-}
-
-// quietAt fails the test for anything that the browser complained about.
-func (w *window) quietAt() {
-	w.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.problems {
-		w.Error(p)
-	}
-}
-
-// busy fills the log with one of each kind.
+// busy fills the log with one of each kind, the refusal that it returns last.
 func busy(r *rig) (refusedRow store.Send) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
@@ -193,103 +70,18 @@ func busy(r *rig) (refusedRow store.Send) {
 	r.Clock.Add(3 * time.Second)
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2100 * time.Millisecond})
 	queued := r.begin("q@example.com")
-	ok, err := r.Log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
+	ok, err := r.Log.Postpone(r.Context(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
 	if err != nil || !ok {
 		r.Fatal(ok, err)
 	}
-	ana := r.begin("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
-	r.Clock.Add(184 * time.Millisecond)
-	r.finish(ana.Send, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
+	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.Send.VerificationID })
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
 
-// A caller asks "where is my code?": log in, find them, open what happened, all by keyboard.
-func TestBrowserFindsARefusedSend(t *testing.T) {
-	r := newRig(t)
-	row := busy(r)
-	w := openWindow(r)
-	w.logIn()
-	at := w.leads(begins("/admin?recipient="), press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
-	if strings.Contains(at, "ana") {
-		t.Errorf("the recipient is in the address %s", at)
-	}
-	if got := w.text(`document.querySelector(".person").innerText`); !strings.Contains(got, "a•••@example.com") || !strings.Contains(got, "free in 38 s") {
-		t.Errorf("above the rows: %q", got)
-	}
-	w.leads(exactly("/admin/sends/"+row.ID.String()), chromedp.KeyEvent("jkjk"+kb.Enter))
-	verdict := w.text(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`)
-	for _, part := range []string{"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;"} {
-		if !strings.Contains(verdict, part) {
-			t.Errorf("%q is not in %q", part, verdict)
-		}
-	}
-	if got := w.text(`document.querySelector("[data-zone]").innerText`); got != "UTC+8" {
-		t.Errorf("the zone is %q", got)
-	}
-	if got := w.text(`document.querySelector("h1 time").title`); got != "2026-03-04 14:03:01 UTC" {
-		t.Errorf("on hover: %q", got)
-	}
-	// The two seconds for which the button says so end when the test has them end.
-	name := w.text(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
-		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
-	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
-	const reply = "You've reached our limit for codes. You can ask for the next one from 2026-03-04 22:03:44 on. " +
-		"The code that you have already works until 22:12:43. Times are in UTC+8."
-	if got := w.text(`window.copied + document.querySelector("[data-copy]").textContent`); got != reply+"Copied" {
-		t.Errorf("copied is %q", got)
-	}
-	if got := w.text(`over(), document.querySelector("[data-copy]").textContent`); got != name {
-		t.Errorf("afterwards the button says %q, and %q before", got, name)
-	}
-	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(logout)))
-	w.quietAt()
-}
-
-func TestBrowserKeys(t *testing.T) {
-	r := newRig(t)
-	busy(r)
-	w := openWindow(r)
-	w.logIn()
-	row := func() string {
-		return w.text(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`)
-	}
-	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"}, {"jjjjjjjjjjj", "5"}} {
-		w.do(chromedp.KeyEvent(c.keys))
-		if got := row(); got != c.row {
-			t.Errorf("after %s row %s has the focus, want %s", c.keys, got, c.row)
-		}
-	}
-	// In a field they are letters.
-	w.do(press("/"), chromedp.KeyEvent("jk/j"))
-	if got := w.text(`document.querySelector("#q").value`); got != "jk/j" {
-		t.Errorf("typed %q", got)
-	}
-	// Everything can be reached by Tab, in the order in which it stands.
-	w.text(`document.querySelector(".skip").focus(); ""`)
-	var reached []string
-	for range 30 {
-		w.do(chromedp.KeyEvent(kb.Tab))
-		reached = append(reached, w.text(`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
-	}
-	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel", "SUMMARY", "Arow"} {
-		if !slices.Contains(reached, name) {
-			t.Errorf("%s cannot be reached by Tab: %v", name, reached)
-		}
-	}
-	// Empty fields stay out of the address.
-	w.leads(exactly("/admin?status=refused"), chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"), chromedp.Click(chromedp.CSS(".filter button")))
-	// A click anywhere in a row opens it.
-	w.leads(begins("/admin/sends/"), chromedp.Click(chromedp.CSS("td.why")))
-	w.quietAt()
-}
-
-// logout is the button in the frame.
-const logout = `form[action="/admin/logout"] button`
-
-// everyPage fills the log, and names the addresses of the pages that show it.
+// everyPage fills the log, and returns the paths of the pages that show it, by name.
 func everyPage(r *rig) map[string]string {
 	r.Helper()
 	row := busy(r)
@@ -298,62 +90,59 @@ func everyPage(r *rig) map[string]string {
 		{Channel: "email", To: "bo@" + strings.Repeat("long.", 9) + "example.com", Why: "asked by telephone, and again in a letter of the fourth of March"},
 		{Channel: "email", To: "cy@example.com", Why: "spam", By: "admin"},
 	} {
-		_, err := r.codes.Desk.Suppress(context.Background(), b)
+		_, err := r.codes.Desk.Suppress(r.Context(), b)
 		r.Must(err)
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	_, _, err := r.Log.LiftPrefix(context.Background(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
+	_, _, err := r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
 	r.Must(err)
 	r.pausedPrefix("+49151")
+	r.as(auth.Operator)
+	r.Account(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	r.Cleanup(r.console.Stop)
-	failed, err := r.Log.Sends(context.Background(), store.Filter{Status: store.Failed, Limit: 1})
+	failed, err := r.Log.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
-	older, err := r.Log.Sends(context.Background(), store.Filter{Recipient: &hash, Status: store.Sent, Limit: 1})
+	older, err := r.Log.Sends(r.Context(), store.Filter{Recipient: &hash, Status: store.Sent, Limit: 1})
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
-	return map[string]string{
+	pages := map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
-		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "asked again": explain.SendAddress(older[0].ID),
+		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID), "asked again": explain.SendAddress(older[0].ID),
 		"norows": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
-		"acts": "/admin/acts", "accounts": "/admin/accounts", "factor": "/admin/factor", "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
-		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
-		"prefixes": records.PrefixesPath + "?state=all",
-		"preview":  "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
+		"tail filtered": "/admin/tail?status=queued&app=shop", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
+		"all prefixes": "/admin/prefixes?state=all", "day": "/admin/overview?last=24h", "trial": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
+	for _, s := range layout.Sections {
+		pages[s.Name] = s.Path
+	}
+	return pages
 }
 
-// Every page fits every width, light and dark, and nothing on it is refused by the policy.
-func TestBrowserFits(t *testing.T) {
-	r := newRig(t)
-	pages := everyPage(r)
-	w := openWindow(r)
-	schemes := []string{"light", "dark"}
-	if os.Getenv(screenshots) == "" {
-		schemes = schemes[1:] // a scheme changes colours, not sizes
-	}
-	w.fits(map[string]string{"login": "/admin/login"}, schemes)
-	w.logIn()
-	w.fits(pages, schemes)
-	w.quietAt()
-}
-
-func (w *window) fits(pages map[string]string, schemes []string) {
+// fits reports what stands out of the page at three widths, and what axe-core finds wrong with it at two of them.
+func (w *window) fits(name string) {
 	w.Helper()
-	for name, path := range pages {
-		w.do(chromedp.Navigate(w.base + path))
-		w.text(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
-		for _, width := range []int64{320, 768, 1280} {
-			for _, scheme := range schemes {
-				w.do(emulate(width, scheme))
-				if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
-					w.Errorf("%s at %d px is %s px wide", name, width, wide)
-				}
-				if clipped := w.text(clipped); clipped != "" {
-					w.Errorf("%s at %d px: cut off: %s", name, width, clipped)
-				}
-				w.shot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-			}
+	w.eval(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
+	for _, look := range []pagetest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}} {
+		w.look(look)
+		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
+			w.Errorf("%s at %d px is %s px wide", name, look.Width, wide)
+		}
+		if clipped := w.eval(clipped); clipped != "" {
+			w.Errorf("%s at %d px: cut off: %s", name, look.Width, clipped)
+		}
+		w.shot(fmt.Sprintf("%s-%d", name, look.Width))
+	}
+	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
+	for _, look := range []pagetest.Look{{Width: 320, Dark: true}, {Width: 1280}} {
+		w.look(look)
+		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
+			w.Errorf("%s, all open, at %d px is %s px wide", name, look.Width, wide)
+		}
+		found, err := w.axe.Violations(w.ctx, "html")
+		w.Must(err)
+		for _, v := range found {
+			w.Errorf("%s at %d px: %s", name, look.Width, v)
 		}
 	}
 }
@@ -362,32 +151,236 @@ func (w *window) fits(pages map[string]string, schemes []string) {
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && e.getBoundingClientRect().right > innerWidth + 1)
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
-func emulate(width int64, scheme string) step {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 800, DeviceScaleFactor: 1})
-		if err != nil {
-			return err
-		}
-		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	})
+// From "where is my code?" to the record of what was done about it, by keyboard: find the refused send by its recipient, copy the reply,
+// reset the quota, see the act.
+func resetsAQuota(t *testing.T, browser chromium) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
+	if at := w.eval(`location.href`); strings.Contains(at, "ana") {
+		t.Errorf("the recipient is in the address %s", at)
+	}
+	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
+	page := explain.SendAddress(row.ID)
+	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
+	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
+		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
+	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
+	// The two seconds for which the button says so end when the test has them end.
+	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
+		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
+	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
+	w.says(`window.copied + document.querySelector("[data-copy]").textContent`, "You've reached our limit for codes. You can ask for the next one "+
+		"from 2026-03-04 22:03:44 on. The code that you have already works until 22:12:43. Times are in UTC+8."+"Copied")
+	w.says(`over(), document.querySelector("[data-copy]").textContent`, name)
+
+	// Without a reason the browser itself asks for one, and nothing is sent.
+	reset := chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`))
+	w.do(chromedp.Click(chromedp.CSS(".deeds summary")), reset)
+	w.says(`location.pathname + " " + document.activeElement.id`, page+" reason-reset")
+	r.Acts()
+	// A reason that names the person is refused, and kept to be corrected.
+	w.leads(page+"/reset", chromedp.KeyEvent("ana@example.com called"+kb.Enter))
+	w.says(`document.querySelector("details[open] [role=alert]").innerText + "|" + document.querySelector("#reason-reset").value`, "Leave names", "|ana@example.com called")
+	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason-reset"), "ticket 7"), reset)
+	w.says(`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
+	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
+	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
+	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
+	w.quietAt()
 }
 
-// screenshots names the directory where who wants to look finds pictures.
-const screenshots = "SENDCODE_TEST_SCREENSHOTS"
+func goesByKeys(t *testing.T, browser chromium) {
+	r := newRig(t)
+	busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"}, {"jjjjjjjjjjj", "5"}} {
+		w.do(chromedp.KeyEvent(c.keys))
+		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
+	}
+	// In a field they are letters.
+	w.do(press("/"), chromedp.KeyEvent("jk/j"))
+	w.says(`document.querySelector("#q").value`, "jk/j")
+	// Everything can be reached by Tab.
+	w.eval(`document.querySelector(".skip").focus(); ""`)
+	var reached []string
+	for range 30 {
+		w.do(chromedp.KeyEvent(kb.Tab))
+		reached = append(reached, w.eval(`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
+	}
+	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel", "SUMMARY", "Arow"} {
+		if !slices.Contains(reached, name) {
+			t.Errorf("%s cannot be reached by Tab: %v", name, reached)
+		}
+	}
+	// Empty fields stay out of the address, and a click anywhere in a row opens it.
+	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"), chromedp.Click(chromedp.CSS(".filter button")))
+	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.why")))
+	w.quietAt()
+}
 
-// shot keeps a picture, where they are wanted.
-func (w *window) shot(name string) {
-	w.Helper()
-	dir := os.Getenv(screenshots)
-	if dir == "" {
-		return
+// What is waited for counts down, and says so when it is over: a code in the list, and a recipient's rules above their rows and on a
+// send's page.
+func ticks(t *testing.T, browser chromium) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	const left = `document.querySelector("td.code .left").innerText`
+	first := w.eval(left)
+	w.until(left + ` !== "` + first + `" && /^9 min \d+ s$/.test(` + left + `)`)
+	w.eval(`performance.now = () => 601e3; ""`)
+	w.until(left + ` === "expired"`)
+	const note = `document.querySelector(".pips-row .pips-note").innerText`
+	for _, page := range []string{"/admin?app=shop&channel=email&recipient=" + row.Recipient.String(), explain.SendAddress(row.ID)} {
+		w.goTo(page)
+		w.eval(`performance.now = () => 30e3; ""`)
+		w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
+		w.eval(`performance.now = () => 39e3; ""`)
+		w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
 	}
-	png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
-	w.Must(err)
-	if err := os.WriteFile(filepath.Join(dir, "admin-"+name+".png"), png, 0o644); err != nil {
-		w.Fatal(err)
+	w.quietAt()
+}
+
+// A page is in the zone of the browser; a switch leads to UTC and back, and another to Chinese, each by keyboard and for good.
+func choosesZoneAndLanguage(t *testing.T, browser chromium) {
+	r := newRig(t)
+	busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	const list = "/admin?channel=email"
+	w.goTo(list)
+	for _, c := range []struct{ press, want string }{
+		{"", "UTC+8 2026-03-04 22:03 en"}, {"zone", "UTC 2026-03-04 14:03 en"}, {"zone", "UTC+8 2026-03-04 22:03 en"}, {"language", "UTC+8 2026-03-04 22:03 zh-Hans"},
+	} {
+		if c.press != "" {
+			w.leads(list, chromedp.Focus(chromedp.CSS(`.prefer button[name=`+c.press+`]`)), chromedp.KeyEvent(kb.Enter))
+		}
+		w.says(`document.querySelector("[data-zone]").innerText + " " + document.querySelector("tbody .date").innerText.trim() + " " +
+			document.querySelector("tbody time").innerText.slice(-12, -7) + " " + document.documentElement.lang`, c.want)
 	}
+	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")), chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
+	w.quietAt()
+}
+
+// A row appears by itself, changes in its place, waits while the page is paused, and comes after a break.
+func followsTheLog(t *testing.T, browser chromium) {
+	r := newRig(t)
+	busy(r)
+	w := openWindow(r, browser)
+	t.Cleanup(r.console.Stop)
+	w.logIn()
+	w.goTo("/admin/tail?app=shop")
+	state := func(s string) {
+		t.Helper()
+		w.until(`document.querySelector("[data-state]").textContent === "` + s + `"`)
+	}
+	top := func(s string) {
+		t.Helper()
+		w.until(`document.querySelector("tbody tr").innerText.includes("` + s + `")`)
+	}
+	pause := chromedp.Click(chromedp.CSS("button[data-pause]"))
+	state("live")
+	rows := w.eval(`String(document.querySelectorAll("tbody tr").length)`)
+	r.Clock.Add(time.Second)
+	s := r.begin("nora@example.org").Send
+	top(s.To)
+	top("sending")
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
+	top("mx.example.net")
+	if zone := w.eval(`document.querySelector("tbody tr time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
+		t.Errorf("the new row's time is not the reader's: %s", zone)
+	}
+	w.do(pause)
+	r.Clock.Add(time.Second)
+	r.sent("paula@example.com")
+	state("paused, 1 new")
+	top(s.To) // nothing is drawn while it is paused
+	w.do(pause)
+	top("p•••@example.com")
+	w.until(`String(document.querySelectorAll("tbody tr").length - 2) === "` + rows + `"`)
+	w.quietAt()
+	w.site.CloseClientConnections() // which the browser complains about
+	r.Clock.Add(time.Second)
+	r.sent("quinn@example.com")
+	top("q•••@example.com")
+	state("live")
+}
+
+// A page of another site that makes a logged-in browser post a form to the console does nothing: neither with the cookie, which
+// stays away, nor by being let in.
+func refusesAnotherSite(t *testing.T, browser chromium) {
+	r := newRig(t)
+	s := r.sent("ana@example.com")
+	w := openWindow(r, browser)
+	w.logIn()
+	target := w.base + explain.SendAddress(s.ID) + "/reset"
+	evil := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = rw.Write([]byte(`<form method="post" action="` + target + `"><input name="reason" value="ticket 7"></form><script>document.forms[0].submit()</script>`))
+	}))
+	t.Cleanup(evil.Close)
+	w.leads(explain.SendAddress(s.ID)+"/reset", chromedp.Navigate(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)))
+	w.says(`document.body.innerText`, "another site")
+	r.Acts()
+	if r.free(s) {
+		t.Error("another site's page reset a quota")
+	}
+}
+
+// A person who gets the password wrong at first sets up an app, which is demanded, and logs in with it. Every page on the way fits.
+func setsUpASecondFactor(t *testing.T, browser chromium) {
+	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
+	w := openWindow(r, browser)
+	password := func(text string) step {
+		return chromedp.Steps(chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(text+kb.Enter))
+	}
+	code := func(text string) step {
+		return chromedp.Steps(chromedp.Focus(chromedp.CSS("#code")), chromedp.KeyEvent(text+kb.Enter))
+	}
+	w.goTo("/admin")
+	w.shows("#problem", password("wrong"))
+	w.fits("a wrong password")
+	w.leads("/admin/factor", password(consoletest.Password))
+	w.shows(".qr", password(consoletest.Password))
+	w.fits("a second factor to be")
+	d := r.Phone(strings.ReplaceAll(w.eval(`document.querySelector(".shown").innerText`), " ", ""))
+	w.shows(".codes", code(d.Code()))
+	w.says(`String(document.querySelectorAll(".codes li").length)`, "10")
+	w.fits("recovery codes")
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
+	w.goTo("/admin/tail")
+	w.leads("/admin/login/code?next=%2Fadmin%2Ftail", password(consoletest.Password))
+	w.until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
+	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
+	w.fits("a wrong code")
+	w.leads("/admin/tail", code(d.Next()))
+	w.quietAt()
+	r.console.Stop() // which the page would complain about in the end
+}
+
+// A real browser goes to the provider, which is another site, and comes back to the page that it wanted, logged in, though the
+// session's cookie is for this site alone and forms may go nowhere else.
+func logsInByTheProvider(t *testing.T, browser chromium) {
+	r, server := besideProvider(t)
+	w := openWindow(r, browser)
+	server.Do(func() {
+		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+		server.Redirect = w.base + auth.ProviderCallback
+	})
+	*r.console.Auth.Provider = *providerAt(server, r.Clock.Now)
+	consoletest.Is(server, "bo", "support")
+	w.goTo("/admin/preview")
+	w.leads("/admin/preview", chromedp.Click(chromedp.CSS(".provider button")))
+	if n := server.Seen("/authorize"); n != 1 {
+		t.Errorf("%d visits at the provider", n)
+	}
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
+	w.goTo("/admin/acts")
+	w.says(`location.pathname`, "/admin/login")
+	w.quietAt()
 }

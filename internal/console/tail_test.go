@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
@@ -238,56 +236,4 @@ func TestTailPage(t *testing.T) {
 	contains(t, rec, `id="r-`+s.ID.String(), "a•••@example.com", `data-tail="/admin/tail/rows?app=shop&amp;newer=`+cursor+`&amp;status=sent"`, `value="sent" selected`)
 	lacks(t, rec, "ana@", " style=")
 	contains(t, b.Get("/admin/tail", "Accept-Language", "zh"), "暂停")
-}
-
-// In a browser: a row appears by itself, changes in its place, waits while the page is paused, and comes after a break.
-func TestBrowserTail(t *testing.T) {
-	r := newRig(t)
-	busy(r)
-	w := openWindow(r)
-	t.Cleanup(r.console.Stop)
-	w.logIn()
-	w.do(chromedp.Navigate(w.base + "/admin/tail?app=shop"))
-	until := func(script, wanted string) {
-		t.Helper()
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for w.text(script) != wanted {
-			select {
-			case <-tick.C:
-			case <-w.ctx.Done():
-				t.Fatalf("%s is %q, want %q", script, w.text(script), wanted)
-			}
-		}
-	}
-	const top = `document.querySelector("tbody tr")?.innerText.replaceAll(/\s+/g, " ") ?? ""`
-	until(`document.querySelector("[data-state]").textContent`, "live")
-	rows := w.text(`String(document.querySelectorAll("tbody tr").length)`)
-	r.Clock.Add(time.Second)
-	s := r.begin("nora@example.org").Send
-	until(`String(document.querySelector("tbody tr .to").textContent)`, s.To)
-	until(`String((`+top+`).includes("sending"))`, "true")
-	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
-	until(`String((`+top+`).includes("mx.example.net"))`, "true")
-	if zone := w.text(`document.querySelector("tbody tr time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
-		t.Errorf("the new row's time is not the reader's: %s", zone)
-	}
-	w.do(chromedp.Click(chromedp.CSS("button[data-pause]")))
-	r.Clock.Add(time.Second)
-	r.sent("paula@example.com")
-	until(`document.querySelector("[data-state]").textContent`, "paused, 1 new")
-	if got := w.text(`document.querySelector("tbody tr .to").textContent`); got != s.To {
-		t.Errorf("drawn while paused: %s", got)
-	}
-	w.do(chromedp.Click(chromedp.CSS("button[data-pause]")))
-	until(`document.querySelector("tbody tr .to").textContent`, "p•••@example.com")
-	var n int
-	_ = json.Unmarshal([]byte(rows), &n)
-	until(`String(document.querySelectorAll("tbody tr").length - 2)`, rows)
-	w.quietAt()
-	w.site.CloseClientConnections() // which the browser complains about
-	r.Clock.Add(time.Second)
-	r.sent("quinn@example.com")
-	until(`document.querySelector("tbody tr .to").textContent`, "q•••@example.com")
-	until(`document.querySelector("[data-state]").textContent`, "live")
 }
