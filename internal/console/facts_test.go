@@ -25,7 +25,9 @@ func TestFactsOfASend(t *testing.T) {
 	r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Refund: true})
 	page := r.loggedIn().Get("/admin/sends/" + s.ID.String())
 	contains(t, page, "<dt>Code</dt><dd>open, but this message did not arrive</dd>")
-	lacks(t, page, "<dd>*</dd>", "<dt>Language</dt>")
+	lacks(t, page, "<dd>*</dd>", "<dt>Language</dt>", "On trial")
+	tried := r.sent("bo@example.com", func(s *store.Send) { s.Observed = []string{"office", "stricter"} })
+	contains(t, r.loggedIn().Get("/admin/sends/"+tried.ID.String()), "<dt>On trial, would refuse</dt><dd>office, stricter</dd>")
 	contains(t, r.loggedIn().Get("/admin"), `class="code none">–`)
 	contains(t, r.loggedIn().Get("/admin/policies"), "24 h</td>")
 }

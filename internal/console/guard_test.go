@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
@@ -22,25 +21,17 @@ import (
 )
 
 func TestOtherSitesCannotPost(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	b := newRig(t).loggedIn()
 	for _, header := range [][]string{
-		{"Sec-Fetch-Site", "cross-site"},
-		{"Sec-Fetch-Site", "same-site"},
-		{"Origin", "https://evil.example"},
-		{"Origin", "http://console.example.evil.example"},
-		{"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "http://console.example.evil.example"}, {"Origin", "null"},
 	} {
-		for _, path := range []string{"/admin/login", "/admin/logout", "/admin/search"} {
-			rec := b.Post(path, url.Values{"password": {consoletest.Password}, "q": {"ana@example.com"}}, header...)
+		for _, path := range []string{"/admin/login", "/admin/logout", "/admin/search", "/v1/admin/search"} {
+			rec := b.try(http.MethodPost, path, header...)
 			if rec.Code != http.StatusForbidden || len(rec.Result().Cookies()) != 0 {
 				t.Errorf("POST %s with %v: %d, %d cookies", path, header, rec.Code, len(rec.Result().Cookies()))
 			}
 		}
-		rec := b.Do(http.MethodPost, "/v1/admin/search", `{"channel":"email","to":"ana@example.com"}`, append([]string{"Content-Type", "application/json"}, header...)...)
-		want(t, rec, http.StatusForbidden)
 	}
-	want(t, b.Get("/admin"), http.StatusOK) // still logged in
 	// A link from elsewhere only reads.
 	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)
 	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}, "Sec-Fetch-Site", "same-origin", "Origin", "http://console.example"), http.StatusSeeOther)
@@ -60,16 +51,6 @@ func TestHeaders(t *testing.T) {
 		if strings.Contains(policy, "unsafe") || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s: %v", path, h)
 		}
-	}
-}
-
-// An inline script, style or handler would be refused by the policy.
-func TestNothingIsInline(t *testing.T) {
-	r := newRig(t)
-	s := r.sent("ana@example.com")
-	b := r.loggedIn()
-	for _, path := range []string{"/admin", "/admin/sends/" + s.ID.String()} {
-		lacks(t, b.Get(path), "<style", " style=", "<script>", " onclick", " onload", "javascript:", "data:")
 	}
 }
 
@@ -114,74 +95,18 @@ func TestToken(t *testing.T) {
 	in := r.loggedIn()
 	want(t, in.Get("/v1/admin/sends"), http.StatusOK)
 	want(t, in.Get("/v1/admin/sends", "Authorization", "Bearer x"), http.StatusUnauthorized)
-}
-
-func TestNoTokenIsOff(t *testing.T) {
-	b := newRig(t, func(c *Config) { c.Auth.Token = "" }).browser()
+	off := newRig(t, func(c *Config) { c.Auth.Token = "" }).browser()
 	for _, header := range []string{"Bearer", "Bearer ", "Bearer x", " ", "Bearer \x00"} {
-		want(t, b.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
+		want(t, off.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
 	}
 }
 
 func TestMethods(t *testing.T) {
 	b := newRig(t).loggedIn()
-	for _, path := range []string{"/admin/logout", "/admin/search", "/v1/admin/search"} {
-		if rec := b.Get(path); rec.Code != http.StatusMethodNotAllowed {
-			t.Errorf("GET %s: %d", path, rec.Code)
-		}
+	for _, path := range []string{"/admin/logout", "/admin/search", "/v1/admin/search", "/admin/sends/x/reset"} {
+		want(t, b.Get(path), http.StatusMethodNotAllowed)
 	}
-	if rec := b.Post("/admin", url.Values{}); rec.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST /admin: %d", rec.Code)
-	}
-}
-
-func TestLanguages(t *testing.T) {
-	b := newRig(t).browser()
-	for accept, lang := range map[string]string{"": "en", "zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "zh": "zh-Hans", "de": "en", "fr,zh;q=0.5": "zh-Hans", ";;;": "en", "en-GB,zh": "en"} {
-		rec := b.Get("/admin/login", "Accept-Language", accept)
-		if !strings.Contains(rec.Body.String(), `<html lang="`+lang+`"`) {
-			t.Errorf("%q: not in %s", accept, lang)
-		}
-	}
-}
-
-func TestEveryProgramNeedsAKey(t *testing.T) {
-	r := newRig(t)
-	id := r.sent("ana@example.com").ID.String()
-	b := r.browser()
-	for _, route := range [][2]string{{"GET", "/v1/admin/sends"}, {"GET", "/v1/admin/sends/" + id}, {"POST", "/v1/admin/search"}} {
-		rec := b.Do(route[0], route[1], `{"channel":"email","to":"ana@example.com"}`, "Content-Type", "application/json")
-		if rec.Code != http.StatusUnauthorized {
-			t.Errorf("%s %s: %d", route[0], route[1], rec.Code)
-		}
-		lacks(t, rec, "example.com", id)
-	}
-}
-
-// The token may do what its role may, by whatever route.
-func TestTokensHaveARole(t *testing.T) {
-	for role, allowed := range map[auth.Role]map[string]bool{
-		"": {}, "root": {}, auth.Reader: {auth.ActionRead: true}, auth.Operator: {auth.ActionRead: true, auth.ActionExport: true}, auth.Owner: {auth.ActionRead: true, auth.ActionExport: true, auth.ActionErase: true},
-	} {
-		r := newRig(t, func(c *Config) { c.Auth.TokenRole = role })
-		b := r.browser()
-		for deed, ask := range map[string]func() *httptest.ResponseRecorder{
-			auth.ActionRead: func() *httptest.ResponseRecorder {
-				return b.Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token)
-			},
-			auth.ActionExport: func() *httptest.ResponseRecorder {
-				return b.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token)
-			},
-			auth.ActionErase: func() *httptest.ResponseRecorder {
-				return b.Do(http.MethodPost, "/v1/admin/erase", `{"channel":"email","to":"ana@example.com","reason":"ticket 7"}`,
-					"Authorization", "Bearer "+consoletest.Token, "Content-Type", "application/json")
-			},
-		} {
-			if got := ask().Code; (got == http.StatusForbidden) == allowed[deed] {
-				t.Errorf("%q, %s: %d", role, deed, got)
-			}
-		}
-	}
+	want(t, b.Post("/admin", url.Values{}), http.StatusMethodNotAllowed)
 }
 
 // Whatever stands in the address line or in a body, the console answers, and never with a 500.

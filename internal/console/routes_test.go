@@ -98,72 +98,71 @@ func (b *browser) try(method, path string, header ...string) *httptest.ResponseR
 // Every route with every role: what a role may not do is refused and changes nothing, by page and by script, whatever the
 // request says; and a page of another site can do nothing even to an owner.
 func TestEveryRouteWithEveryRole(t *testing.T) {
+	shared, server := besideProvider(t) // for what changes nothing
 	registered := map[string]bool{}
-	full, server := besideProvider(t)
-	withProvider := func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) }
-	for _, route := range full.Handler.(*echo.Echo).Routes() {
-		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
-			registered[route.Method+" "+route.Path] = true
+	for _, route := range shared.Handler.(*echo.Echo).Routes() {
+		if name := route.Method + " " + route.Path; strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
+			registered[name] = true
+			if _, said := routes[name]; !said {
+				t.Errorf("no role is stated for %s", name)
+			}
 		}
 	}
-	for name := range registered {
-		if _, said := routes[name]; !said {
-			t.Errorf("no role is stated for %s", name)
+	roles := []auth.Role{"", auth.Reader, auth.Operator, auth.Owner}
+	visitor := func(r *rig, role auth.Role) *browser {
+		if role == "" {
+			return r.browser()
 		}
+		return r.as(role)
 	}
+	readers := map[auth.Role]*browser{}
+	for _, role := range roles {
+		readers[role] = visitor(shared, role)
+	}
+	id := shared.sent("ana@example.com").ID
 	for name, least := range routes {
 		if !registered[name] {
 			t.Errorf("there is no %s", name)
-			continue
 		}
-		method, path, _ := strings.Cut(name, " ")
-		for _, role := range []auth.Role{"", auth.Reader, auth.Operator, auth.Owner} {
-			r := newRig(t, withProvider)
-			s := r.sent("ana@example.com")
-			path := strings.NewReplacer(":id", s.ID.String(), ":name", "admin.css").Replace(path)
-			b := r.browser()
-			if role != "" {
-				b = r.as(role)
+		for rank, role := range roles {
+			r, b, id := shared, readers[role], id
+			allowed, posts := rank >= slices.Index(roles, least), strings.HasPrefix(name, http.MethodPost)
+			if allowed && posts {
+				r = newRig(t, func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) })
+				b, id = visitor(r, role), r.sent("ana@example.com").ID
 			}
+			method, path, _ := strings.Cut(strings.NewReplacer(":id", id.String(), ":name", "admin.css").Replace(name), " ")
 			before := r.everything()
-			if method == http.MethodPost && path != "/admin/login" {
-				if got := b.try(method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden {
-					t.Errorf("%s from another site, as %q: %d", name, role, got)
-				}
-				if after := r.everything(); after != before {
-					t.Errorf("%s from another site, as %q, changed something:\n%s", name, role, after)
+			if posts && path != "/admin/login" {
+				if got := b.try(method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden || r.everything() != before {
+					t.Errorf("%s from another site, as %q: %d\n%s", name, role, got, r.everything())
 				}
 			}
-			if streams[name] && rank(role) >= rank(least) {
+			if streams[name] && allowed {
 				continue
 			}
 			got := b.try(method, path)
+			unchanged := r.everything() == before
 			switch {
-			case rank(role) >= rank(least):
+			case allowed:
 				if got.Code == http.StatusForbidden || got.Code == http.StatusUnauthorized && path != "/admin/login" || got.Code >= 500 {
 					t.Errorf("%s as %q: %d %s", name, role, got.Code, got.Body)
 				}
-				if rank(least) > rank(auth.Reader) && method == http.MethodPost && strings.HasPrefix(path, "/v1/") && !strings.HasSuffix(path, "/resend") && !strings.HasSuffix(path, "/lift") && r.everything() == before {
+				if slices.Index(roles, least) > 1 && posts && strings.HasPrefix(path, "/v1/") && !strings.HasSuffix(path, "/resend") && !strings.HasSuffix(path, "/lift") && unchanged {
 					t.Errorf("%s as %q did nothing: %d %s", name, role, got.Code, got.Body)
 				}
+				continue
 			case role == "" && got.Code != http.StatusUnauthorized && (got.Code != http.StatusSeeOther || !strings.HasPrefix(got.Header().Get("Location"), "/admin/login")):
 				t.Errorf("%s without a login: %d", name, got.Code)
 			case role != "" && got.Code != http.StatusForbidden:
 				t.Errorf("%s as %q: %d", name, role, got.Code)
 			}
-			if rank(role) < rank(least) {
-				lacks(t, got, "ana@example.com")
-				if after := r.everything(); after != before {
-					t.Errorf("%s as %q changed something:\n%s", name, role, after)
-				}
+			lacks(t, got, "ana@example.com")
+			if !unchanged {
+				t.Errorf("%s as %q changed something:\n%s", name, role, r.everything())
 			}
 		}
 	}
-}
-
-// rank orders the roles.
-func rank(r auth.Role) int {
-	return slices.Index([]auth.Role{"", auth.Reader, auth.Operator, auth.Owner}, r)
 }
 
 // besideProvider is a rig whose people may also log in by a provider, which is real and on loopback.

@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/console/statistics"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 )
 
 // counted is a rig with two hours of traffic, and a send in the time before.
@@ -76,12 +75,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	}
 	want(t, r.browser().Get("/v1/admin/stats"), http.StatusUnauthorized)
 	b := r.as(auth.Reader)
-	r.Log.SetFault(func(method string) sqlite.Fault {
-		if method == "Stats" {
-			return sqlite.Down
-		}
-		return sqlite.None
-	})
+	r.Break("Stats")
 	want(t, b.Get("/v1/admin/stats"), http.StatusServiceUnavailable)
 }
 

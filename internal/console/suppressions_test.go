@@ -8,125 +8,71 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/console/consoletest"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/support"
 )
-
-type suppressionList struct {
-	Suppressions, Lifted []map[string]any
-	Next                 *string
-}
-
-// program posts as a script does.
-func (b *browser) program(method, path, body string, status int) suppressionList {
-	b.Helper()
-	rec := b.Do(method, path, body, "Authorization", "Bearer "+consoletest.Token, "Content-Type", "application/json")
-	want(b.T, rec, status)
-	lacks(b.T, rec, "ana@example.com")
-	if status >= 300 {
-		return suppressionList{}
-	}
-	if status == http.StatusCreated {
-		return suppressionList{Suppressions: []map[string]any{decode[map[string]any](b.T, rec.Body.String())}}
-	}
-	return decode[suppressionList](b.T, rec.Body.String())
-}
 
 const suppressions = "/v1/admin/suppressions"
 
 func TestSuppressionsJSON(t *testing.T) {
 	r := newRig(t)
 	b := r.browser()
-	if got := b.program("GET", suppressions, "", 200); len(got.Suppressions) != 0 || got.Suppressions == nil || got.Next != nil {
-		t.Errorf("%+v", got)
-	}
 	send := r.begin("ana@example.com").Send
-	p, hash := r.recipient("ana@example.com")
-	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: p.Hash(r.codes.Vault.IndexKey), For: 720 * time.Hour}})
+	_, hash := r.recipient("ana@example.com")
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: hash, For: 720 * time.Hour}})
 	r.Clock.Add(time.Second)
-	added := b.program("POST", suppressions, `{"channel":"email","to":"bo@example.com","reason":"asked","for":3600}`, 201).Suppressions[0]
-	for name, want := range map[string]any{
+	added := b.script(http.StatusCreated, "POST", suppressions, `{"channel":"email","to":"bo@example.com","reason":"asked","for":3600}`)
+	holds(t, added, map[string]any{
 		"channel": "email", "to": "b•••@example.com", "app": nil, "reason": "manual", "detail": "asked", "send_id": nil, "by": "token",
 		"since": "2026-03-04T14:02:21.118Z", "until": "2026-03-04T15:02:21.118Z", "active": true, "lifted_at": nil, "lifted_by": nil, "lifted_reason": nil,
-	} {
-		if added[name] != want {
-			t.Errorf("%s: %v, want %v", name, added[name], want)
-		}
-	}
-	list := b.program("GET", suppressions, "", 200).Suppressions
-	if len(list) != 2 || list[0]["id"] != added["id"] || list[1]["reason"] != "hard_bounce" || list[1]["detail"] != "550 5.1.1" ||
-		list[1]["send_id"] != send.ID.String() || list[1]["recipient"] != hash.String() || list[1]["app"] != "shop" || list[1]["by"] != nil {
-		t.Errorf("%v", list)
-	}
-	first := b.program("GET", suppressions+"?limit=1", "", 200)
-	if second := b.program("GET", suppressions+"?limit=1&cursor="+*first.Next, "", 200); second.Next != nil || second.Suppressions[0]["id"] != list[1]["id"] {
-		t.Errorf("%+v", second)
-	}
-	if of := b.program("GET", suppressions+"?recipient="+hash.String(), "", 200).Suppressions; len(of) != 1 || of[0]["id"] != list[1]["id"] {
+	})
+	list := b.list("suppressions", suppressions)
+	bounced := map[string]any{"reason": "hard_bounce", "detail": "550 5.1.1", "send_id": send.ID.String(), "recipient": hash.String(), "app": "shop", "by": nil}
+	holds(t, list[0], map[string]any{"id": added["id"]})
+	holds(t, list[1], bounced)
+	if of := b.list("suppressions", suppressions+"?recipient="+hash.String()); len(of) != 1 || of[0]["id"] != list[1]["id"] {
 		t.Errorf("%v", of)
 	}
-	lifted := b.program("POST", suppressions+"/lift", `{"channel":"email","to":"ANA@example.com","reason":"mended"}`, 200).Lifted
-	if len(lifted) != 1 || lifted[0]["id"] != list[1]["id"] || lifted[0]["active"] != false || lifted[0]["lifted_by"] != "token" || lifted[0]["lifted_reason"] != "mended" {
-		t.Errorf("%v", lifted)
+	lift := func() []any {
+		t.Helper()
+		return b.script(http.StatusOK, "POST", suppressions+"/lift", `{"channel":"email","to":"ANA@example.com","reason":"mended"}`)["lifted"].([]any)
 	}
-	if again := b.program("POST", suppressions+"/lift", `{"channel":"email","to":"ana@example.com","reason":"mended"}`, 200).Lifted; len(again) != 0 || again == nil {
+	holds(t, lift()[0].(map[string]any), map[string]any{"id": list[1]["id"], "active": false, "lifted_by": "token", "lifted_reason": "mended"})
+	if again := lift(); len(again) != 0 {
 		t.Errorf("%v", again)
 	}
-	if active := b.program("GET", suppressions+"?state=active", "", 200).Suppressions; len(active) != 1 || active[0]["id"] != added["id"] {
+	if active := b.list("suppressions", suppressions+"?state=active"); len(active) != 1 || active[0]["id"] != added["id"] {
 		t.Errorf("%v", active)
 	}
-	story := b.Get("/v1/admin/sends/"+send.ID.String(), "Authorization", "Bearer "+consoletest.Token)
-	contains(t, story, `"suppressions":[{"id":"`+lifted[0]["id"].(string))
-
-	acts := b.Get("/v1/admin/acts", "Authorization", "Bearer "+consoletest.Token)
-	contains(t, acts, `"what":"suppression.add"`, `"what":"suppression.lift"`, `"to":"a•••@example.com","recipient":"`+hash.String()+`"`, `"reason":"mended","outcome":"done","detail":"1"`, `"detail":"0"`, `"who":"token"`)
+	story := b.script(http.StatusOK, "GET", "/v1/admin/sends/"+send.ID.String(), "")["suppressions"].([]any)
+	holds(t, story[0].(map[string]any), map[string]any{"id": list[1]["id"], "lifted_by": "token"})
+	acts := b.list("acts", "/v1/admin/acts")
+	holds(t, acts[0], map[string]any{"what": "suppression.lift", "detail": "0"})
+	holds(t, acts[1], map[string]any{"what": "suppression.lift", "to": "a•••@example.com", "recipient": hash.String(), "reason": "mended", "outcome": "done", "detail": "1", "who": "token"})
+	holds(t, acts[2], map[string]any{"what": "suppression.add"})
 }
 
 func TestSuppressionsAreAskedForRight(t *testing.T) {
 	r := newRig(t)
-	b := r.browser()
-	for path, bodies := range map[string]map[string]int{
-		"": {
-			`{"channel":"email","to":"ana@example.com"}`: 422, `{"channel":"email","to":"noone","reason":"x"}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","for":0}`: 422,
-			`{"channel":"email","to":"ana@example.com","reason":"x","for":31622401}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","app":"nope"}`: 422,
-			`{"channel":"email","to":"ana@example.com","reason":"` + strings.Repeat("x", 201) + `"}`: 422, `{"x":1}`: 400, `{`: 400,
-			`{"channel":"email","to":"ana@example.com","reason":"x","for":9223372036854775807}`: 422,
-		},
-		"/lift": {`{"channel":"email","to":"ana@example.com"}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","for":1}`: 400, `{"channel":"email","to":"noone","reason":"x"}`: 422},
+	b, in := r.browser(), r.loggedIn()
+	const ask = `{"channel":"email","to":"bo@example.com","reason":"x"`
+	for body, status := range map[string]int{
+		`{"channel":"email","to":"bo@example.com"}`: 422, `{"channel":"email","to":"noone","reason":"x"}`: 422, ask + `,"for":0}`: 422, ask + `,"for":31622401}`: 422,
+		ask + `,"for":9223372036854775807}`: 422, ask + `,"app":"nope"}`: 422, `{"channel":"email","to":"bo@example.com","reason":"` + strings.Repeat("x", 201) + `"}`: 422, `{"x":1}`: 400,
 	} {
-		for body, status := range bodies {
-			b.program("POST", suppressions+path, body, status)
-		}
+		b.script(status, "POST", suppressions, body)
 	}
-	in := r.loggedIn()
-	for _, bad := range []string{"state=x", "state=all&state=all", "unknown=x", "limit=0", "limit=201", "cursor=x", "recipient=ana", "state=%zz"} {
-		for _, path := range []string{"/admin/suppressions?", suppressions + "?"} {
-			if rec := in.Get(path + bad); rec.Code != http.StatusUnprocessableEntity && rec.Code != http.StatusBadRequest {
-				t.Errorf("%s%s: %d", path, bad, rec.Code)
-			}
-		}
+	b.script(http.StatusBadRequest, "POST", suppressions+"/lift", ask+`,"for":1}`)
+	b.script(http.StatusUnprocessableEntity, "POST", suppressions+"/lift", `{"channel":"email","to":"bo@example.com"}`)
+	if list := b.list("suppressions", suppressions); len(list) != 0 {
+		t.Errorf("%v", list)
 	}
-	for _, route := range [][2]string{{"GET", suppressions}, {"POST", suppressions}, {"POST", suppressions + "/lift"}} {
-		want(t, b.Do(route[0], route[1], `{}`, "Content-Type", "application/json"), http.StatusUnauthorized)
-	}
-	for _, path := range []string{"/admin/suppressions", "/admin/suppressions/lift"} {
-		want(t, in.Post(path, url.Values{}, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
-		if to := r.browser().Post(path, url.Values{"to": {"ana@example.com"}}).Header().Get("Location"); !strings.HasPrefix(to, "/admin/login") {
-			t.Errorf("%s without a session to %q", path, to)
-		}
-	}
-	if list, _, err := r.Log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 10}); len(list) != 0 || err != nil {
-		t.Errorf("%v, %v", list, err)
-	}
-	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Break()
 	want(t, in.Get("/admin/suppressions"), http.StatusServiceUnavailable)
-	b.program("GET", suppressions, "", http.StatusServiceUnavailable)
-	b.program("POST", suppressions, `{"channel":"email","to":"ana@example.com","reason":"x"}`, http.StatusServiceUnavailable)
-	b.program("POST", suppressions+"/lift", `{"channel":"email","to":"ana@example.com","reason":"x"}`, http.StatusServiceUnavailable)
+	b.script(http.StatusServiceUnavailable, "POST", suppressions, ask+`}`)
+	b.script(http.StatusServiceUnavailable, "POST", suppressions+"/lift", ask+`}`)
 }
 
 // From the page: suppress, see it, lift it, see who did.

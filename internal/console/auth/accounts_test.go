@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/store/sqlite"
 )
 
 func account(do, name, role, reason string) url.Values {
@@ -68,12 +67,7 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 			t.Errorf("%s: %d", what, rec.Code)
 		}
 	}
-	r.Log.SetFault(func(m string) sqlite.Fault {
-		if m == "AddAccount" {
-			return sqlite.Down
-		}
-		return sqlite.None
-	})
+	r.Break("AddAccount")
 	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
 	r.Log.SetFault(nil)
 	r.Acts("admin|account.add|done|reader||x")

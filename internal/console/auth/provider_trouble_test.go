@@ -10,7 +10,6 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/openid/openidtest"
-	"sendcode/internal/store/sqlite"
 )
 
 // What comes back must come from the browser that was sent, in time, and once.
@@ -114,12 +113,7 @@ func TestProviderInTrouble(t *testing.T) {
 	rec := r.browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
 	want(t, rec, http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
-	r.Log.SetFault(func(m string) sqlite.Fault {
-		if m == "AccountOf" {
-			return sqlite.Down
-		}
-		return sqlite.None
-	})
+	r.Break("AccountOf")
 	server.Do(func() { server.Intercept = nil })
 	consoletest.Is(server, "bo", "support")
 	b := r.browser()

@@ -11,7 +11,6 @@ import (
 
 	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/store/sqlite"
 )
 
 func TestCookie(t *testing.T) {
@@ -163,7 +162,7 @@ func TestLogout(t *testing.T) {
 func TestSessionsWithoutTheLog(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Break()
 	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
 	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,16 @@ func NewRig(t *testing.T) *Rig {
 // Logger writes to Logged.
 func (r *Rig) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(r.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Break has calls of these methods of the log fail, or of all; r.Log.SetFault(nil) ends that.
+func (r *Rig) Break(methods ...string) {
+	r.Log.SetFault(func(m string) sqlite.Fault {
+		if len(methods) == 0 || slices.Contains(methods, m) {
+			return sqlite.Down
+		}
+		return sqlite.None
+	})
 }
 
 // Must ends a test that cannot go on.
