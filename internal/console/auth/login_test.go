@@ -2,15 +2,12 @@ package auth
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/crypto/argon2"
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/layout"
@@ -78,12 +75,10 @@ func TestLogin(t *testing.T) {
 }
 
 func TestLoginByHash(t *testing.T) {
-	// A small hash of "open sesame 42", salt "0123456789abcdef".
-	const hash = "$argon2id$v=19$m=64,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$"
-	full := hash + encodedSum(t, "open sesame 42", "0123456789abcdef")
-	b := newRig(t, func(c *Config) { c.Password, c.PasswordHash = "", full }).browser()
+	hash := consoletest.SmallHash("open sesame 42")
+	b := newRig(t, func(c *Config) { c.Password, c.PasswordHash = "", hash }).browser()
 	want(t, b.Login("open sesame 43"), http.StatusUnauthorized)
-	want(t, b.Login(full), http.StatusUnauthorized)
+	want(t, b.Login(hash), http.StatusUnauthorized)
 	want(t, b.Login("open sesame 42"), http.StatusSeeOther)
 	want(t, b.Get("/admin"), http.StatusOK)
 }
@@ -108,31 +103,22 @@ func TestNoLoginWithoutPassword(t *testing.T) {
 }
 
 func TestLoginComesBack(t *testing.T) {
-	for next, to := range map[string]string{
-		"/admin/sends/x":              "/admin/sends/x",
-		"/admin?status=sent":          "/admin?status=sent",
-		"/admin/preview?template=x":   "/admin/preview?template=x",
-		"/admin/overview?last=24h":    "/admin/overview?last=24h",
-		"/admin/policies":             "/admin/policies",
-		"/admin/accounts":             "/admin/accounts",
-		"":                            "/admin",
-		"/":                           "/admin",
-		"/adminx":                     "/admin",
-		"/admin/logout":               "/admin",
-		"https://evil.example/admin":  "/admin",
-		"//evil.example/admin":        "/admin",
-		"/\\evil.example":             "/admin",
-		"/admin/sends/../../x":        "/admin",
-		"/admin/sends/%2e%2e/x":       "/admin",
-		"/admin/sends/x\r\nA: b":      "/admin",
-		"x:/admin":                    "/admin",
-		"/admin/sends/x\ty":           "/admin",
-		"javascript:alert(1)":         "/admin",
-		"/admin\t?x":                  "/admin",
-		"//user@evil.example/admin":   "/admin",
-		"/admin/sends/\\evil.example": "/admin",
+	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x", "/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
+		if got := consolePageOr(path); got != path {
+			t.Errorf("%q leads to %q", path, got)
+		}
+	}
+	for _, path := range []string{
+		"", "/", "/adminx", "/admin/logout", "https://evil.example/admin", "//evil.example/admin", "/\\evil.example", "/admin/sends/../../x",
+		"/admin/sends/%2e%2e/x", "/admin/sends/x\r\nA: b", "x:/admin", "/admin/sends/x\ty", "javascript:alert(1)", "/admin\t?x",
+		"//user@evil.example/admin", "/admin/sends/\\evil.example",
 	} {
-		b := newRig(t).browser()
+		if got := consolePageOr(path); got != "" {
+			t.Errorf("%q leads to %q", path, got)
+		}
+	}
+	b := newRig(t).browser()
+	for next, to := range map[string]string{"/admin?status=sent": "/admin?status=sent", "//evil.example/admin": "/admin"} {
 		rec := b.Post("/admin/login", url.Values{"password": {consoletest.Password}, "next": {next}})
 		if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
 			t.Errorf("next %q leads to %d %q, want %q", next, rec.Code, got, to)
@@ -171,19 +157,6 @@ func TestLoginIsLimited(t *testing.T) {
 	r.Clock.Add(890*time.Second - time.Microsecond)
 	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
 	r.Clock.Add(time.Microsecond)
-	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
-}
-
-func TestLoginIsLimitedOverAll(t *testing.T) {
-	r := newRig(t)
-	for i := range 100 {
-		b := r.browser()
-		b.From = fmt.Sprintf("198.51.%d.7:1", i)
-		want(t, b.LoginAs(fmt.Sprintf("person-%d", i), "wrong"), http.StatusUnauthorized)
-	}
-	b := r.browser()
-	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
-	r.Clock.Add(15 * time.Minute)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
@@ -240,9 +213,4 @@ func TestFormsAreForms(t *testing.T) {
 	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}), http.StatusRequestEntityTooLarge)
 	// A password in an address would end up in other people's logs.
 	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}), http.StatusUnprocessableEntity)
-}
-
-func encodedSum(t *testing.T, password, salt string) string {
-	t.Helper()
-	return base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password), []byte(salt), 2, 64, 1, 32))
 }

@@ -105,6 +105,12 @@ func TestListedTokens(t *testing.T) {
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
 		t.Errorf("%+v", acts)
 	}
+	for role, is := range map[Role]int{"": http.StatusForbidden, "root": http.StatusForbidden, Reader: http.StatusForbidden, Operator: http.StatusOK} {
+		own := newRig(t, func(c *Config) { c.TokenRole = role }).browser()
+		if got := own.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token).Code; got != is {
+			t.Errorf("the token of the environment, %q: %d", role, got)
+		}
+	}
 	r.Clock.Add(time.Hour)
 	if got := b.withToken("the-token-of-charts"); got != http.StatusUnauthorized {
 		t.Errorf("expired: %d", got)
