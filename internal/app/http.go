@@ -213,7 +213,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		return
 	}
 	a.console = console.New(console.Config{
-		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Records: a.desk, Previews: a.desk,
+		Log: a.log, Desk: a.desk, Policies: a.desk,
 		Logger: a.logger, Aside: a.SetAside, Extent: a.storage,
 		Auth: auth.Config{
 			Accounts: a.log, Limiter: a.limiter, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 
 	"github.com/labstack/echo/v4"
@@ -20,18 +19,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Actions is what administrators may have done. Implementation: *support.Desk, which records each before it happens, or
-// with it.
-type Actions interface {
-	Person(app, channel, to, purpose, reason string) (support.Person, error)
-	ResetQuota(ctx context.Context, p support.Person, act store.AuditEntry) error
-	Erase(ctx context.Context, p support.Person, act store.AuditEntry) error
-	CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error)
-	ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error)
-	Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error)
-}
-
-// deed is something that can be done from a send's page. do gives what to show: the full recipient, or nothing.
+// sendAction is something that can be done from a send's page. do returns what to show: the full recipient, or nothing.
 type sendAction struct {
 	name string // the word of the table of roles, of the record and of the texts
 	path string // behind the send's address
@@ -41,7 +29,7 @@ type sendAction struct {
 	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
 }
 
-// deeds are in the order in which a page offers them.
+// sendActions are in the order in which a page offers them.
 var sendActions = []sendAction{
 	{name: auth.ActionReset, path: "reset", do: (*Console).reset},
 	{name: auth.ActionResend, path: "resend", ends: true, code: true, do: (*Console).resend},
@@ -60,19 +48,19 @@ type notDone struct {
 func (f *notDone) Error() string { return "admin: not done: " + f.key }
 
 func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	return "", a.Actions.ResetQuota(c.Request().Context(), personOf(s.Send), act)
+	return "", a.Desk.ResetQuota(c.Request().Context(), personOf(s.Send), act)
 }
 
 func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	return "", a.Actions.Erase(c.Request().Context(), personOf(s.Send), act)
+	return "", a.Desk.Erase(c.Request().Context(), personOf(s.Send), act)
 }
 
 func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	return a.Actions.Reveal(c.Request().Context(), *s.Verification, act)
+	return a.Desk.Reveal(c.Request().Context(), *s.Verification, act)
 }
 
 func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	done, err := a.Actions.CancelFor(c.Request().Context(), *s.Verification, act)
+	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
 	}
@@ -80,7 +68,7 @@ func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (s
 }
 
 func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	answer, err := a.Actions.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	err = notWhileLockedOut(err, layout.Words(c))
 	if err == nil && !answer.Admitted {
 		err = &notDone{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: layout.Words(c).Wait(answer.Quota.RetryAfter())}
@@ -209,7 +197,7 @@ func (a *Console) personJSON(name string, do func(ctx context.Context, p support
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		p, err := a.Actions.Person(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		p, err := a.Desk.Person(body.App, body.Channel, body.To, body.Purpose, body.Reason)
 		if err != nil {
 			return err
 		}

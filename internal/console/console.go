@@ -23,10 +23,9 @@ import (
 	"sendcode/internal/console/policies"
 	"sendcode/internal/console/records"
 	"sendcode/internal/console/rows"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/quota"
+	"sendcode/internal/support"
 )
 
 // Log is what the console reads and records. Implementations: postgres.DB and sqlite.DB.
@@ -44,26 +43,12 @@ type Log interface {
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 
-// Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
-// Implementation: *support.Desk.
-type Codes interface {
-	Hash(channel, to string) (recipient.Hash, error)
-	Served(channel, to string) error
-	NearSpellings(ctx context.Context, channel, to string, most int) ([]store.Send, error)
-	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
-	Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
-	Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) ([]store.Lockout, error)
-}
-
 // Config is what a console works with.
 type Config struct {
 	Log      Log
 	Auth     auth.Config
-	Codes    Codes
-	Actions  Actions
-	Records  records.Desk
-	Policies policies.Desk
-	Previews Previews
+	Desk     *support.Desk
+	Policies policies.Desk // the same desk
 	Logger   *slog.Logger
 	Now      func() time.Time                                   // nil: time.Now
 	Aside    func() []Aside                                     // the mail servers and carriers that get nothing now; nil: none
@@ -124,8 +109,8 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/tail", Handler: a.tailJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personJSON(auth.ActionReset, a.Actions.ResetQuota), Action: auth.ActionReset},
-		{Method: post, Path: "/v1/admin/erase", Handler: a.personJSON(auth.ActionErase, a.Actions.Erase), Action: auth.ActionErase},
+		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personJSON(auth.ActionReset, a.Desk.ResetQuota), Action: auth.ActionReset},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.personJSON(auth.ActionErase, a.Desk.Erase), Action: auth.ActionErase},
 	}
 	for _, d := range sendActions {
 		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.path, Handler: a.actionPage(d), Action: d.name})
@@ -138,7 +123,7 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Records{Store: a.Log, Desk: a.Records, Auth: a.auth, Layout: a.layout, Now: a.Now}
+	lists := &records.Records{Store: a.Log, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now}
 	a.auth.Add(e, append(a.routes(), lists.Routes()...))
 	e.GET("/admin/tail/rows", a.tailRows, a.auth.ProgramsFor(auth.ActionRead)...) // asked for by a script, which no login page helps
 	a.layout.Register(e)

@@ -94,7 +94,7 @@ func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, er
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
 	}
-	return a.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
+	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
 }
 
 func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {
@@ -117,13 +117,13 @@ func (a *Console) facts(ctx context.Context, s store.Story, now quota.Decision, 
 	if away == nil {
 		known.Quota = &now
 	}
-	if p, paused := a.Codes.Paused(s.Send.Channel, s.Send.Purpose); paused {
+	if p, paused := a.Desk.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.Pause = &p
 	}
 	if s.Send.Status == store.Refused {
 		known.Rule = a.scopeOf(s.Send)
 		if s.Send.BlockedBy == verification.ChecksRule {
-			if known.Locks, err = a.Codes.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+			if known.Locks, err = a.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
 			}
 		}

@@ -118,7 +118,7 @@ func (a *Console) searchJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	h, err := a.Codes.Hash(body.Channel, body.To)
+	h, err := a.Desk.Hash(body.Channel, body.To)
 	if err != nil {
 		return err
 	}

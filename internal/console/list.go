@@ -82,7 +82,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
 			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
 	}
-	if v.Rows, err = rows.Page(c.Request().Context(), a.Log, a.Codes, found.rows, w); err != nil {
+	if v.Rows, err = rows.Page(c.Request().Context(), a.Log, a.Desk.Codes, found.rows, w); err != nil {
 		return err
 	}
 	v.Count = w.Plural("list.count", len(found.rows))

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,17 +13,9 @@ import (
 	"sendcode/internal/console/layout"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
-	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
 )
-
-// Previews show messages as the templates make them, and have one sent. Implementation: *support.Desk.
-type Previews interface {
-	Previewable() (apps, purposes []string)
-	Samples(app, purpose string) ([]support.Sample, error)
-	Try(ctx context.Context, t support.Trial, act store.AuditEntry) (verification.Answer, error)
-}
 
 // The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.
 const (
@@ -54,7 +45,7 @@ type sampleView struct {
 
 // chosen are the app and the purpose of a request, or the first ones.
 func (a *Console) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
-	apps, purposes = a.Previews.Previewable()
+	apps, purposes = a.Desk.Previewable()
 	first := func(list []string, preferred string) string {
 		if len(list) == 0 || slices.Contains(list, preferred) {
 			return preferred
@@ -74,7 +65,7 @@ func (a *Console) showPreview(c echo.Context, status int, values url.Values, typ
 		Page: layout.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
-	samples, err := a.Previews.Samples(v.App, v.Purpose)
+	samples, err := a.Desk.Samples(v.App, v.Purpose)
 	if err != nil {
 		return err
 	}
@@ -110,7 +101,7 @@ func (v previewView) Texts() bool {
 // previewHTML is one mail, for its frame.
 func (a *Console) previewHTML(c echo.Context) error {
 	app, purpose, _, _ := a.chosen(c.QueryParams())
-	samples, err := a.Previews.Samples(app, purpose)
+	samples, err := a.Desk.Samples(app, purpose)
 	if err != nil {
 		return err
 	}
@@ -135,7 +126,7 @@ func (a *Console) tryForm(c echo.Context, form url.Values) error {
 		To:     strings.TrimSpace(form.Get("to")),
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
-	answer, err := a.Previews.Try(c.Request().Context(), trial, act)
+	answer, err := a.Desk.Try(c.Request().Context(), trial, act)
 	err = notWhileLockedOut(err, layout.Words(c))
 	if err == nil && !answer.Admitted {
 		err = &notDone{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: layout.Words(c).Wait(answer.Quota.RetryAfter())}

@@ -60,7 +60,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.Log, Codes: r.codes.Desk, Actions: r.codes.Desk, Policies: r.codes.Desk, Records: r.codes.Desk, Previews: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
+		Log: r.Log, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{Accounts: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: auth.Owner, Ring: r.Ring},
 		Extent: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.Log.StorageStatus(ctx, 90*24*time.Hour)

@@ -113,7 +113,7 @@ func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
 		}
 		return address(nil, "reference", typed), nil
 	}
-	h, err := a.Codes.Hash(string(ch), to)
+	h, err := a.Desk.Hash(string(ch), to)
 	if err != nil {
 		return "", err
 	}
@@ -208,11 +208,11 @@ const (
 // hintsOf are those of a recipient of whom there is nothing.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
 	var bad *verification.InvalidError
-	if errors.As(a.Codes.Served(string(ch), to), &bad) {
+	if errors.As(a.Desk.Codes.Served(string(ch), to), &bad) {
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := a.Codes.NearSpellings(ctx, string(ch), to, maxNear)
+	rows, err := a.Desk.NearSpellings(ctx, string(ch), to, maxNear)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}

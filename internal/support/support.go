@@ -20,35 +20,20 @@ import (
 	"sendcode/quota"
 )
 
-// ActionStore is the log as actions on recipients and codes need it. Implementations: postgres.DB and sqlite.DB.
-type ActionStore interface {
+// Store is the log as a desk needs it. Implementations: postgres.DB and sqlite.DB.
+type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
 	CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-}
-
-// SuppressionStore is the log as suppressions and paused prefixes need it. Implementations: postgres.DB and sqlite.DB.
-type SuppressionStore interface {
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression, bool, error)
 	Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (store.PrefixPause, bool, error)
-}
-
-// ReportStore is the log as reports need it. Implementations: postgres.DB and sqlite.DB.
-type ReportStore interface {
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
 	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
-}
-
-// Store is all of them.
-type Store interface {
-	ActionStore
-	SuppressionStore
-	ReportStore
 }
 
 // Codes are the use cases that administrators share with back ends. Implementation: *verification.Service.
@@ -120,15 +105,6 @@ func invalid(field, reason, detail string) error {
 // Paused is the pause that holds for a channel and purpose now, if there is one.
 func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
 	return d.Policy.Get().Paused(ch, purpose)
-}
-
-// Served says why requests for a recipient are turned away before anything is written; nil where they are not. Errors: *InvalidError.
-func (d *Desk) Served(channel, to string) error { return d.Codes.Served(channel, to) }
-
-// RecipientQuota says what a recipient's rules would answer now. Errors: *InvalidError, ErrUnavailable.
-func (d *Desk) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string,
-	h recipient.Hash) (quota.Decision, error) {
-	return d.Codes.RecipientQuota(ctx, app, ch, purpose, h)
 }
 
 // Hash is how a recipient is found in the log. Errors: *InvalidError.

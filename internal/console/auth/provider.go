@@ -23,10 +23,7 @@ import (
 // has the account of that identity. Without one they have the highest role that one of their values gives, and without
 // such a value no access.
 type Provider struct {
-	Asked interface {
-		Begin(ctx context.Context) (address string, attempt openid.Attempt, err error)
-		Finish(ctx context.Context, attempt openid.Attempt, answer url.Values) (openid.Person, error)
-	}
+	Asked *openid.Provider
 	Title string          // what people call it
 	About string          // names provider, client and claim: sessions end when one of them changes
 	Roles map[string]Role // by value of the claim for roles

@@ -22,17 +22,10 @@ type Store interface {
 	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
 }
 
-// Desk changes what is listed, and records each change. Implementation: *support.Desk.
-type Desk interface {
-	Suppress(ctx context.Context, b support.SuppressRequest) (store.Suppression, error)
-	Lift(ctx context.Context, l support.LiftRequest) ([]store.Suppression, error)
-	LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error)
-}
-
 // Records has the pages and the JSON. Safe for concurrent use.
 type Records struct {
 	Store  Store
-	Desk   Desk
+	Desk   *support.Desk
 	Auth   *auth.Auth
 	Layout *layout.Layout
 	Now    func() time.Time
