@@ -12,6 +12,7 @@ func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 func TestParseAccepts(t *testing.T) {
 	raw, _ := Decode(secret1)
+	first, _ := ring(t, "k1:"+secret1).Subkey("k1", "code")
 	for name, value := range map[string]string{
 		"one":           "k1:" + secret1,
 		"two":           "k1:" + secret1 + ",k2:" + secret2,
@@ -26,20 +27,9 @@ func TestParseAccepts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if r.Current() != "k1" {
-			t.Errorf("%s: current %q", name, r.Current())
+		if key, _ := r.Subkey("k1", "code"); r.Current() != "k1" || name != "64 bytes" && string(key) != string(first) {
+			t.Errorf("%s: current %q, or another key", name, r.Current())
 		}
-	}
-}
-
-func TestParseTakesEverySpellingOfBase64AsOneKey(t *testing.T) {
-	raw, _ := Decode(secret1)
-	a := ring(t, "k:"+secret1)
-	b := ring(t, "k:"+base64.RawURLEncoding.EncodeToString(raw))
-	x, _ := a.Subkey("k", "code")
-	y, _ := b.Subkey("k", "code")
-	if string(x) != string(y) {
-		t.Error("standard and URL alphabet give different keys")
 	}
 }
 

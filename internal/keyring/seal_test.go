@@ -51,17 +51,6 @@ func TestSealLayout(t *testing.T) {
 	}
 }
 
-func TestOpenFixedVector(t *testing.T) {
-	sealed, err := hex.DecodeString(fixedVector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := ring(t, "a:"+secret1).Open("recipient", sealed, []byte("row 7"))
-	if err != nil || string(got) != "ana@example.com" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 func TestSealNeverRepeatsItself(t *testing.T) {
 	r := ring(t, "a:"+secret1)
 	a, _ := r.Seal("recipient", []byte("ana"), nil)
@@ -134,9 +123,9 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sealed, additional []byte) {
 		before := bytes.Clone(sealed)
-		_, err := r.Open("recipient", sealed, additional)
+		got, err := r.Open("recipient", sealed, additional)
 		genuine := bytes.Equal(sealed, good) && string(additional) == "row 7"
-		if genuine != (err == nil) {
+		if genuine != (err == nil) || genuine && string(got) != "ana@example.com" {
 			t.Errorf("genuine %v, error %v", genuine, err)
 		}
 		if err != nil && !errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {

@@ -29,44 +29,32 @@ type answer struct {
 // post asks the service as an app does: again, where it is busy.
 func (s *street) post(path, key string, body map[string]any, header ...string) (a answer) {
 	s.Helper()
+	text, err := json.Marshal(body)
+	s.must(err)
 	for range 10 {
-		if a = s.postOnce(path, key, body, header...); a.status != http.StatusServiceUnavailable {
+		req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.base+path, bytes.NewReader(text))
+		s.must(err)
+		req.Header.Set("Content-Type", "application/json")
+		if user, secret, basic := strings.Cut(key, ":"); basic {
+			req.SetBasicAuth(user, secret)
+		} else {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		for n := 0; n+1 < len(header); n += 2 {
+			req.Header.Set(header[n], header[n+1])
+		}
+		resp, err := client.Do(req)
+		s.must(err)
+		a = answer{status: resp.StatusCode}
+		a.raw, err = io.ReadAll(resp.Body)
+		s.must(err)
+		_ = resp.Body.Close()
+		if a.status != http.StatusServiceUnavailable {
 			break
 		}
 		<-time.After(time.Second)
 	}
-	return a
-}
-
-func (s *street) postOnce(path, key string, body map[string]any, header ...string) answer {
-	s.Helper()
-	text, err := json.Marshal(body)
-	s.must(err)
-	req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.base+path, bytes.NewReader(text))
-	s.must(err)
-	req.Header.Set("Content-Type", "application/json")
-	if user, secret, basic := strings.Cut(key, ":"); basic {
-		req.SetBasicAuth(user, secret)
-	} else {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	for n := 0; n+1 < len(header); n += 2 {
-		req.Header.Set(header[n], header[n+1])
-	}
-	resp, err := client.Do(req)
-	s.must(err)
-	defer resp.Body.Close()
-	a := answer{status: resp.StatusCode}
-	a.raw, err = io.ReadAll(resp.Body)
-	s.must(err)
 	if len(a.raw) > 0 {
-		var named struct { // a problem's status is a number
-			Status any
-		}
-		s.must(json.Unmarshal(a.raw, &named))
-		if _, word := named.Status.(string); word || named.Status == nil {
-			a.status = resp.StatusCode
-		}
 		s.must(json.Unmarshal(a.raw, &a))
 	}
 	return a

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
-	"sendcode/internal/verification"
 )
 
 // Every combination of states has its reply, in the person's language, and it holds nothing that is not for them.
@@ -35,31 +33,6 @@ func TestAnswers(t *testing.T) {
 		b.WriteString("\n")
 	}
 	consoletest.Golden(t, "answers.txt", b.String())
-}
-
-func TestAnswersAreInThePersonsLanguage(t *testing.T) {
-	for locale, want := range map[string]string{
-		"zh-TW,en;q=0.5": "zh-Hans", "en": "en", "de, zh;q=0.8": "zh-Hans", "zh-Hant": "zh-Hans", "es-419": "es", "ar-EG": "ar", "de": "reader", "": "reader", "??": "reader",
-	} {
-		for _, reader := range texts.All() {
-			expected := want
-			if want == "reader" {
-				expected = reader.Lang()
-			}
-			if got := texts.ForReply(locale, reader).Lang(); got != expected {
-				t.Errorf("%q, read by %s: %s", locale, reader.Lang(), got)
-			}
-		}
-	}
-}
-
-func TestAnswersOfTextMessages(t *testing.T) {
-	s := told("sent", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) {
-		s.Channel, s.To, s.Locale = recipient.SMS, "+86 138•••00", "en"
-	}))
-	if got := s.judged(texts.For("")).Answer.Text.String(); !strings.Contains(got, "our text message service handed it over") || strings.Contains(got, "spam") {
-		t.Error(got)
-	}
 }
 
 // A refusal says the same instant to the person as to the administrator.
@@ -91,11 +64,4 @@ func expiryOf(s situation) time.Time {
 		return time.Time{}
 	}
 	return s.story.Verification.ExpiresAt
-}
-
-// A send under way has a reply; a test recipient's send has none.
-func TestAnswerUnderWay(t *testing.T) {
-	if answerOf(matter{Send: store.Send{}, Words: texts.For(""), state: verification.Pending}, texts.For("")).Text == nil {
-		t.Error("a send under way has no reply")
-	}
 }
