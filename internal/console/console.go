@@ -1,11 +1,11 @@
-// Package console answers "where is my code?" for those who run the service. It lists sends and refusals, newest first, finds those of
-// one recipient, and shows the story of one send, which package explain tells. The same is there as JSON for scripts, under /v1/admin.
+// Package console is the administrators' pages and JSON API. It answers "where is my code?": it lists sends and refusals, newest first,
+// finds those of one recipient, and shows the story of one send, which package explain writes. Scripts get the same as JSON under
+// /v1/admin.
 //
-// It stands at the reading end of the way of a send: it reads the log and asks the use cases what a recipient's
-// rules say now. What it changes it has the use cases change, and each such action is recorded.
+// It reads the log and asks the use cases what a recipient's rules say now. Package support makes all changes, and records each.
 //
-// No full recipient passes through it in either direction but what is typed into the search and into a suppression, which
-// comes in a request's body and is hashed at once. Addresses of pages carry the hash.
+// Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the hash. A page shows one only when an
+// operator reveals it.
 package console
 
 import (

@@ -22,8 +22,8 @@ import (
 	"sendcode/quota"
 )
 
-// The log as a table for a spreadsheet: the rows of a list, all of them, read and written page by page. There is nothing
-// in it that a list does not show, and less: no verification's ID, which gives a hold over a code that is still good.
+// The rows of a list as a table for a spreadsheet, all of them, read and written page by page. It has nothing that a list does not show,
+// and no verification IDs, since such an ID gives a hold over a code that is still valid.
 
 var exportHead = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
@@ -36,10 +36,10 @@ const (
 	maxExports = 2
 )
 
-// byteOrderMark has spreadsheets read UTF-8, which some of them else take for something older.
+// byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// onlyOfPages are parameters that an export, which is all rows, has no use for.
+// onlyOfPages are parameters that an export rejects, since it has all rows.
 var onlyOfPages = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before the first row.
@@ -202,8 +202,8 @@ func exportRow(s store.Send) []string {
 	return row
 }
 
-// dividers are what a spreadsheet may be set to divide lines at instead of commas, as it is at semicolons in half of Europe, and what
-// then ends a line.
+// dividers are the characters at which a spreadsheet may divide lines instead of commas, as many do at semicolons, and those that then
+// end a line.
 const dividers = ";\t|\r\n"
 
 // withoutFormula returns a cell that spreadsheets do not take for a formula (SEC-18): a quote mark is put before what begins like

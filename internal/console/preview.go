@@ -43,7 +43,7 @@ type sampleView struct {
 	Size  string // of a text message, in words
 }
 
-// chosen are the app and the purpose of a request, or the first ones.
+// chosen returns the app and the purpose that a request names, or the first ones, and all of them.
 func (a *Console) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
 	apps, purposes = a.Desk.Previewable()
 	first := func(list []string, preferred string) string {
@@ -83,7 +83,7 @@ func (a *Console) showPreview(c echo.Context, status int, values url.Values, typ
 	return a.layout.Show(c, status, "preview", v)
 }
 
-// Locales are the languages that there are samples in, in their order.
+// Locales returns the languages of the samples, in their order.
 func (v previewView) Locales() (list []string) {
 	for _, s := range v.Samples {
 		if !slices.Contains(list, s.Locale) {
@@ -93,12 +93,12 @@ func (v previewView) Locales() (list []string) {
 	return list
 }
 
-// Texts says whether text messages can be sent.
+// Texts reports whether text messages can be sent.
 func (v previewView) Texts() bool {
 	return slices.ContainsFunc(v.Samples, func(s sampleView) bool { return s.Channel == recipient.SMS })
 }
 
-// previewHTML is one mail, for its frame.
+// previewHTML answers with one mail's HTML, for its frame.
 func (a *Console) previewHTML(c echo.Context) error {
 	app, purpose, _, _ := a.chosen(c.QueryParams())
 	samples, err := a.Desk.Samples(app, purpose)
@@ -114,7 +114,7 @@ func (a *Console) previewHTML(c echo.Context) error {
 	return verification.ErrNotFound
 }
 
-// tryForm has a message sent to the person who wants to see it, and leads to its send's page.
+// tryForm sends a message to the recipient in the form and redirects to its send's page.
 func (a *Console) tryForm(c echo.Context, form url.Values) error {
 	act, err := a.auth.Record(c, auth.ActionPreview)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// query is what a list is asked for in its address: filters, a place and a length.
+// query is the parsed query of the list's URL: filters, a cursor and a limit.
 type query struct {
 	filter store.Filter
 	given  url.Values // what was asked, empty parameters left out
@@ -26,8 +26,8 @@ type query struct {
 var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
 	store.Refused}
 
-// parseQuery reads an address's raw query. Times without a zone are in that of the reader, and have their own from then on: an address
-// means the same to whom it is handed to.
+// parseQuery parses a raw query. Times without a zone are in the reader's zone; given has them with their zone, so that the URL means the
+// same for other readers.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err error) {
 	if q.filter, q.given, err = listing.Parse(raw, store.Filter{Limit: listing.DefaultLimit}, parameters, now.In(zone)); err != nil {
 		return q, err
@@ -46,7 +46,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	return q, q.checkRange()
 }
 
-// local says that the address it was read from has times without a zone.
+// local reports whether the raw query has times without a zone.
 func (q query) local(raw string) bool {
 	values, _ := url.ParseQuery(raw)
 	return slices.ContainsFunc([]string{"from", "to"}, func(name string) bool {
@@ -108,7 +108,7 @@ func setOutcome(f *store.Filter, value string, _ time.Time) string {
 	return ""
 }
 
-// setNetwork reads a network as rows have it, or an address in it.
+// setNetwork parses a network as rows have it, or an address in it.
 func setNetwork(f *store.Filter, value string, _ time.Time) string {
 	network, err := netip.ParsePrefix(value)
 	if address, err := netip.ParseAddr(value); err == nil {

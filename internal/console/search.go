@@ -22,8 +22,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// searchPage leads from what was typed to an address that no longer has it in the clear: the recipient's hash, a
-// send's page, or the reference.
+// searchPage redirects a search to a URL that has no recipient in the clear: with the recipient's hash, of a send's page, or with the
+// reference.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supported(c.Request().Context(), typed)
@@ -42,8 +42,7 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// searchedCookie has the recipient that was searched for last, masked, so that a page without rows can say how it was read. It is in no
-// address, as the hash is.
+// searchedCookie holds the masked recipient of the last search, so that a page without rows can show how it was understood.
 const searchedCookie = "sendcode_searched"
 
 func rememberSearched(c echo.Context, typed string) {
@@ -57,7 +56,7 @@ func rememberSearched(c echo.Context, typed string) {
 	}
 }
 
-// searched is that recipient while its page is the next one; empty: none was.
+// searched returns that recipient, once; "" if there is none.
 func searched(c echo.Context) string {
 	kept, err := c.Cookie(searchedCookie)
 	if err != nil {
@@ -79,8 +78,8 @@ func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) 
 	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
 }
 
-// supported is where a support reference leads: to its send or, where several share it, to a list of them. Empty: the
-// text is none, or no send has it.
+// supported returns the URL for a support reference: of its send or, if several sends share it, of a list of them; "" if the text is no
+// reference or no send has it.
 func (a *Console) supported(ctx context.Context, typed string) (string, error) {
 	rows, err := a.Log.Referenced(ctx, typed)
 	switch {
@@ -94,8 +93,8 @@ func (a *Console) supported(ctx context.Context, typed string) (string, error) {
 	return address(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into
-// the address.
+// lookUp returns the URL that a search leads to. A text that may be a recipient is never taken for a reference, which would put it into
+// the URL.
 func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", layout.Invalid("q", "required", "")
@@ -129,8 +128,8 @@ func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
 	return hints.addTo(list), err
 }
 
-// recipientIn says what kind of recipient was typed, if any, and how it is read: something with an at sign is an address, something of
-// digits, perhaps grouped, a number, as is whatever has a plus before digits in it.
+// recipientIn returns the channel and the text of a typed recipient; false if it is none. A text with an at sign is an address; a text of
+// digits, perhaps grouped, or one with a plus before digits is a number.
 func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true
@@ -147,8 +146,8 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	return recipient.SMS, number, digits >= 5
 }
 
-// asDialled is a text without what comes along where a number is copied from: a link's scheme, marks that cannot be seen, and the
-// dashes, brackets and spaces of typography.
+// asDialled removes what comes along when a number is copied: a link's scheme and invisible characters. Typographic dashes, brackets and
+// spaces become plain ones.
 func asDialled(typed string) string {
 	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed = typed[len(scheme):]
@@ -170,7 +169,7 @@ func asDialled(typed string) string {
 	}, typed))
 }
 
-// hasPlusNumber finds a plus with digits behind it, perhaps grouped, that are enough for a number.
+// hasPlusNumber reports whether a text has a plus followed by enough digits for a number, perhaps grouped.
 func hasPlusNumber(text string) bool {
 	digits, plus := 0, false
 	for _, r := range text {
@@ -189,10 +188,10 @@ func hasPlusNumber(text string) bool {
 	return false
 }
 
-// A recipient of whom the log has nothing has a verdict as well. The search alone sees the address; so it hands on, in the list's own
-// address, why such a recipient is turned away, and the hashes of those who are spelled almost the same and asked lately.
+// A recipient without rows gets a verdict too. Only the search sees the full recipient, so it adds hints to the list's URL: why requests
+// for this recipient are refused, and the hashes of similarly spelled recipients with recent requests.
 
-// hints is what a search found out about a recipient without rows.
+// hints are what a search found out about a recipient without rows.
 type hints struct {
 	unserved string // why requests for it are turned away; empty: they are not
 	near     []recipient.Hash
@@ -205,7 +204,7 @@ const (
 	nearTime     = 48 * time.Hour // longer than a search looks back, so that its address can be handed to a colleague
 )
 
-// hintsOf are those of a recipient of whom there is nothing.
+// hintsOf returns the hints for a recipient without rows.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
 	var bad *verification.InvalidError
 	if errors.As(a.Desk.Codes.Served(string(ch), to), &bad) {
@@ -234,7 +233,7 @@ func (h hints) addTo(listURL string) string {
 	return listURL
 }
 
-// takeHints parts them from the filters of an address. What is no hint of ours is left to those, which complain of it.
+// takeHints separates the hints from the filters of a raw query. Values that are no hints stay among the filters, which reject them.
 func takeHints(raw string) (h hints, rest string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil || !values.Has("recipient") || !values.Has(hintUnserved) && !values.Has(hintNear) {
@@ -251,7 +250,7 @@ func takeHints(raw string) (h hints, rest string) {
 	return h, values.Encode()
 }
 
-// withoutRows is the verdict on a recipient without rows.
+// withoutRows returns the verdict on a recipient without rows.
 func (a *Console) withoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
 	if v := explain.Unserved(h.unserved, w); v != nil {
 		return v, nil

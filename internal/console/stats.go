@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of statistics: they count rows, so a longer time would take the log longer than anybody waits.
+// Bounds of statistics: they count rows, so a longer time would take too long.
 const (
 	defaultStats = 24 * time.Hour
 	maxStats     = 31 * 24 * time.Hour
@@ -90,10 +90,10 @@ func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.S
 	return statistics.Of(q, now, before, domains), nil
 }
 
-// dimensions are what codes can be told apart by, in the order in which a page offers them, each of which is a filter of the list.
+// dimensions are what codes can be grouped by, in the order of the page. Each is also a filter of the list.
 var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
 
-// conversions are how many codes of the given time were entered, by a dimension.
+// conversions returns how many codes of the given time were entered, by a dimension.
 func (a *Console) conversions(ctx context.Context, given url.Values, by store.Dimension) ([]conversionView, error) {
 	q, err := parseQuery(given.Encode(), a.Now(), time.UTC)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// onlyOfLists are parameters that a stream has no use for: it begins now and has no end, and of what is not a row's own it hears nothing.
+// onlyOfLists are parameters that a stream rejects: it begins now, has no end, and knows only what is in a row.
 var onlyOfLists = []string{"from", "to", "last", "cursor", "limit", "outcome", "network"}
 
-// parseTail reads the filters of a stream and the place that it goes on from.
+// parseTail parses the filters of a stream and the place where it continues.
 func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
 	q, err = parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *Console) stream(c echo.Context, event string, draw func(store.Send) (st
 	return a.tail.Serve(c, live.Stream{Filter: q.filter, From: from, Event: event, Draw: draw, ID: listing.WriteCursor})
 }
 
-// tailView is the page: the newest rows, and where what comes is asked for.
+// tailView is the page: the newest rows, and the URL of the stream.
 type tailView struct {
 	layout.Page
 	Filter filterView

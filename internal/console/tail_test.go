@@ -20,9 +20,9 @@ import (
 )
 
 // served is a console behind a server whose own timeouts are far shorter than a stream.
-func served(t *testing.T, changes ...func(*Config)) (r *rig, a *Console, base string) {
+func served(t *testing.T) (r *rig, a *Console, base string) {
 	t.Helper()
-	r = newRig(t, changes...)
+	r = newRig(t)
 	s := httptest.NewUnstartedServer(r.Handler)
 	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second
 	s.Start()
@@ -137,21 +137,16 @@ func TestTailStreams(t *testing.T) {
 	}
 }
 
-// lateLog answers when it is let.
-type lateLog struct {
-	Log
-	let chan struct{}
-}
-
-func (l lateLog) Sends(ctx context.Context, f store.Filter) ([]store.Send, error) {
-	<-l.let
-	return l.Log.Sends(ctx, f)
-}
-
 // What comes and ends while the log is looked at for the first time is told, too.
 func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	let := make(chan struct{})
-	r, _, base := served(t, func(c *Config) { c.Log = lateLog{c.Log, let} })
+	r, _, base := served(t)
+	r.Log.SetHook(func(_ context.Context, method string, at sqlite.Stage) sqlite.Fault {
+		if method == "Sends" && at == sqlite.Asking {
+			<-let
+		}
+		return sqlite.None
+	})
 	old := r.sent("old@example.com")
 	r.Clock.Add(time.Minute)
 	opened := make(chan func() sse)

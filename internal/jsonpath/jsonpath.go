@@ -18,7 +18,7 @@ const (
 	maxStep  = 64
 )
 
-// Parse reads a path; the error is a sentence's end.
+// Parse parses a path. The error is the end of a sentence.
 func Parse(text string) (Path, error) {
 	parts := strings.Split(text, ".")
 	for _, p := range parts {
@@ -29,19 +29,19 @@ func Parse(text string) (Path, error) {
 	return parts, nil
 }
 
-// String is what Parse reads.
+// String returns the text that Parse reads.
 func (p Path) String() string { return strings.Join(p, ".") }
 
-// UnmarshalText is Parse.
+// UnmarshalText parses the text as Parse does.
 func (p *Path) UnmarshalText(text []byte) (err error) {
 	*p, err = Parse(string(text))
 	return err
 }
 
-// MarshalText is String.
+// MarshalText returns the text of String.
 func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// Find follows the path through what package json decoded; nil where it leads nowhere.
+// Find returns the value at the path in what package json decoded; nil if there is none.
 func (p Path) Find(value any) any {
 	for _, step := range p {
 		switch v := value.(type) {
@@ -60,7 +60,7 @@ func (p Path) Find(value any) any {
 	return value
 }
 
-// Text is a single value as text; false of everything else.
+// Text returns a string, number or boolean as text; false for other values.
 func Text(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:

@@ -17,14 +17,14 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// What became of reading the configuration again.
+// The outcomes of reading the configuration again.
 const (
 	Applied   = "applied"
 	Unchanged = "unchanged"
 	Rejected  = "rejected"
 )
 
-// Metrics hears of what happened. Safe for concurrent use.
+// Metrics counts events. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -34,7 +34,7 @@ type Metrics struct {
 	crowded           prometheus.Counter
 }
 
-// New makes them, all at 0.
+// New returns metrics that are all 0.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {

@@ -43,7 +43,7 @@ func (d *Desk) Person(app, channel, to, purpose, reason string) (Person, error) 
 		nil
 }
 
-// mailbox is that of the recipient; where only its hash is known, of an address in its simplest spelling.
+// mailbox returns the hash of the recipient's mailbox; if only the recipient's hash is known, that.
 func (p Person) mailbox() recipient.Hash {
 	if p.Mailbox.IsZero() {
 		return p.Recipient
@@ -51,13 +51,13 @@ func (p Person) mailbox() recipient.Hash {
 	return p.Mailbox
 }
 
-// on writes the recipient into an action.
+// on returns the audit entry with the person in it.
 func (p Person) on(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
 
-// apps are those of an action.
+// apps returns the apps that an action is for.
 func (d *Desk) apps(p Person) []string {
 	if p.App != "" {
 		return []string{p.App}

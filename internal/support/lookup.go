@@ -9,11 +9,11 @@ import (
 	"sendcode/internal/verification"
 )
 
-// recently is how far back requests under another spelling are looked for: a person that misses a code asked today.
+// recently is how far back NearSpellings looks: a person who misses a code asked today.
 const recently = 24 * time.Hour
 
-// NearSpellings are the newest requests of recipients one slip of the hand away from this one, at most so many of them: after a
-// typing error the mail went there. Errors: *InvalidError, verification.ErrUnavailable.
+// NearSpellings returns the newest requests of recipients whose address differs by one typing error, at most so many: the mail may have
+// gone there. Errors: *InvalidError, verification.ErrUnavailable.
 func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) ([]store.Send, error) {
 	r, err := verification.ParseRecipient(channel, to)
 	if err != nil {
@@ -33,8 +33,7 @@ func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) 
 	return rows[:min(most, len(rows))], nil
 }
 
-// Lockouts are the kinds of callers whose codes for a recipient cannot be checked now, for the administrator. Error:
-// verification.ErrUnavailable.
+// Lockouts returns the lockouts of a recipient that hold now, at most one for each kind of caller. Error: verification.ErrUnavailable.
 func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
 	for _, byBrowser := range []bool{true, false} {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})

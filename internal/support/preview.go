@@ -23,22 +23,21 @@ type Sample struct {
 	Segments int    // of a text message
 }
 
-// What samples hold in place of a code, of digits and of letters, and of a reference.
+// What samples have in place of a code of digits, a code of letters, and a reference.
 const (
 	sampleDigits    = "4829130756"
 	sampleLetters   = "BKVXRTNZWC"
 	sampleReference = "S-7K3M-Q2XP"
 )
 
-// Previewable are the apps and purposes that there are templates for, in order.
+// Previewable returns the apps and purposes that there are templates for, in order.
 func (d *Desk) Previewable() (apps, purposes []string) {
 	set := d.Policy.Get()
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Samples are the messages of a purpose for an app, mails before text messages, each in every language that it can have.
-// Errors: *InvalidError when there is no such app or purpose; a template that fails is verification.ErrUnavailable, and is in the
-// process's log.
+// Samples returns the messages of a purpose for an app in every language, mails before text messages. Errors: *InvalidError when there is
+// no such app or purpose; a template that fails is verification.ErrUnavailable, and is in the process's log.
 func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	set := d.Policy.Get()
 	p, err := verification.Purpose(set, purpose)
@@ -88,13 +87,13 @@ func (d *Desk) sampleTexts(request message.Request) (all []Sample, err error) {
 	return all, nil
 }
 
-// Trial asks for a message as people get it, for an administrator that wants to see one.
+// Trial is an administrator's request for a message as recipients get it.
 type Trial struct {
 	App, Channel, To, Purpose, Locale string
 	From                              netip.Addr // where the request comes from
 }
 
-// trialSession keeps what is sent for a trial apart from what people asked for.
+// trialSession keeps trials apart from the codes that people asked for.
 const trialSession = "sendcode preview"
 
 // Try sends a code as any back end could have it sent, with a code of its own: it is in the log, the

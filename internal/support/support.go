@@ -86,7 +86,7 @@ type Desk struct{ Parts }
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
 
-// failed is an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
+// failed returns an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
 func (d *Desk) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -102,12 +102,12 @@ func invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }
 
-// Paused is the pause that holds for a channel and purpose now, if there is one.
+// Paused returns the pause of a channel and purpose, if there is one.
 func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
 	return d.Policy.Get().Paused(ch, purpose)
 }
 
-// Hash is how a recipient is found in the log. Errors: *InvalidError.
+// Hash returns the hash of a recipient. Errors: *InvalidError.
 func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to)
 	if err != nil {

@@ -53,7 +53,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest) (store.Suppressi
 	return row, d.failed(ctx, err)
 }
 
-// lasts is for how long a suppression holds that names no time of its own.
+// lasts returns how long a suppression without a duration of its own holds.
 func (d *Desk) lasts() time.Duration {
 	if d := d.Policy.Get().SuppressFor; d > 0 {
 		return d
@@ -90,7 +90,7 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest) ([]store.Suppression, er
 	return list, d.failed(ctx, err)
 }
 
-// on writes recipient and reason into an action.
+// on returns the audit entry with the recipient and the reason; nil for nil.
 func (d *Desk) on(act *store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
 	if act == nil {
 		return nil
@@ -100,7 +100,7 @@ func (d *Desk) on(act *store.AuditEntry, to recipient.Recipient, app, why string
 	return &a
 }
 
-// named reads what both wishes name.
+// named parses the recipient and checks the app and the reason of a request.
 func (d *Desk) named(channel, address, app, why string) (recipient.Recipient, error) {
 	to, err := verification.ParseRecipient(channel, address)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *Desk) named(channel, address, app, why string) (recipient.Recipient, er
 	return to, checkWhy(why, to.Address())
 }
 
-// checkWhy asks of a reason what is asked of every administrator's: the act that it goes into is kept for good.
+// checkWhy checks the reason of a suppression, which the audit log keeps for good.
 func checkWhy(why, to string) error {
 	switch {
 	case why == "":

@@ -19,7 +19,7 @@ type Policy struct {
 	Purposes []string // in order
 }
 
-// Policies are those in force now, by name.
+// Policies returns the policies in force, by name.
 func (d *Desk) Policies() []Policy {
 	byName := map[string]Policy{}
 	for _, p := range d.Policy.Get().Purposes {
@@ -33,8 +33,8 @@ func (d *Desk) Policies() []Policy {
 	return all
 }
 
-// AtLimit are the recipients for which a rule of the policy has no place left, those with the newest send first, at most
-// so many, and how many there are. Only rules of recipients can be asked: the log holds nothing else.
+// AtLimit returns the recipients for which a rule of the policy has no place left, at most so many, the newest send first, and how many
+// there are in all. Only rules of recipients can be asked: the log holds nothing else.
 func (d *Desk) AtLimit(ctx context.Context, p Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])

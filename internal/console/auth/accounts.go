@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// accountsView is the page of those who may log in.
+// accountsView is the page of accounts.
 type accountsView struct {
 	layout.Page
 	Rows     []accountView

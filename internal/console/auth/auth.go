@@ -1,5 +1,5 @@
-// Package auth says who makes a request to the console, and what that account may do: passwords with their second factor, the word of
-// a provider of identities, sessions, bearer tokens, accounts and roles.
+// Package auth finds the account that makes a request to the console, and what it may do: passwords with a second factor, logins by an
+// OpenID Connect provider, sessions, bearer tokens, accounts and roles.
 package auth
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// AuthConfig is what logging in works with.
+// Config is what logging in works with.
 type Config struct {
 	Accounts store.AccountStore
 	Limiter  attempts.Limiter
@@ -36,7 +36,7 @@ type Config struct {
 	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token; nil: not counted
 }
 
-// Auth says who makes a request, and what that account may do. Safe for concurrent use.
+// Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
 type Auth struct {
 	log      store.AccountStore
 	attempts *attempts.Counter

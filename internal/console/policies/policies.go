@@ -21,7 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// Desk says which rules are in force, which recipients are at their limits, and what other rules would have done. Implementation: *support.Desk.
+// Desk returns the rules in force and the recipients at their limits, and replays sends against other rules. Implementation:
+// *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
 	AtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)

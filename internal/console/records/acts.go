@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// actsView is the list of what administrators did.
+// actsView is the page of the audit log.
 type actsView struct {
 	layout.Page
 	Rows []actView
@@ -36,7 +36,7 @@ type actView struct {
 	From, Rest string
 }
 
-// actJSON is an act as scripts see it. What it does not have is null.
+// actJSON is an audit entry in the JSON API. Missing values are null.
 type actJSON struct {
 	ID        string             `json:"id"`
 	At        string             `json:"at"`
@@ -56,7 +56,7 @@ type actJSON struct {
 	Ends      *string            `json:"ends"`
 }
 
-// acts are what administrators did.
+// acts returns the list of audit entries.
 func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 	return listing.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts",

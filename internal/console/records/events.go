@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
+// The webhook events of apps and whether they arrived, to find out why a back end did not hear of something.
 
 // Event is a webhook event in the JSON API. Every member is always present, some as null.
 type Event struct {
@@ -67,7 +67,7 @@ var eventTones = map[store.EventState]explain.Label{
 	store.EventGivenUp:   {Sign: "✕", Tone: explain.Bad},
 }
 
-// events are what apps are told of.
+// events returns the list of webhook events.
 func (a *Records) events() listing.List[store.AppEventFilter, store.AppEvent] {
 	return listing.List[store.AppEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks",

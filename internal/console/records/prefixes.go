@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Prefixes to which text messages rest, because hardly any code came back from there.
+// Number prefixes that get no text messages for a while, because hardly any code of theirs was entered.
 
 // prefixesView is the page of them.
 type prefixesView struct {
@@ -46,7 +46,7 @@ type prefixView struct {
 	Active       bool
 }
 
-// prefixJSON is a pause as scripts see it.
+// prefixJSON is a pause in the JSON API.
 type prefixJSON struct {
 	ID        string  `json:"id"`
 	App       string  `json:"app"`
@@ -63,7 +63,7 @@ type prefixJSON struct {
 	LiftedWhy *string `json:"lifted_reason"`
 }
 
-// prefixes are the pauses, those that hold and those that held.
+// prefixes returns the list of present and past pauses.
 func (a *Records) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
 		Name: "prefixes", Path: PrefixesPath,
@@ -124,7 +124,7 @@ func prefixViewOf(p store.PrefixPause, now time.Time, w texts.Words) prefixView 
 	return v
 }
 
-// liftPrefix ends a pause, and has the act recorded with it.
+// liftPrefix ends a pause and writes the audit entry with it.
 func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/support"
 )
 
-// Suppression is one as scripts see it. What it does not have is null.
+// Suppression is a suppression in the JSON API. Missing values are null.
 type Suppression struct {
 	ID        string      `json:"id"`
 	App       *string     `json:"app"`
@@ -39,7 +39,7 @@ type liftedJSON struct {
 	Lifted []Suppression `json:"lifted"`
 }
 
-// suppressions are those who get no mail, or got none.
+// suppressions returns the list of present and past suppressions.
 func (a *Records) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
 	return listing.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: "/admin/suppressions",
@@ -65,7 +65,7 @@ func suppressionOf(s store.Suppression, now time.Time) Suppression {
 	return row
 }
 
-// SuppressionsOf are those of a list, as scripts see them.
+// SuppressionsOf returns suppressions for the JSON API.
 func SuppressionsOf(list []store.Suppression, now time.Time) []Suppression {
 	out := make([]Suppression, 0, len(list))
 	for _, s := range list {
@@ -74,7 +74,7 @@ func SuppressionsOf(list []store.Suppression, now time.Time) []Suppression {
 	return out
 }
 
-// wish is what is asked for a recipient's suppression. The recipient is in a body, never in an address.
+// wish is a request to suppress a recipient, who is named in the body, never in a URL.
 type wish struct {
 	Channel string `json:"channel"`
 	To      string `json:"to"`
@@ -95,7 +95,7 @@ func (a *Records) suppressJSON(c echo.Context) error {
 	return c.JSON(http.StatusCreated, suppressionOf(s, s.Since))
 }
 
-// suppress has a recipient get no mail, and the act recorded with it.
+// suppress suppresses a recipient and writes the audit entry with it.
 func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
 	b := support.SuppressRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: auth.ActorOf(c).Name}
 	if w.For != nil {
@@ -130,7 +130,7 @@ func (a *Records) liftJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, liftedJSON{Lifted: SuppressionsOf(list, a.Now())})
 }
 
-// lift has a recipient get mail again, and the act recorded with it.
+// lift ends a recipient's suppressions and writes the audit entry with it.
 func (a *Records) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
 	act, err := a.Auth.Record(c, auth.ActionLift)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// suppressionsView is the page of those who get no mail.
+// suppressionsView is the page of suppressed recipients.
 type suppressionsView struct {
 	layout.Page
 	Rows    []suppressionView
@@ -91,7 +91,7 @@ func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppre
 	return v
 }
 
-// heldOrLifted is how something stands that holds for a while unless it is lifted, and who lifted it.
+// heldOrLifted returns the state of a suppression or pause as a label, and the sentence that says who lifted it.
 func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w texts.Words) (explain.Label, texts.Sentence) {
 	switch {
 	case active:
@@ -103,7 +103,7 @@ func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string,
 	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}, nil
 }
 
-// suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
+// suppressForm and liftForm redirect to the list, or show it again with what was wrong in the form.
 func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"),
 		Reason: strings.TrimSpace(form.Get("reason"))}

@@ -16,7 +16,7 @@ import (
 	"sendcode/web"
 )
 
-// Now is what a row does not say by itself.
+// Now is the present state of a row's code and recipient.
 type Now struct {
 	Code  explain.Label // what became of its code; empty: it has none
 	Left  int64         // milliseconds that the code can still be entered; 0: it cannot
@@ -33,13 +33,13 @@ type Quotas interface {
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
 }
 
-// Bounds of asking for the quotas of one page, which is shown without those that do not come in time.
+// Bounds of asking for the quotas of one page. It is shown without quotas that come later.
 const (
 	quotasAtOnce = 4
 	quotasTime   = 500 * time.Millisecond
 )
 
-// Page are sends as the rows of a page, with all that is known of them now. Only the codes' states may fail.
+// Page returns sends as rows of a page, with the present state of their codes and quotas. It fails only if the codes can't be read.
 func Page(ctx context.Context, codes Codes, quotas Quotas, sends []store.Send, w texts.Words) ([]Row, error) {
 	states, err := codeStates(ctx, codes, sends, w)
 	if err != nil {
@@ -79,14 +79,14 @@ func codeStates(ctx context.Context, codes Codes, sends []store.Send, w texts.Wo
 	return states, err
 }
 
-// codeSigns are as far from those of sends as can be, beside which they stand.
+// codeSigns differ from the signs of sends, beside which they stand.
 var codeSigns = map[store.CodeState]explain.Label{
 	store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Still},
 	store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
 	store.CodeCanceled: {Sign: "–", Tone: explain.Warn},
 }
 
-// person is whom rules count.
+// person is a recipient as rules count it.
 type person struct {
 	app     string
 	channel recipient.Channel
@@ -96,7 +96,7 @@ type person struct {
 
 func personOf(s store.Send) person { return person{s.App, s.Channel, s.Purpose, s.Recipient} }
 
-// quotasOf asks for each recipient once; one who was forgotten, as others are, has none.
+// quotasOf asks once for each recipient. Forgotten recipients have no quota.
 func quotasOf(ctx context.Context, quotas Quotas, sends []store.Send, w texts.Words) map[person][]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
@@ -125,7 +125,7 @@ func quotasOf(ctx context.Context, quotas Quotas, sends []store.Send, w texts.Wo
 	return by
 }
 
-// Pips draws what a recipient's rules say.
+// Pips returns what to draw for each of a recipient's rules.
 func Pips(d quota.Decision, w texts.Words) (all []web.Pips) {
 	for _, rule := range d.Public().Rules {
 		all = append(all, pipsOf(rule, w))

@@ -1,4 +1,4 @@
-// Package rows shows sends as rows of a list: what became of each, why, what became of its code, and what its recipient's rules say now.
+// Package rows turns sends into rows of a list: the status, the reason, the state of the code, and what the recipient's rules say now.
 package rows
 
 import (
@@ -22,7 +22,7 @@ type Row struct {
 	Now                       Now
 }
 
-// Of is a send as a row, without what is known of its code and its recipient now.
+// Of returns a send as a row, without the state of its code and its recipient's quota.
 func Of(s store.Send, w texts.Words) Row {
 	return Row{
 		Link: explain.SendAddress(s.ID), At: w.Exactly(s.LoggedAt), To: toOf(s, w), Purpose: s.Purpose, App: s.App,
@@ -31,7 +31,7 @@ func Of(s store.Send, w texts.Words) Row {
 	}
 }
 
-// toOf is the recipient as a row shows it, or how many there are in a row of several.
+// toOf returns the recipient as a row shows it, or the number of recipients of a row for several.
 func toOf(s store.Send, w texts.Words) string {
 	if s.Recipients > 0 {
 		return w.Plural("list.recipients", s.Recipients)
@@ -45,12 +45,12 @@ var Signs = map[store.Status]string{
 	store.Queued: "…", store.Sending: "→",
 }
 
-// State is what became of a send.
+// State returns a send's status as a label.
 func State(s store.Send, w texts.Words) explain.Label {
 	return explain.Label{Sign: Signs[s.Status], Word: w.Or("status", string(s.Status)), Tone: explain.ToneOf(s.Status)}
 }
 
-// why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
+// why returns the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
 func why(s store.Send, w texts.Words) string {
 	var parts []string
 	add := func(p string) {

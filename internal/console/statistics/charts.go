@@ -102,7 +102,7 @@ func height(all []amount) (sum float64) {
 	return sum
 }
 
-// round is the next number whose half can be read on a grid.
+// round returns the next number whose half can be read on a grid.
 func round(n float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, even := range []float64{2, 4, 6, 8, 10} {
@@ -113,7 +113,8 @@ func round(n float64) float64 {
 	}
 }
 
-// mark is what the axis says below a stretch: hours where there are few, each where they are very few, else days, the last one among them.
+// mark returns the label of the axis below a stretch: hours where there are few, each where they are very few, else days, the last one
+// among them.
 func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {
@@ -129,7 +130,7 @@ func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
 	return "", false
 }
 
-// span is a stretch in words: "14:00–15:00", or the day.
+// span returns a stretch in words: "14:00–15:00", or the day.
 func (d Drawing) span(at time.Time) string {
 	from := at.In(d.W.Zone())
 	if d.Each >= 24*time.Hour {
@@ -138,7 +139,7 @@ func (d Drawing) span(at time.Time) string {
 	return from.Format("01-02 15:04–") + from.Add(d.Each).Format("15:04")
 }
 
-// Sends shows what became of the sends.
+// Sends returns the chart of what became of the sends.
 func (d Drawing) Sends() Chart {
 	w := d.W
 	bars, most := d.bars(func(s Interval) []amount {
@@ -169,7 +170,7 @@ func (d Drawing) numbers(pairs ...any) string {
 	return cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
 }
 
-// Measures show how many codes were approved, and how long sending took.
+// Measures returns the charts of how many codes were approved, and how long sending took.
 func (d Drawing) Measures() []Chart {
 	w := d.W
 	approved, _ := d.bars(func(s Interval) []amount {
@@ -196,7 +197,7 @@ func (d Drawing) Measures() []Chart {
 	}
 }
 
-// SendsTable has the numbers of the first.
+// SendsTable returns the numbers of Sends as a table.
 func (d Drawing) SendsTable() Table {
 	return d.table([]string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"},
 		func(s Interval) []string {
@@ -204,7 +205,7 @@ func (d Drawing) SendsTable() Table {
 		})
 }
 
-// MeasuresTable has the numbers of the others.
+// MeasuresTable returns the numbers of Measures as a table.
 func (d Drawing) MeasuresTable() Table {
 	return d.table([]string{"overview.rate", "overview.half", "overview.most"}, func(s Interval) []string {
 		return []string{RateOf(s.Rate), TookOf(s.MedianMS, d.W), TookOf(s.P95MS, d.W)}

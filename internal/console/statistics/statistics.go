@@ -91,7 +91,7 @@ func measuresOf(m store.Measures, sent int) Measures {
 	return out
 }
 
-// Of are a stretch of time and the one before it, with what became of the mails to the domains to which most failed.
+// Of returns the statistics of a time and of the one before it, with the mail domains to which most failed.
 func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		Domains: make([]DomainCounts, 0, len(domains)),

@@ -17,7 +17,7 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// Period is of RFC 6238. A code holds one period longer to either side, for clocks that differ (section 5.2).
+// Period is the time step of RFC 6238. A code is valid for one step more on either side, since clocks differ (section 5.2).
 const (
 	Period    = 30 * time.Second
 	tolerance = 1
@@ -95,7 +95,7 @@ func Draw(text string) (Picture, error) {
 	return Picture{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // digits and letters alone
 }
 
-// Recovery codes are for who has lost the device: as many as one sheet takes, of 80 random bits each.
+// Recovery codes replace a lost device. Each has 80 random bits.
 const (
 	RecoveryCodes = 10
 	RecoverySize  = 16 // letters and digits of base32
