@@ -95,7 +95,7 @@ func (d sendAction) possible(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
-	return !d.ends || explain.StateOf(*s.Verification, s.Now) == verification.Pending
+	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
 // perform does the requested action and returns what to show of its result. The audit entry is written by the action, or around it.

@@ -70,7 +70,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	v.Facts.Locale = explain.Locale(s.Send)
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {
-		v.Code = w.Get("code." + string(explain.StateOf(*s.Verification, s.Now)))
+		v.Code = w.Get("code." + string(verification.StateOf(*s.Verification, s.Now)))
 		if explain.CodeOf(*s.Verification, s.Now) == store.CodeWaiting && explain.Lost(s.Send) {
 			v.Code = w.Get("code.lost")
 		}

@@ -89,10 +89,7 @@ func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (stor
 			act.To = rows[0].To
 		}
 	}
-	if err := a.Log.AddAuditEntry(c.Request().Context(), act); err != nil {
-		return act, err
-	}
-	return act, nil
+	return act, a.Log.AddAuditEntry(c.Request().Context(), act)
 }
 
 // exportedFilter returns the filters for the audit entry: "from=… status=failed app".
@@ -159,8 +156,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 		if err := rc.SetWriteDeadline(time.Now().Add(live.WriteWait)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
-		last := rows[len(rows)-1]
-		f.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		f.Before = new(markOf(rows[len(rows)-1]))
 		if rows, err = a.Log.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}

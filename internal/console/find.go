@@ -58,10 +58,7 @@ func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	if err == nil && s.Verification == nil {
 		s.Related, err = a.countedBefore(ctx, s.Send)
 	}
-	if err != nil {
-		return s, err
-	}
-	return s, nil
+	return s, err
 }
 
 // What led to a refusal that belongs to no verification: so many of the recipient's rows, so far back.

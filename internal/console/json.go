@@ -194,7 +194,7 @@ func verificationOf(s store.Story) *verificationJSON {
 	}
 	v := *s.Verification
 	return &verificationJSON{
-		ID: v.ID, Status: explain.StateOf(v, s.Now), CreatedAt: *listing.Stamp(v.CreatedAt), ExpiresAt: *listing.Stamp(v.ExpiresAt),
+		ID: v.ID, Status: verification.StateOf(v, s.Now), CreatedAt: *listing.Stamp(v.CreatedAt), ExpiresAt: *listing.Stamp(v.ExpiresAt),
 		Attempts: v.Attempts, MaxAttempts: v.MaxAttempts, Sends: v.Sends,
 		ApprovedAt: listing.Stamp(v.ApprovedAt), CanceledAt: listing.Stamp(v.CanceledAt),
 	}

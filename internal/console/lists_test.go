@@ -145,18 +145,18 @@ func TestEventsPage(t *testing.T) {
 	lacks(t, rec, `rel="next"`)
 }
 
-// pausedPrefix has text messages go to a prefix without any coming back, and the log pause it.
+// texted makes a send a text message to a German number with a prefix.
+func texted(prefix string) func(*store.Send) {
+	return func(s *store.Send) {
+		s.Channel, s.To, s.Prefix, s.Country = recipient.SMS, prefix+"•••21", prefix, "DE"
+	}
+}
+
+// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the log pause it.
 func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
-		row := r.row(fmt.Sprintf("p%d@example.com", n))
-		row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, prefix+"•••21", prefix, "DE"
-		begun, err := r.Log.Begin(context.Background(), store.Intent{
-			Send: row, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: time.Minute,
-			Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
-		})
-		r.Must(err)
-		r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "carrier"})
+		r.sent(fmt.Sprintf("p%d@example.com", n), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
 	started, err := r.Log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
@@ -221,17 +221,11 @@ func TestVerdictOnAPausedPrefix(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	p := r.pausedPrefix("+49151")
-	row := r.row("q@example.com")
-	row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, "+49 151•••21", "+49151", "DE"
-	begun, err := r.Log.Begin(context.Background(), store.Intent{
-		Send: row, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: time.Minute,
-		Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
-	})
-	r.Must(err)
-	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	path := "/admin/sends/" + row.ID.String()
+	send := r.begin("q@example.com", texted("+49151")).Send
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
+	path := "/admin/sends/" + send.ID.String()
 	contains(t, b.Get(path), "49151", "5 sent, 0 entered", "It holds until", "have the code by mail", "have the code sent by mail")
-	_, _, err = r.Log.LiftPrefix(context.Background(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "x"}, nil)
+	_, _, err := r.Log.LiftPrefix(context.Background(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "x"}, nil)
 	r.Must(err)
 	contains(t, b.Get(path), "It was lifted at", "49151")
 	contains(t, b.Get(path, "Accept-Language", "zh-CN"), "暂停发送短信", "已于")

@@ -93,7 +93,7 @@ func (a *Console) tailPage(c echo.Context) error {
 	stream := maps.Clone(q.given)
 	for i, row := range found.rows {
 		if i == 0 {
-			stream.Set("newer", listing.WriteCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
+			stream.Set("newer", listing.WriteCursor(markOf(row)))
 		}
 		v.Rows = append(v.Rows, tailRow{row.ID.String(), rows.Of(row, w)})
 	}

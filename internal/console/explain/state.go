@@ -51,19 +51,6 @@ var codeStates = map[verification.State]store.CodeState{
 }
 
 // CodeOf returns what became of a code by now, on the log's clock.
-func CodeOf(v store.Verification, now time.Time) store.CodeState { return codeStates[StateOf(v, now)] }
-
-// StateOf returns a verification's state at now, on the log's clock.
-func StateOf(v store.Verification, now time.Time) verification.State {
-	switch {
-	case !v.ApprovedAt.IsZero():
-		return verification.Approved
-	case !v.CanceledAt.IsZero():
-		return verification.Canceled
-	case v.Attempts >= v.MaxAttempts:
-		return verification.MaxAttemptsReached
-	case !now.Before(v.ExpiresAt):
-		return verification.Expired
-	}
-	return verification.Pending
+func CodeOf(v store.Verification, now time.Time) store.CodeState {
+	return codeStates[verification.StateOf(v, now)]
 }

@@ -160,7 +160,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	line := func(when time.Time, tone Tone, key string) Entry {
 		return Entry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
-	switch StateOf(v, now) {
+	switch verification.StateOf(v, now) {
 	case verification.Approved:
 		return []Entry{line(v.ApprovedAt, Good, "line.approved")}
 	case verification.Canceled:

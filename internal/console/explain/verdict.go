@@ -68,12 +68,12 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		rule: now.Rule, locks: now.Locks, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
 	}
 	if c.code != nil {
-		c.state = StateOf(*c.code, s.Now)
+		c.state = verification.StateOf(*c.code, s.Now)
 	}
 	switch {
 	case c.state == verification.Pending && c.out:
 		c.has = c.code
-	case now.Code != nil && StateOf(*now.Code, s.Now) == verification.Pending:
+	case now.Code != nil && verification.StateOf(*now.Code, s.Now) == verification.Pending:
 		c.has = now.Code
 	}
 	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w), Newer: c.newer(now.Newer)}

@@ -263,7 +263,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 		for state, end := range ends {
 			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "suppressed", "paused", "new"} {
 				s := told("", sentAs(status, "", end, func(s *store.Send, _ *store.Verification) { s.Reason = reason }))
-				if got := StateOf(*s.story.Verification, s.story.Now); got != state {
+				if got := verification.StateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}
 				for _, w := range texts.All() {
