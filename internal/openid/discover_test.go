@@ -23,10 +23,6 @@ func TestProvidersInTrouble(t *testing.T) {
 	down := func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "<h1>down</h1>", http.StatusServiceUnavailable)
 	}
-	half := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "1000")
-		_, _ = w.Write([]byte(`{"issuer":"http`))
-	}
 	huge := func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"x":"`))
 		for range 64 {
@@ -37,7 +33,6 @@ func TestProvidersInTrouble(t *testing.T) {
 	elsewhere := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://evil.example"+r.URL.Path, http.StatusTemporaryRedirect)
 	}
-	nonsense := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) }
 	const discovery, keys, token = "/.well-known/openid-configuration", "/keys", "/token"
 	for what, c := range map[string]struct {
 		at   string
@@ -45,15 +40,9 @@ func TestProvidersInTrouble(t *testing.T) {
 		kind Kind
 		why  string
 	}{
-		"down": {discovery, down, Unavailable, "discovery"}, "half a document": {discovery, half, Unavailable, "discovery"},
-		"a huge document":      {discovery, huge, Unavailable, "discovery"},
-		"a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"}, "no document": {discovery, nonsense, Unavailable, "discovery"},
-		"keys away": {keys, down, Unavailable, "keys"}, "half the keys": {keys, half, Unavailable, "keys"},
-		"huge keys":      {keys, huge, Unavailable, "keys"},
-		"keys elsewhere": {keys, elsewhere, Unavailable, "keys"}, "no keys": {keys, nonsense, Unavailable, "keys"},
-		"tokens away": {token, down, Unavailable, "token"}, "half a token": {token, half, Unavailable, "token"},
-		"a huge token": {token, huge, Unavailable, "token"},
-		"no token":     {token, nonsense, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
+		"down": {discovery, down, Unavailable, "discovery"}, "a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"},
+		"keys away": {keys, down, Unavailable, "keys"}, "keys elsewhere": {keys, elsewhere, Unavailable, "keys"}, "huge keys": {keys, huge, Unavailable, "keys"},
+		"tokens away": {token, down, Unavailable, "token"}, "a huge token": {token, huge, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
 	} {
 		server := openidtest.New(t, redirect)
 		p := New(settings(server), time.Now)

@@ -16,7 +16,6 @@ var (
 	each  = flag.Int("drill.each", 1, "how many incidents of each kind")
 	seed  = flag.Uint64("drill.seed", 0, "whom they happen to; 0: another one each time")
 	limit = flag.Duration("drill.limit", 0, "how long the slowest but one in twenty may take; 0: as long as it likes")
-	only  = flag.String("drill.only", "", "the one kind to play")
 	some  = flag.Int("drill.kinds", 10, "how many kinds to play, drawn by the seed; 0: all")
 )
 
@@ -79,11 +78,8 @@ func (s *street) happen(r *rand.Rand) (all []*incident) {
 	return all
 }
 
-// drawn are the kinds that are played.
+// drawn returns the kinds that are played.
 func drawn(r *rand.Rand) []*kind {
-	if *only != "" {
-		return slices.DeleteFunc(slices.Clone(kinds), func(k *kind) bool { return k.name != *only })
-	}
 	all := slices.Clone(kinds)
 	if *some > 0 && *some < len(all) {
 		r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })

@@ -3,7 +3,6 @@ package drill
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -88,14 +87,8 @@ func (i *incident) masked() string {
 // speaks decides how the caller says who they are: by the reference in one case of three, where they have one.
 func (i *incident) speaks() {
 	i.said = i.to
-	switch {
-	case i.kind.byReference || i.support != "" && !i.kind.byAddress && i.rand.IntN(3) == 0:
-		i.refers = true
-		i.said = pick(i.rand, i.support, strings.ToLower(i.support), strings.ReplaceAll(i.support, "-", " "))
-	case i.kind.sms:
-		i.said = pick(i.rand, i.to, i.to[:3]+" "+i.to[3:6]+" "+i.to[6:])
-	default:
-		i.said = pick(i.rand, i.to, strings.ToUpper(i.to[:1])+i.to[1:], " "+i.to)
+	if i.kind.byReference || i.support != "" && !i.kind.byAddress && i.rand.IntN(3) == 0 {
+		i.refers, i.said = true, i.support
 	}
 }
 

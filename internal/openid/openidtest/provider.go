@@ -202,6 +202,3 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
-
-// PrivateKey is what it signs with.
-func (p *Provider) PrivateKey() jose.JSONWebKey { return p.keys[0] }
