@@ -39,7 +39,7 @@ func (b *browser) list(name, path string) (rows []map[string]any) {
 }
 
 // holds fails the test unless a row has these members.
-func holds(t *testing.T, row, members map[string]any) {
+func holds[V comparable](t *testing.T, row, members map[string]V) {
 	t.Helper()
 	for name, value := range members {
 		if row[name] != value {

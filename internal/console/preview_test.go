@@ -19,7 +19,6 @@ func TestPreviewShowsEveryLanguage(t *testing.T) {
 	want(t, rec, http.StatusOK)
 	contains(t, rec, `id="email-en"`, `id="email-zh-Hans"`, "Your code for Shop", "482913", "S-7K3M-Q2XP", "您",
 		`<iframe sandbox src="/admin/preview/html?app=shop&amp;locale=zh-Hans&amp;purpose=login"`, "Send one to me", `aria-current="true"`)
-	contains(t, b.Get("/admin/preview", "Accept-Language", "zh-CN"), "消息预览", "发一份给我")
 	if policy := rec.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "frame-src 'self'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the policy is %q", policy)
 	}

@@ -187,7 +187,6 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	contains(t, rec, "No request for this recipient reached us", "One for <b>a•••@gmial.com</b>, spelled almost the same", "a•••@gmail.com", `<a href="/admin/sends/`+theirs.ID.String()+`">`,
 		"Ask them how they spelled it", "We found no request for a code")
 	lacks(t, rec, "exmaple", "Have them spell it")
-	contains(t, b.Get(to, "Accept-Language", "zh-CN"), "有一个拼写几乎相同的 <b>a•••@gmial.com</b>")
 
 	near := to
 	r.Clock.Add(25 * time.Hour)

@@ -227,5 +227,4 @@ func TestTailPage(t *testing.T) {
 	cursor := url.QueryEscape(listing.WriteCursor(store.Mark{At: s.LoggedAt, ID: s.ID}))
 	contains(t, rec, `id="r-`+s.ID.String(), "a•••@example.com", `data-tail="/admin/tail/rows?app=shop&amp;newer=`+cursor+`&amp;status=sent"`, `value="sent" selected`)
 	lacks(t, rec, "ana@", " style=")
-	contains(t, b.Get("/admin/tail", "Accept-Language", "zh"), "暂停")
 }
