@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/support"
 )
 
 const suppressions = "/v1/admin/suppressions"
@@ -109,27 +107,15 @@ func TestSuppressionsPage(t *testing.T) {
 	contains(t, b.Get("/admin/acts"), "suppressed", "lifted a suppression", "mended")
 }
 
-// A send that met a suppression opens with it, as one that met a pause does.
-func TestStoryOfASuppressedSend(t *testing.T) {
+// The page of a send that a pause stopped names the pause that holds now, and the list what a provider told of a send.
+func TestStoryOfAPausedSend(t *testing.T) {
 	r := newRig(t)
-	p, hash := r.recipient("ana@example.com")
-	_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: p.Address(), Why: "asked by telephone", By: "mei"})
-	r.Must(err)
-	row := r.row("ana@example.com")
-	begun, err := r.Log.Begin(context.Background(), store.Intent{
-		Send: row, Address: hash, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: 8 * time.Second,
-		Verification: store.Verification{ID: "v", Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5},
-	})
-	r.Must(err)
-	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true})
-	other := r.begin("bo@example.com").Send
-	r.finish(other, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
+	send := r.begin("bo@example.com").Send
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	r.codes.Change(policy.Set{Purposes: r.codes.Terms().Purposes, Pauses: []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}})
-	b := r.loggedIn()
-	contains(t, b.Get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "not sent")
-	contains(t, b.Get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")
-	contains(t, b.Get("/admin"), "suppressed", "paused", "did not count")
-	_, err = r.Log.IngestProviderEvent(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})
+	_, err := r.Log.IngestProviderEvent(r.Context(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})
 	r.Must(err)
-	contains(t, b.Get("/admin"), "bounced later")
+	b := r.loggedIn()
+	contains(t, b.Get("/admin/sends/"+send.ID.String()), "paused by the configuration", "the server moves", "not sent")
+	contains(t, b.Get("/admin"), "paused", "did not count", "bounced later")
 }
