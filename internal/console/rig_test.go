@@ -30,7 +30,7 @@ import (
 
 // What every test checks of an answer.
 var (
-	want, contains, lacks = consoletest.Want, consoletest.Contains, consoletest.Lacks
+	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
 // rig is a console over the log's twin, a real limiter and the real use cases.

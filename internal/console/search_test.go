@@ -35,10 +35,7 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 		"C++ 20261120 123456": "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
 		"order 20261120123":   "/admin?reference=order+20261120123",
 	} {
-		rec := b.Post("/admin/search", url.Values{"q": {typed}})
-		if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
-			t.Errorf("%q leads to %d %q, want %q", typed, rec.Code, got, to)
-		}
+		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), to)
 	}
 	rec := b.Get("/admin?recipient=" + hash.String())
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{id}) {
@@ -94,15 +91,10 @@ func TestSearchBySupportReference(t *testing.T) {
 	ref := store.SupportReference(mine)
 	b := r.loggedIn()
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
-		rec := b.Post("/admin/search", url.Values{"q": {typed}})
-		if got := rec.Header().Get("Location"); got != "/admin/sends/"+mine.String() {
-			t.Errorf("%q leads to %d %q", typed, rec.Code, got)
-		}
+		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), "/admin/sends/"+mine.String())
 	}
 	rec := b.Post("/admin/search", url.Values{"q": {"S-0000-0000"}}) // of no send, so it may be an app's own
-	if got := rec.Header().Get("Location"); got != "/admin?reference=S-0000-0000" {
-		t.Errorf("one that no send has leads to %q", got)
-	}
+	redirects(t, rec, "/admin?reference=S-0000-0000")
 	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")

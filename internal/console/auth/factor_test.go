@@ -61,10 +61,7 @@ func TestSecondFactor(t *testing.T) {
 	contains(t, b.Get(factorPage), "10 recovery codes are left")
 	// A login with the password alone has not given the code.
 	for _, half := range []*browser{before, r.halfIn()} {
-		rec := half.Get("/admin/preview")
-		if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != "/admin/login/code?next=%2Fadmin%2Fpreview" {
-			t.Errorf("to %s", rec.Header().Get("Location"))
-		}
+		redirects(t, half.Get("/admin/preview"), "/admin/login/code?next=%2Fadmin%2Fpreview")
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPage), http.StatusSeeOther)
 		want(t, half.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
@@ -79,19 +76,14 @@ func TestSecondFactor(t *testing.T) {
 	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/tail"`)
 	want(t, half.giveCode(d.Code()), http.StatusUnauthorized) // that confirmed the app
 	code := d.Next()
-	rec = half.giveCode(code[:3] + " " + code[3:])
-	if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != "/admin/tail" {
-		t.Errorf("to %s", rec.Header().Get("Location"))
-	}
+	redirects(t, half.giveCode(code[:3]+" "+code[3:]), "/admin/tail")
 	want(t, half.Get("/admin"), http.StatusOK)
 	if half.Cookies[cookieName].Value == old {
 		t.Error("the cookie of before goes on")
 	}
 	half.Cookies[cookieName].Value = old
 	want(t, half.Get(codePage), http.StatusSeeOther) // its session has ended
-	if got := half.Get("/admin").Header().Get("Location"); got != "/admin/login" {
-		t.Errorf("the old cookie leads to %s", got)
-	}
+	redirects(t, half.Get("/admin"), "/admin/login")
 	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{Limit: 9})
 	r.Must(err)
 	var told []string
@@ -101,11 +93,7 @@ func TestSecondFactor(t *testing.T) {
 	if got := strings.Join(told[:6], ", "); got != "admin login, admin login.password, admin login.password, admin login, admin factor.add, admin login" {
 		t.Error(got)
 	}
-	for _, secret := range append(d.Recovery, d.Secret, code) {
-		if strings.Contains(r.Logged.String(), secret) {
-			t.Error("a secret is in the log")
-		}
-	}
+	r.Unlogged(append(d.Recovery, d.Secret, code)...)
 }
 
 // A code is good once, also for two who come at two replicas.
@@ -163,9 +151,7 @@ func TestHalfwayIsShort(t *testing.T) {
 	want(t, half.Get(codePage), http.StatusOK)
 	r.Clock.Add(time.Microsecond)
 	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
-	if got := half.Get("/admin").Header().Get("Location"); got != "/admin/login" {
-		t.Errorf("late, and leads to %s", got)
-	}
+	redirects(t, half.Get("/admin"), "/admin/login")
 	half = r.halfIn()
 	want(t, half.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
 	want(t, half.Get(codePage), http.StatusSeeOther)
@@ -219,10 +205,7 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.DemandFactor = true })
 	b := r.loggedIn()
 	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
-		rec := b.Get(path)
-		if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != factorPage {
-			t.Errorf("%s leads to %s", path, rec.Header().Get("Location"))
-		}
+		redirects(t, b.Get(path), factorPage)
 	}
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
@@ -261,9 +244,7 @@ func TestLostDevice(t *testing.T) {
 	r.Clock.Add(time.Second)
 	// A new one: sessions that passed the old one have not passed this.
 	fresh := half.setUp("the-operator's password")
-	if got := mei.Get("/admin").Header().Get("Location"); got != codePage {
-		t.Errorf("leads to %s", got)
-	}
+	redirects(t, mei.Get("/admin"), codePage)
 	want(t, mei.giveCode(d.Next()), http.StatusUnauthorized)
 	want(t, mei.giveCode(fresh.Code()), http.StatusSeeOther)
 }

@@ -128,8 +128,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	changed(func(a *store.Account) { a.Role = "owner" })()
 	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
 	changed(func(a *store.Account) { a.DisabledAt = r.Clock.Now() })()
-	rec := r.browser().ByProvider("")
-	want(t, rec, http.StatusForbidden)
+	want(t, r.browser().ByProvider(""), http.StatusForbidden)
 	consoletest.Is(server, "ana", "console-owners") // nor does a group open what an owner closed
 	want(t, r.browser().ByProvider(""), http.StatusForbidden)
 }

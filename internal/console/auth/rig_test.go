@@ -20,7 +20,7 @@ import (
 
 // What every test checks of an answer.
 var (
-	want, contains, lacks = consoletest.Want, consoletest.Contains, consoletest.Lacks
+	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
 // rig is logging in over a log in memory, a real limiter, and some routes that need an account.

@@ -44,11 +44,7 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	if !strings.Contains(r.Logged.String(), `msg="wrong admin tokens were refused" count=301`) {
 		t.Errorf("no count: %s", r.Logged)
 	}
-	for _, secret := range []string{"wrong-token", consoletest.Token} {
-		if strings.Contains(r.Logged.String(), secret) {
-			t.Errorf("%s is in the log", secret)
-		}
-	}
+	r.Unlogged("wrong-token", consoletest.Token)
 	other := r.browser()
 	other.From = "192.0.3.1:1"
 	if got := other.withToken(consoletest.Token); got != http.StatusOK {

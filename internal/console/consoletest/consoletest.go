@@ -135,6 +135,14 @@ func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) {
 	}
 }
 
+// Redirects fails the test unless the response redirects to the address.
+func Redirects(t *testing.T, rec *httptest.ResponseRecorder, to string) {
+	t.Helper()
+	if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
+		t.Errorf("%d to %q, want %q", rec.Code, got, to)
+	}
+}
+
 // Contains fails the test unless all texts are in the response.
 func Contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	t.Helper()

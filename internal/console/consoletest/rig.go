@@ -52,6 +52,16 @@ func (r *Rig) Break(methods ...string) {
 	})
 }
 
+// Unlogged fails the test if one of the texts is in the process's log.
+func (r *Rig) Unlogged(secrets ...string) {
+	r.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(r.Logged.String(), secret) {
+			r.Errorf("%q is in the log", secret)
+		}
+	}
+}
+
 // Must ends a test that cannot go on.
 func (r *Rig) Must(err error) {
 	r.Helper()
