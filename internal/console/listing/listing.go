@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -138,7 +136,8 @@ func Address(path string, given url.Values, name, value string) string {
 	return path + "?" + next.Encode()
 }
 
-// JSON returns a handler that answers with the page that the request asks for.
+// JSON returns a handler that answers with the page that the request asks for: the rows by their name, and the cursor of the next page
+// or null.
 func JSON[F, R, J any](l List[F, R], start F, row func(r R, now time.Time) J) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		p, err := l.Find(c.Request().Context(), c.Request().URL.RawQuery, start)
@@ -149,23 +148,6 @@ func JSON[F, R, J any](l List[F, R], start F, row func(r R, now time.Time) J) ec
 		for _, r := range p.Rows {
 			rows = append(rows, row(r, p.Now))
 		}
-		return c.JSON(http.StatusOK, answer{l.Name, rows, p.Cursor})
+		return c.JSON(http.StatusOK, map[string]any{l.Name: rows, "next": Text(p.Cursor)})
 	}
-}
-
-// answer is a page in JSON: the rows by their name, and the cursor of the next page or null.
-type answer struct {
-	name string
-	rows any
-	next string
-}
-
-// MarshalJSON writes the rows first.
-func (a answer) MarshalJSON() ([]byte, error) {
-	rows, err := json.Marshal(a.rows)
-	next := "null"
-	if a.next != "" {
-		next = fmt.Sprintf("%q", a.next)
-	}
-	return fmt.Appendf(nil, `{%q:%s,"next":%s}`, a.name, rows, next), err
 }
