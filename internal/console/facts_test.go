@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// A recipient that is not known is named as it was read, masked, and in no address; the next page of another says nothing of it.
+// An unknown recipient is shown masked, as it was read, and is in no URL; the page of another search shows nothing of it.
 func TestSearchNamesWhomItDidNotFind(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
@@ -18,7 +18,7 @@ func TestSearchNamesWhomItDidNotFind(t *testing.T) {
 	}
 }
 
-// What a send's page says of it is no riddle: no code is "pending" that did not arrive, and "any language" is none.
+// A send's page has no misleading facts: a code that did not arrive is not "pending", and "any language" is no language.
 func TestFactsOfASend(t *testing.T) {
 	r := newRig(t)
 	s := r.begin("ana@example.com", func(s *store.Send) { s.Locale = "*" }).Send

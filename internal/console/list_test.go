@@ -120,7 +120,7 @@ func TestPagingWhileRowsComeIn(t *testing.T) {
 	}
 }
 
-// Who pages back sees the same pages, and ends on a first page that is full.
+// Paging back shows the same pages, and ends on a first page that is full.
 func TestPagingBack(t *testing.T) {
 	r := newRig(t)
 	for i := range 12 {

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// answer is what an app hears.
+// answer is a response to an app.
 type answer struct {
 	status    int
 	raw       []byte
@@ -60,7 +60,7 @@ func (s *street) post(path, key string, body map[string]any, header ...string) (
 	return a
 }
 
-// request is one for a code; change adds to it.
+// request asks for a code; change adds to the body.
 func (s *street) request(i *incident, purpose string, change ...func(map[string]any)) answer {
 	s.Helper()
 	body := map[string]any{"channel": string(i.channel), "to": i.to, "purpose": purpose, "locale": i.locale}
@@ -70,7 +70,7 @@ func (s *street) request(i *incident, purpose string, change ...func(map[string]
 	return s.post("/v1/verifications", keyOf(i.app), body, "Prefer", "wait=20")
 }
 
-// ask has a person ask for a code, and notes what they and their app can see of it.
+// ask requests a code for a person, and notes what they and their app learn of it.
 func (s *street) ask(i *incident, purpose string, change ...func(map[string]any)) answer {
 	s.Helper()
 	began := time.Now()
@@ -89,7 +89,7 @@ func (s *street) ask(i *incident, purpose string, change ...func(map[string]any)
 	return a
 }
 
-// sent is ask for a code that goes out.
+// sent is ask for a code that is sent.
 func (s *street) sent(i *incident, purpose string, change ...func(map[string]any)) answer {
 	s.Helper()
 	a := s.ask(i, purpose, change...)
@@ -99,7 +99,7 @@ func (s *street) sent(i *incident, purpose string, change ...func(map[string]any
 	return a
 }
 
-// refused is a request that the rule is against.
+// refused makes a request that the rule refuses.
 func (s *street) refused(i *incident, purpose, rule string, change ...func(map[string]any)) {
 	s.Helper()
 	began := time.Now()
@@ -112,7 +112,7 @@ func (s *street) refused(i *incident, purpose, rule string, change ...func(map[s
 	s.await(i, "the refusal", func(rows []row) bool { return len(rows) > 0 && rows[0].BlockedBy == rule })
 }
 
-// others have another person ask as this one would.
+// others makes requests for other people.
 func (s *street) others(i *incident, n int, purpose string, change ...func(map[string]any)) {
 	s.Helper()
 	for range n {
@@ -152,7 +152,7 @@ func (s *street) check(i *incident, id, code string) bool {
 	return a.Valid
 }
 
-// tells has the mail provider tell of a mail that it had taken.
+// tells sends an event of the mail provider about a mail that it had accepted.
 func (s *street) tells(i *incident, send, kind, detail string) {
 	s.Helper()
 	began := time.Now()
@@ -164,7 +164,7 @@ func (s *street) tells(i *incident, send, kind, detail string) {
 	i.happened("told", began)
 }
 
-// erase is what an administrator did at another time.
+// erase erases the recipient, as an administrator did earlier.
 func (s *street) erase(i *incident) {
 	s.Helper()
 	if a := s.post("/v1/admin/erase", adminToken, map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order",

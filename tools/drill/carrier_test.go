@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// carrier takes text messages on loopback, and answers as it is told to.
+// carrier accepts text messages on loopback; tests script its answers.
 type carrier struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -41,14 +41,14 @@ func (c *carrier) take(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id": "m1", "status": %q}`, status)
 }
 
-// answer has the carrier refuse a number from now on.
+// answer makes the carrier answer for a number with this status from now on.
 func (c *carrier) answer(to, status string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers[to] = status
 }
 
-// receipt has the carrier tell what became of the message to a number.
+// receipt sends the carrier's report about the message to a number.
 func (c *carrier) receipt(s *street, to, status string) {
 	s.Helper()
 	c.mu.Lock()

@@ -58,7 +58,7 @@ func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// page is what a clerk sees.
+// page is what a clerk reads on a page.
 type page struct {
 	What, Next string // the verdict, with times as ⟨instants⟩; empty on a list
 	Shown      string // both as they are shown
@@ -95,7 +95,7 @@ func (c *clerk) look() (p page) {
 	return p
 }
 
-// heard is what came of one call.
+// heard is the outcome of one call.
 type heard struct {
 	page
 	actions int
@@ -103,10 +103,11 @@ type heard struct {
 	took    time.Duration
 }
 
-// maxActions is how many a verdict may take; where a reference is shared, saying whose it is may be one more.
+// maxActions is the limit of actions before a verdict. If several people share a reference, asking whose it is may be one more.
 const maxActions = 2
 
-// answers a call: type what the caller says and submit it; then, unless the verdict is there, open the row that they mean.
+// answers a call: it types what the caller says and submits it, then opens the row that the caller means, unless the verdict is already
+// shown.
 func (c *clerk) answers(i *incident) heard {
 	c.Helper()
 	c.leads("/admin", chromedp.Navigate(c.base+"/admin"))
@@ -138,8 +139,8 @@ type listed struct {
 	To string
 }
 
-// nearest is the row that a caller means: theirs, where others share the reference and they are asked how their address begins and
-// ends; of those the newest, or that of the time which they tell, roughly.
+// nearest returns the row that a caller means: one of theirs, the newest or the one nearest to the time that they tell. If others share
+// the reference, they say how their address begins and ends.
 func nearest(rows []listed, to string, ago time.Duration) int {
 	told, best := time.Now().Add(-ago), -1
 	for n, r := range rows {

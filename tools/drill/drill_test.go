@@ -56,7 +56,7 @@ func TestDrill(t *testing.T) {
 	}
 }
 
-// happen makes the incidents, and gives them in the order in which the callers call.
+// happen causes the incidents, and returns them in the order of the calls.
 func (s *street) happen(r *rand.Rand) (all []*incident) {
 	played := drawn(r)
 	for n := range *each {
@@ -99,7 +99,7 @@ func (s *street) back(r *rand.Rand) {
 	s.Fatal("no mail gets to the server any more")
 }
 
-// make makes those of some kinds, and waits for them together.
+// make causes the incidents of some kinds, and waits for them together.
 func (s *street) make(all []*incident, of func(*kind) bool) {
 	all = slices.DeleteFunc(slices.Clone(all), func(i *incident) bool { return !of(i.kind) })
 	for _, i := range all {
@@ -115,7 +115,7 @@ func (s *street) make(all []*incident, of func(*kind) bool) {
 	}
 }
 
-// grow may have it lie some time back, with something else since.
+// grow moves some incidents into the past; the person may have got another code since.
 func (s *street) grow(i *incident) {
 	if i.rand.IntN(2) == 0 {
 		return

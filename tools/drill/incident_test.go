@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// incident is one thing that went wrong, or seems to have: how it came about, and what a caller tells of it.
+// incident is one problem: what happened, and what the caller says of it.
 type incident struct {
 	kind    *kind
 	rand    *rand.Rand
@@ -28,7 +28,7 @@ type incident struct {
 	support string // reference of the send that the caller speaks of; empty: there is none
 }
 
-// fact is a word, or a time that lies somewhere between two.
+// fact is a word, or a time between two bounds.
 type fact struct {
 	word     string
 	from, to time.Time
@@ -61,7 +61,7 @@ func (i *incident) moved(by time.Duration) {
 	}
 }
 
-// newIncident makes up a person.
+// newIncident invents a person.
 func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	r := rand.New(rand.NewPCG(seed.Uint64(), seed.Uint64()))
 	i := &incident{kind: k, rand: r, channel: recipient.Email, app: pick(r, apps...), locale: pick(r, "en", "de", "zh-CN", "en-GB"),
@@ -75,7 +75,7 @@ func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	return i
 }
 
-// masked is how the console shows them; those who were erased are not shown.
+// masked returns the recipient as the console shows it; an erased one is hidden.
 func (i *incident) masked() string {
 	r, err := recipient.Parse(i.channel, i.to)
 	if err != nil || i.erased {

@@ -10,7 +10,7 @@ import (
 // blank is a fact's place in a phrase.
 var blank = regexp.MustCompile(`\{(\w+)\}`)
 
-// wrong says what is missing from a verdict or must not be in it; empty: it is right.
+// wrong returns what is missing from a verdict or must not be in it; "" if it is right.
 func (k *kind) wrong(h heard, known map[string]fact) string {
 	var faults []string
 	for _, half := range []struct {
@@ -38,7 +38,7 @@ func (k *kind) wrong(h heard, known map[string]fact) string {
 	return strings.Join(faults, "; ")
 }
 
-// missing says of a phrase why it does not stand in a text, with the facts in their places.
+// missing returns why a phrase, with the facts in its blanks, is not in a text; "" if it is.
 func missing(phrase, text string, known map[string]fact) string {
 	pattern, last := "", 0
 	var times []fact

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kind is a way in which a code does not come, or does not do what it should.
+// kind is a reason why a code does not come or does not work.
 type kind struct {
 	name string
 	sms  bool

@@ -22,7 +22,7 @@ import (
 	"sendcode/tools/rows"
 )
 
-// street is a service on real parts, with many sends in its log, a mail server and a carrier that do as they are told.
+// street is a service on real parts with many sends in its log, and a mail server and a carrier whose answers are scripted.
 type street struct {
 	*testing.T
 	base    string
@@ -45,10 +45,10 @@ const (
 // keyOf is an app's secret key.
 func keyOf(name string) string { return "sk_drill_" + name + "_0123456789abcdef" }
 
-// apps are those that send.
+// apps are the apps that send.
 var apps = []string{"shop", "desk"}
 
-// settings are a service with every kind of rule, so that each can refuse.
+// settings returns a configuration with every kind of rule, so that each can refuse.
 func settings(carrierURL string) string {
 	text := `policies:
   hourly:   [{name: hour, scope: recipient, limit: 2, window: 1h}]
@@ -99,7 +99,7 @@ apps:
 	return text
 }
 
-// open starts all of it, with so many ordinary sends.
+// open starts the service, with so many ordinary sends.
 func open(t *testing.T, size int) *street {
 	t.Helper()
 	s := &street{T: t, mails: smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{}), carrier: startCarrier(t)}
@@ -173,7 +173,7 @@ type row struct {
 	Status, Reason, BlockedBy string
 }
 
-// rowsOf reads from under the service, which is not to be asked whether it is right.
+// rowsOf reads the database itself, since the service is under test.
 func (s *street) rowsOf(i *incident) []row {
 	s.Helper()
 	found, err := s.db.Query(s.Context(), `SELECT id::text, status, reason, blocked_by FROM sends WHERE recipient = $1 ORDER BY logged_at DESC, id DESC`, s.hash(i))
@@ -183,7 +183,7 @@ func (s *street) rowsOf(i *incident) []row {
 	return all
 }
 
-// hash is how the log knows who it is.
+// hash returns the hash of the incident's recipient.
 func (s *street) hash(i *incident) []byte {
 	s.Helper()
 	r, err := recipient.Parse(i.channel, i.to)
@@ -192,7 +192,7 @@ func (s *street) hash(i *incident) []byte {
 	return h[:]
 }
 
-// age moves all that an incident left in the log into the past.
+// age moves all rows of an incident into the past.
 func (s *street) age(i *incident, by time.Duration) {
 	s.Helper()
 	shift := fmt.Sprintf("%d microseconds", by.Microseconds())
@@ -209,7 +209,7 @@ func (s *street) age(i *incident, by time.Duration) {
 	i.moved(-by)
 }
 
-// hurry has the codes of an incident run out soon.
+// hurry makes the codes of an incident expire soon.
 func (s *street) hurry(i *incident, left time.Duration) {
 	s.Helper()
 	ends := time.Now().Add(left)
@@ -218,7 +218,7 @@ func (s *street) hurry(i *incident, left time.Duration) {
 	i.knows("until", ends)
 }
 
-// rests puts the next attempt off for some minutes: of one that is under way when the clerk looks, the verdict would be another.
+// rests postpones the next attempt by some minutes: while one is under way, the verdict is another.
 func (s *street) rests(i *incident) {
 	s.Helper()
 	s.await(i, "a pause between two attempts", func([]row) bool {

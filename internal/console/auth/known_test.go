@@ -60,7 +60,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-// Who steals the cookie of a known browser may guess ten times in 15 minutes and thirty times a day, from wherever.
+// A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from wherever.
 func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	r := newRig(t)
 	owner := r.loggedIn()
