@@ -69,7 +69,7 @@ func (r *rig) everything() string {
 	for _, a := range accounts {
 		_, _ = all.WriteString(a.Name + a.Role + a.DisabledAt.String())
 	}
-	_, _ = all.WriteString(strings.Join(consoletest.Acts(r.T, r.Log), "\n"))
+	_, _ = all.WriteString(r.Did())
 	return all.String() + strings.Repeat("suppression ", len(suppressions))
 }
 

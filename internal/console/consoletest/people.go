@@ -1,13 +1,11 @@
 package consoletest
 
 import (
-	"context"
 	"encoding/base64"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +16,6 @@ import (
 
 	"sendcode/internal/openid"
 	"sendcode/internal/openid/openidtest"
-	"sendcode/internal/store"
 )
 
 // SmallHash returns a password hash that is cheap to compute.
@@ -115,33 +112,4 @@ func (b *Browser) AtProvider(next string) string {
 func (b *Browser) ByProvider(next string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Get(b.AtProvider(next))
-}
-
-// Entries reads what administrators did.
-type Entries interface {
-	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
-}
-
-// Acts returns what administrators did, oldest first, without their logins.
-func Acts(t *testing.T, log Entries) []string {
-	t.Helper()
-	list, err := log.AuditEntries(context.Background(), store.AuditFilter{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, a := range slices.Backward(list) {
-		if a.What != "login" {
-			out = append(out, strings.Join([]string{a.Who, a.What, string(a.Outcome), a.Detail, a.To, a.Reason}, "|"))
-		}
-	}
-	return out
-}
-
-// WantActs fails the test unless administrators did exactly this.
-func WantActs(t *testing.T, log Entries, want ...string) {
-	t.Helper()
-	if got := Acts(t, log); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("acts:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
 }

@@ -87,8 +87,33 @@ func (r *Rig) Account(a store.Account) {
 // Phone is an authenticator app with a secret.
 func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
 
-// Acts compares what administrators did.
-func (r *Rig) Acts(want ...string) { r.Helper(); WantActs(r.T, r.Log, want...) }
+// Entries returns the audit entries of an action, or of all, the newest first.
+func (r *Rig) Entries(action string) []store.AuditEntry {
+	r.Helper()
+	list, err := r.Log.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})
+	r.Must(err)
+	return list
+}
+
+// Did returns what administrators did, oldest first, without their logins, in a line for each.
+func (r *Rig) Did() string {
+	r.Helper()
+	var out []string
+	for _, a := range slices.Backward(r.Entries("")) {
+		if a.What != "login" {
+			out = append(out, strings.Join([]string{a.Who, a.What, string(a.Outcome), a.Detail, a.To, a.Reason}, "|"))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// Acts fails the test unless administrators did exactly this.
+func (r *Rig) Acts(want ...string) {
+	r.Helper()
+	if got := r.Did(); got != strings.Join(want, "\n") {
+		r.Errorf("acts:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
 
 // LoggedIn returns a browser in which the configured account is logged in.
 func (r *Rig) LoggedIn() *Browser {
