@@ -51,8 +51,8 @@ type Config struct {
 	Policies policies.Desk // the same desk
 	Logger   *slog.Logger
 	Now      func() time.Time                                   // nil: time.Now
-	Aside    func() []Aside                                     // the mail servers and carriers that get nothing now; nil: none
-	Extent   func(context.Context) (store.StorageStatus, error) // how far the log reaches; nil: it is not shown
+	Aside    func() []Aside                                     // the mail servers and carriers that get nothing now
+	Extent   func(context.Context) (store.StorageStatus, error) // how far the log reaches
 }
 
 // Aside is a mail server, or a carrier of text messages, that this process has set aside after failures.
@@ -76,9 +76,6 @@ type Console struct {
 func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Aside == nil {
-		c.Aside = func() []Aside { return nil }
 	}
 	l := layout.New(c.Logger)
 	return &Console{

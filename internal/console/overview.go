@@ -190,11 +190,8 @@ type partitionView struct {
 	Rows, Size   string
 }
 
-// extent returns the view of the log's storage; nil if the console has none to ask.
+// extent returns the view of the log's storage.
 func (a *Console) extent(ctx context.Context, w texts.Words) (*extentView, error) {
-	if a.Extent == nil {
-		return nil, nil
-	}
 	e, err := a.Extent(ctx)
 	if err != nil {
 		return nil, err

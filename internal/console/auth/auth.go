@@ -33,7 +33,7 @@ type Config struct {
 
 	DemandFactor bool // of all who log in with a password
 
-	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token; nil: not counted
+	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token
 }
 
 // Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
@@ -61,9 +61,6 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 		log: c.Accounts, attempts: attempts.New(c.Limiter, logger, now), refused: c.Refused, logger: logger, now: now,
 		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, layout: l,
 		checks: make(chan struct{}, maxChecks),
-	}
-	if a.refused == nil {
-		a.refused = func(string, string) {}
 	}
 	var err error
 	if a.password, err = password.Parse(c.Password, c.PasswordHash); err != nil {
