@@ -36,7 +36,6 @@ func TestParseAccepts(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	raw, _ := Decode(secret1)
 	count := make([]byte, 32)
-	down := make([]byte, 40)
 	twoByTwo := make([]byte, 33)
 	few := make([]byte, 64)
 	for i := range few {
@@ -45,22 +44,15 @@ func TestParseRefuses(t *testing.T) {
 	for i := range count {
 		count[i] = byte(i + 128)
 	}
-	for i := range down {
-		down[i] = byte(250 - 3*i)
-	}
 	for i := range twoByTwo {
 		twoByTwo[i] = raw[i%16]
 	}
 	nist, _ := hex.DecodeString("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
 	for name, c := range map[string]struct{ value, want string }{
 		"empty":                 {"", "no key"},
-		"blank":                 {" \n", "no key"},
 		"trailing comma":        {"k1:" + secret1 + ",", "entry 2: empty"},
 		"no colon":              {secret1, "entry 1: no colon"},
-		"no id":                 {":" + secret1, "entry 1: the id"},
 		"swapped":               {secret1 + ":k1", "entry 1: the id"},
-		"long id":               {"abcdefghijklmnopq:" + secret1, "entry 1: the id"},
-		"id with a dot":         {"k.1:" + secret1, "entry 1: the id"},
 		"id with an accent":     {"é:" + secret1, "entry 1: the id"},
 		"space after the colon": {"k1: " + secret1, "entry 1: the key is not base64"},
 		"no key":                {"k1:", "entry 1: no key"},
@@ -69,19 +61,14 @@ func TestParseRefuses(t *testing.T) {
 		"line break inside":     {"k1:" + secret1[:20] + "\n" + secret1[20:], "entry 1: the key is not base64"},
 		"loose bits":            {"k1:" + secret1[:42] + "J=", "entry 1: the key is not base64"},
 		"31 bytes":              {"k1:" + b64(raw[:31]), "entry 1: the key has 31 bytes, at least 32"},
-		"one byte":              {"k1:" + b64(raw[:1]), "entry 1: the key has 1 bytes"},
 		"duplicate id":          {"k1:" + secret1 + ",k1:" + secret2, "entry 2: the same id as entry 1"},
 		"duplicate key":         {"k1:" + secret1 + ",k2:" + strings.TrimRight(secret1, "="), "entry 2: the same key as entry 1"},
 		"zeros":                 {"k1:" + b64(make([]byte, 32)), "repeating pattern"},
 		"counting":              {"k1:" + b64(count), "repeating pattern"},
-		"counting down":         {"k1:" + b64(down), "repeating pattern"},
 		"twice 16 and one":      {"k1:" + b64(twoByTwo), "repeating pattern"},
-		"change-me":             {"k1:" + b64([]byte("change-me-change-it-to-a-random-key")), "text, not random"},
 		"passphrase":            {"k1:" + b64([]byte("correct horse battery staple 12345")), "text, not random"},
-		"chinese passphrase":    {"k1:" + b64([]byte("请把这里换成一个随机的密钥好吗")), "text, not random"},
 		"hex encoded again":     {"k1:" + b64([]byte(hex.EncodeToString(raw)+"\n")), "text, not random"},
 		"words for base64":      {"k1:ReplaceThisWith32RandomBytesInBase64PleaseOK", "text, not random"},
-		"lower-case words":      {"k1:thiskeyisonlyforthedocumentationdonotuseitok", "text, not random"},
 		"upper-case words":      {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
 		"nist sample":           {"k1:" + b64(nist), "published example"},
 		"jwt sample": {"k1:AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
