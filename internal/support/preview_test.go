@@ -1,7 +1,6 @@
 package support_test
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -10,13 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
-
 	"sendcode/internal/code"
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
-	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -72,14 +68,9 @@ func TestTry(t *testing.T) {
 	const ben = "ben@example.com"
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		pending := r.SendTo(ben)
-		trial := support.Trial{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN",
-			From: netip.MustParseAddr("192.0.2.1")}
+		trial := support.Trial{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN", From: netip.MustParseAddr("192.0.2.1")}
 		try := func() (verification.Answer, error) {
-			id, err := uuid.NewV7()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r.Svc.Desk.Try(context.Background(), trial, store.AuditEntry{ID: id, Who: "mei", Role: "operator", What: "preview.send", Reason: "preview"})
+			return r.Svc.Desk.Try(r.Context(), trial, vtest.AuditEntry("try"))
 		}
 		first, err := try()
 		if err != nil || !first.Admitted || first.View.Reference != "preview" || first.View.Purpose != "login" {
@@ -102,16 +93,8 @@ func TestTry(t *testing.T) {
 		if _, err := try(); !errors.As(err, &invalid) {
 			t.Error(err)
 		}
-		acts, err := r.Store.AuditEntries(context.Background(), store.AuditFilter{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var told []string
-		for _, a := range acts {
-			told = append(told, string(a.Outcome)+" "+a.Detail+" "+a.To+" "+a.App)
-		}
-		want := "done  b•••@example.com shop|begun  b•••@example.com shop|failed minute b•••@example.com shop|begun  b•••@example.com shop|failed minute a•••@example.com shop|begun  a•••@example.com shop|done  a•••@example.com shop|begun  a•••@example.com shop"
-		if got := strings.Join(told, "|"); got != want {
+		if got := r.Actions(); got != "try begun a•••@example.com; try done a•••@example.com; try begun a•••@example.com; try failed minute a•••@example.com; "+
+			"try begun b•••@example.com; try failed minute b•••@example.com; try begun b•••@example.com; try done b•••@example.com" {
 			t.Errorf("the acts are %s", got)
 		}
 		synctest.Wait()

@@ -151,3 +151,19 @@ func JSON[F, R, J any](l List[F, R], start F, row func(r R, now time.Time) J) ec
 		return c.JSON(http.StatusOK, map[string]any{l.Name: rows, "next": Text(p.Cursor)})
 	}
 }
+
+// Stamp writes a time as RFC 3339 in UTC, to the millisecond; null for the zero time.
+func Stamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return Text(t.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// Text is null for nothing.
+func Text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

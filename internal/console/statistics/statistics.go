@@ -30,6 +30,25 @@ type Counts struct {
 	Refused  int `json:"refused"`
 }
 
+// add counts a tally.
+func (c *Counts) add(t store.Tally) {
+	if t.Status == store.Refused {
+		c.Refused += t.Requests
+		return
+	}
+	c.Sends += t.Rows
+	switch t.Status {
+	case store.Failed:
+		c.Failed += t.Rows
+	case store.Unknown:
+		c.Unknown += t.Rows
+	case store.Queued, store.Sending:
+		c.UnderWay += t.Rows
+	default:
+		c.Sent += t.Rows
+	}
+}
+
 // Total is all of a time.
 type Total struct {
 	Counts
