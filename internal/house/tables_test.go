@@ -78,7 +78,7 @@ var edges = map[string]string{
 	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
 		"internal/console/auth/attempts internal/console/auth/password internal/console/auth/factor internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
-	"internal/console/auth/attempts": "quota",
+	"internal/console/auth/attempts": "quota internal/policy",
 	"internal/console/auth/password": "",
 	"internal/console/auth/factor":   "",
 

@@ -3,12 +3,14 @@
 package attempts
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/netip"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/quota"
 )
 
@@ -130,7 +132,7 @@ func bucket(what string, scope quota.Scope, value string) string {
 func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	return map[quota.Scope]string{
 		quota.IP:      bucket(what, quota.IP, Network(address)),
-		quota.Network: bucket(what, quota.Network, prefixOf(address, 24, 48)),
+		quota.Network: bucket(what, quota.Network, cmp.Or(policy.Network(address), "none")),
 	}
 }
 
@@ -165,17 +167,5 @@ func Left(d quota.Decision) int {
 	return n
 }
 
-// Network returns the network that an address is logged and limited by: an IPv4 address or an IPv6 /64 (QUOTA-19).
-func Network(address netip.Addr) string { return prefixOf(address, 32, 64) }
-
-func prefixOf(address netip.Addr, bits4, bits6 int) string {
-	bits := bits6
-	if address.Is4() {
-		bits = bits4
-	}
-	p, err := address.Prefix(bits)
-	if err != nil || !p.IsValid() {
-		return "none"
-	}
-	return p.String()
-}
+// Network returns the network that an address is logged and limited by: an IPv4 address or an IPv6 /64; "none" without an address.
+func Network(address netip.Addr) string { return cmp.Or(policy.Client(address), "none") }
