@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"sendcode/internal/console/listing"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
@@ -140,7 +142,7 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 		case unicode.IsDigit(r):
 			digits++
 		case !strings.ContainsRune("+＋ -()./", r):
-			return recipient.SMS, typed, hasPlusNumber(number)
+			return recipient.SMS, typed, support.HasNumber(number, math.MaxInt)
 		}
 	}
 	return recipient.SMS, number, digits >= 5
@@ -167,25 +169,6 @@ func asDialled(typed string) string {
 		}
 		return r
 	}, typed))
-}
-
-// hasPlusNumber reports whether a text has a plus followed by enough digits for a number, perhaps grouped.
-func hasPlusNumber(text string) bool {
-	digits, plus := 0, false
-	for _, r := range text {
-		switch {
-		case r == '+' || r == '＋':
-			digits, plus = 0, true
-		case unicode.IsDigit(r):
-			digits++
-		case digits == 0 || !strings.ContainsRune(" -()./", r):
-			digits, plus = 0, false
-		}
-		if plus && digits >= 7 {
-			return true
-		}
-	}
-	return false
 }
 
 // A recipient without rows gets a verdict too. Only the search sees the full recipient, so it adds hints to the list's URL: why requests

@@ -26,7 +26,7 @@ func CheckReason(reason, to string) error {
 		return invalid("reason", "required", "Say why; it is recorded.")
 	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, isForbidden):
 		return invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
-	case strings.ContainsAny(reason, "@＠") || hasNumber(reason) || hasName(reason, to):
+	case strings.ContainsAny(reason, "@＠") || HasNumber(reason, numberDigits) || hasName(reason, to):
 		return invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
@@ -35,8 +35,9 @@ func CheckReason(reason, to string) error {
 
 func isForbidden(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
 
-// hasNumber finds what may be a telephone number, also a grouped one.
-func hasNumber(text string) bool {
+// HasNumber reports whether a text has what may be a telephone number, also a grouped one: a plus and seven digits or, without a plus, at
+// least so many digits.
+func HasNumber(text string, withoutPlus int) bool {
 	digits, plus := 0, false
 	for _, r := range text {
 		switch {
@@ -48,7 +49,7 @@ func hasNumber(text string) bool {
 		default:
 			digits, plus = 0, false
 		}
-		if digits >= numberDigits || plus && digits >= plusDigits {
+		if digits >= withoutPlus || plus && digits >= plusDigits {
 			return true
 		}
 	}
