@@ -60,15 +60,10 @@ func rememberSearched(c echo.Context, typed string) {
 
 // searched returns that recipient, once; "" if there is none.
 func searched(c echo.Context) string {
-	kept, err := c.Cookie(searchedCookie)
-	if err != nil {
-		return ""
+	masked := layout.Cookie(c, searchedCookie)
+	if masked != "" {
+		c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
 	}
-	masked, err := url.QueryUnescape(kept.Value)
-	if err != nil {
-		return ""
-	}
-	c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
 	return masked
 }
 

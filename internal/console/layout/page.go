@@ -110,16 +110,17 @@ const (
 // browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.For(c.Request().Header.Get("Accept-Language"))
-	if chosen, ok := texts.In(cookie(c, languageCookie)); ok {
+	if chosen, ok := texts.In(Cookie(c, languageCookie)); ok {
 		w = chosen
 	}
-	if zone, ok := zoneOf(cookie(c, zoneCookie)); ok {
+	if zone, ok := zoneOf(Cookie(c, zoneCookie)); ok {
 		w = w.In(zone)
 	}
 	return w
 }
 
-func cookie(c echo.Context, name string) string {
+// Cookie returns the unescaped value of a cookie; "" if it is missing.
+func Cookie(c echo.Context, name string) string {
 	found, err := c.Cookie(name)
 	if err != nil {
 		return ""
