@@ -46,7 +46,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 
 	r.Acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call", "admin|account.password|done|owner||lost it",
 		"admin|account.close|done|owner||left us", "admin|account.open|done|owner||came back")
-	contains(t, owner.Get("/admin/acts"), "mei (owner)", "logged in", "added an account")
+
 	r.Unlogged(password)
 }
 

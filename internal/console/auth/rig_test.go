@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -15,7 +14,6 @@ import (
 	"sendcode/internal/openid"
 	"sendcode/internal/openid/openidtest"
 	"sendcode/internal/server"
-	"sendcode/internal/store"
 )
 
 // What every test checks of an answer.
@@ -57,7 +55,6 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 		e.GET(path, ok, r.auth.PagesFor(ActionRead)...)
 	}
 	e.POST("/admin/search", ok, r.auth.PagesFor(ActionRead)...)
-	e.GET("/admin/acts", r.actsPage, r.auth.PagesFor(ActionRead)...)
 	e.GET("/v1/admin/sends", ok, r.auth.ProgramsFor(ActionRead)...)
 	e.GET("/v1/admin/sends.csv", r.recorded, r.auth.ProgramsFor(ActionExport)...)
 	return e
@@ -77,19 +74,6 @@ func (r *rig) id() uuid.UUID {
 	id, err := uuid.NewV7()
 	r.Must(err)
 	return id
-}
-
-// actsPage lists what was recorded.
-func (r *rig) actsPage(c echo.Context) error {
-	list, err := r.Log.AuditEntries(c.Request().Context(), store.AuditFilter{Limit: 200})
-	var out strings.Builder
-	for _, act := range list {
-		_, _ = out.WriteString(act.Who + " (" + act.Role + ") " + layout.Words(c).Or("deed", act.What) + "\n")
-	}
-	if err != nil {
-		return err
-	}
-	return c.String(http.StatusOK, out.String())
 }
 
 // browser is one in front of the newest replica.

@@ -1,6 +1,9 @@
 package auth
 
-import "testing"
+import (
+	"sendcode/internal/texts"
+	"testing"
+)
 
 func TestRoles(t *testing.T) {
 	for deed := range least {
@@ -13,6 +16,12 @@ func TestRoles(t *testing.T) {
 			if unknown.May(deed) {
 				t.Errorf("%v may %s", unknown, deed)
 			}
+		}
+	}
+	for _, recorded := range []string{"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",
+		"factor.add", "factor.codes", "factor.remove", "factor.recovery", ActionPassword, ActionLogin, ActionExport} {
+		if texts.For("").Get("deed."+recorded) == "" {
+			t.Errorf("the audit log has no word for %s", recorded)
 		}
 	}
 	if bootstrap.May("something new") {
