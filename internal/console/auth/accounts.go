@@ -45,14 +45,14 @@ func (a *Auth) accountsPage(c echo.Context) error {
 }
 
 func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
-	list, err := a.log.Accounts(c.Request().Context())
+	list, err := a.Store.Accounts(c.Request().Context())
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
 	v.Page = layout.NewPage(c, "accounts.title", "accounts")
-	if v.Roles = roleOptions(w, Reader); a.provider != nil {
-		v.Provider = a.provider.Title
+	if v.Roles = roleOptions(w, Reader); a.Provider != nil {
+		v.Provider = a.Provider.Title
 	}
 	for _, x := range list {
 		factor, err := a.hasFactor(c.Request().Context(), x.Name)
@@ -81,7 +81,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 		return err
 	}
 	wish := wishOf(form)
-	password, err := ChangeAccount(c.Request().Context(), a.log, wish, a.now(), act)
+	password, err := ChangeAccount(c.Request().Context(), a.Store, wish, a.now(), act)
 	w := layout.Words(c)
 	bad, refused := errors.AsType[*verification.InvalidError](err)
 	switch {

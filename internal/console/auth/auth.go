@@ -19,8 +19,8 @@ import (
 
 // Config is what logging in works with.
 type Config struct {
-	Accounts store.AccountStore
-	Limiter  attempts.Limiter
+	Store   store.AccountStore
+	Limiter attempts.Limiter
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
@@ -38,16 +38,12 @@ type Config struct {
 
 // Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
 type Auth struct {
-	log      store.AccountStore
+	Config
 	attempts *attempts.Counter
-	refused  func(what, rule string)
 	logger   *slog.Logger
 	now      func() time.Time
 	password password.Password
 	tokens   []Token
-	ring     *keyring.Ring
-	provider *Provider // nil: passwords alone
-	demands  bool      // a second factor beside a password
 	layout   *layout.Layout
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
@@ -58,8 +54,7 @@ const maxChecks = 2
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		log: c.Accounts, attempts: attempts.New(c.Limiter, logger, now), refused: c.Refused, logger: logger, now: now,
-		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, layout: l,
+		Config: c, attempts: attempts.New(c.Limiter, logger, now), logger: logger, now: now, tokens: slices.Clone(c.Tokens), layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}
 	var err error
@@ -80,7 +75,7 @@ func (a *Auth) Register(e *echo.Echo) {
 	e.POST("/admin/logout", a.logout, open...) // also halfway in
 	e.GET(codePage, a.codePage, open...)
 	e.POST(codePage, layout.Form(a.giveCode), open...)
-	if a.provider != nil {
+	if a.Provider != nil {
 		e.POST(providerStart, layout.Form(a.startProvider), open...)
 		e.GET(ProviderCallback, a.finishProvider, a.layout.FromElsewhere()...)
 	}

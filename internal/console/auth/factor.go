@@ -94,7 +94,7 @@ func (a *Auth) replaceSession(c echo.Context, v session) error {
 	if err := a.begin(c, who, p, store.Session{Passed: true}, ActionLogin); err != nil {
 		return err
 	}
-	return a.log.EndSession(ctx, v.ID)
+	return a.Store.EndSession(ctx, v.ID)
 }
 
 // refusal is why a code was not taken.
@@ -134,16 +134,16 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 			return false, err
 		}
 		act.Target = v.Account
-		return a.log.TakeRecoveryCode(ctx, v.Account, factor.RecoveryHash(v.Account, code), act)
+		return a.Store.TakeRecoveryCode(ctx, v.Account, factor.RecoveryHash(v.Account, code), act)
 	}
-	f, err := a.log.SecondFactor(ctx, v.Account)
+	f, err := a.Store.SecondFactor(ctx, v.Account)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	secret, err := a.ring.Open(factorLabel, f.Sealed, []byte(v.Account))
+	secret, err := a.Ring.Open(factorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
 		return false, verification.ErrUnavailable // a key that left the ring too early, not a wrong code
@@ -152,11 +152,11 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	if !right {
 		return false, nil
 	}
-	sealed, err := a.ring.Seal(factorLabel, secret, []byte(v.Account)) // by the ring's first key, so that older ones can go
+	sealed, err := a.Ring.Seal(factorLabel, secret, []byte(v.Account)) // by the ring's first key, so that older ones can go
 	if err != nil {
 		return false, err
 	}
-	return a.log.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
+	return a.Store.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
 }
 
 // enrolTime is how long an account may take to set up an app.

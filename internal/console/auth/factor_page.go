@@ -45,9 +45,9 @@ func (a *Auth) factorPage(c echo.Context) error {
 
 func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.demands, s.Via == viaProvider
+	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account = s.Account
-	f, err := a.log.SecondFactor(ctx, s.Account)
+	f, err := a.Store.SecondFactor(ctx, s.Account)
 	switch {
 	case err == nil:
 		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
@@ -138,7 +138,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if !right {
 		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}
-	sealed, err := a.ring.Seal(factorLabel, secret, []byte(s.Account))
+	sealed, err := a.Ring.Seal(factorLabel, secret, []byte(s.Account))
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	}
 	act.Target = s.Account
 	shown, kept := factor.NewRecoveryCodes(s.Account)
-	added, err := a.log.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
+	added, err := a.Store.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
 	switch {
 	case err != nil:
 		return err
@@ -170,13 +170,13 @@ func (a *Auth) withCode(c echo.Context, s session, do string) error {
 	}
 	act.Target = s.Account
 	if do == "remove" {
-		if _, err = a.log.DropSecondFactor(ctx, s.Account, act); err != nil {
+		if _, err = a.Store.DropSecondFactor(ctx, s.Account, act); err != nil {
 			return err
 		}
 		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
 	}
 	shown, kept := factor.NewRecoveryCodes(s.Account)
-	if _, err = a.log.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
+	if _, err = a.Store.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
 		return err
 	}
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})

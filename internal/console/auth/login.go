@@ -39,9 +39,9 @@ func (a *Auth) loginPage(c echo.Context) error {
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	v := loginView{Page: layout.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
-		Off: !a.password.IsSet() && a.provider == nil}
-	if a.provider != nil {
-		v.Provider = a.provider.Title
+		Off: !a.password.IsSet() && a.Provider == nil}
+	if a.Provider != nil {
+		v.Provider = a.Provider.Title
 	}
 	v.Back = withNext("/admin/login", next)
 	return a.layout.Show(c, status, "login", v)
@@ -84,7 +84,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 }
 
 func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
-	_, err := a.log.SecondFactor(ctx, account)
+	_, err := a.Store.SecondFactor(ctx, account)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -107,7 +107,7 @@ func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, 
 // reportRefused logs at most one line a minute for each rule.
 func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	rule, _ := count.Blocking()
-	a.refused("login", rule.Name)
+	a.Refused("login", rule.Name)
 	n, due := a.attempts.Line("login." + rule.Name)
 	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
 	switch {
@@ -146,7 +146,7 @@ func (a *Auth) logout(c echo.Context) error {
 	ctx := c.Request().Context()
 	v, ok, err := a.current(c)
 	if err == nil && ok {
-		err = a.log.EndSession(ctx, v.ID)
+		err = a.Store.EndSession(ctx, v.ID)
 	}
 	if err != nil {
 		return err

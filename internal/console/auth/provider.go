@@ -56,7 +56,7 @@ const (
 // site only, to the redirects of a form.
 func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	next := consolePageOr(form.Get("next"))
-	address, attempt, err := a.provider.Asked.Begin(c.Request().Context())
+	address, attempt, err := a.Provider.Asked.Begin(c.Request().Context())
 	if err != nil {
 		return a.notVouchedFor(c, next, err)
 	}
@@ -91,7 +91,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", attempts.Network(server.ClientIP(c)), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
-	person, err := a.provider.Asked.Finish(ctx, kept.Attempt, c.QueryParams())
+	person, err := a.Provider.Asked.Finish(ctx, kept.Attempt, c.QueryParams())
 	if err != nil {
 		return a.notVouchedFor(c, kept.Next, err)
 	}
@@ -101,7 +101,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	}
 	if !p.set {
 		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", attempts.Network(server.ClientIP(c)))
-		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.provider.Title))
+		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
 	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
 		return err
@@ -122,13 +122,13 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	if status == 0 {
 		status = http.StatusForbidden
 	}
-	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.provider.Title))
+	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
 // accountFor returns the account of a person whom the provider identified, and a new session; without a proof they have no access.
 func (a *Auth) accountFor(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
 	s := store.Session{Via: viaProvider}
-	known, err := a.log.AccountOf(ctx, person.Name)
+	known, err := a.Store.AccountOf(ctx, person.Name)
 	switch {
 	case err == nil:
 		who, p := a.byIdentity(known)
@@ -138,7 +138,7 @@ func (a *Auth) accountFor(ctx context.Context, person openid.Person) (Actor, pro
 	}
 	who := Actor{Name: viaProvider + ":" + person.Name}
 	for _, value := range person.Values {
-		if role := a.provider.Roles[value]; ranks[role] > ranks[who.Role] {
+		if role := a.Provider.Roles[value]; ranks[role] > ranks[who.Role] {
 			who.Role, s.Granted = role, value
 		}
 	}
@@ -151,20 +151,20 @@ func (a *Auth) accountFor(ctx context.Context, person openid.Person) (Actor, pro
 // vouchedFor returns who a session by the provider stands for now. The proof is empty if the account was closed or got another
 // identity, or if the person's claims give no role any more.
 func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, error) {
-	if a.provider == nil {
+	if a.Provider == nil {
 		return Actor{}, proof{}, nil
 	}
 	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
-	find := a.log.Account
+	find := a.Store.Account
 	if mapped {
-		find = a.log.AccountOf
+		find = a.Store.AccountOf
 	}
 	known, err := find(ctx, name)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return Actor{}, proof{}, err
-	case mapped && err != nil && a.provider.Roles[s.Granted] != "":
-		return Actor{s.Account, a.provider.Roles[s.Granted]}, a.providerProof(name), nil
+	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
+		return Actor{s.Account, a.Provider.Roles[s.Granted]}, a.providerProof(name), nil
 	case mapped || err != nil:
 		return Actor{}, proof{}, nil // a person who has an account by now logs in to that
 	}
@@ -182,7 +182,7 @@ func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
 
 // providerProof returns the proof that the provider identified a person of this name.
 func (a *Auth) providerProof(name string) proof {
-	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
+	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.Provider.About + "\x00" + name))}
 }
 
 func digest(state string) string {

@@ -82,12 +82,12 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	}
 	other := func(change func(*Provider)) func() {
 		return func() {
-			p := *r.auth.provider
+			p := *r.auth.Provider
 			change(&p)
-			r.auth.provider = &p
+			r.auth.Provider = &p
 		}
 	}
-	whole := r.auth.provider
+	whole := r.auth.Provider
 	for what, c := range map[string]struct {
 		who    string
 		change func()
@@ -96,13 +96,13 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		"another identity":      {"ana", changed(func(a *store.Account) { a.Identity = "ana2" })},
 		"no identity":           {"ana", changed(func(a *store.Account) { a.Identity = "" })},
 		"another provider":      {"ana", other(func(p *Provider) { p.About = "two" })},
-		"no provider":           {"ana", func() { r.auth.provider = nil }},
+		"no provider":           {"ana", func() { r.auth.Provider = nil }},
 		"no role any more":      {"bo", other(func(p *Provider) { p.Roles = nil })},
 		"bo's another provider": {"bo", other(func(p *Provider) { p.About = "two" })},
-		"bo's no provider":      {"bo", func() { r.auth.provider = nil }},
+		"bo's no provider":      {"bo", func() { r.auth.Provider = nil }},
 		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", consoletest.Start })},
 	} {
-		r.auth.provider = whole
+		r.auth.Provider = whole
 		r.Account(ana)
 		consoletest.Is(server, c.who, "support")
 		b := r.browser()
@@ -115,7 +115,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		if got := b.Get("/v1/admin/sends").Code; got != http.StatusUnauthorized {
 			t.Errorf("%s: %d for a program", what, got)
 		}
-		r.auth.provider = whole
+		r.auth.Provider = whole
 		r.Account(store.Account{Name: "bo", Role: "reader"})
 		r.Clock.Add(time.Hour) // the limits forget
 	}

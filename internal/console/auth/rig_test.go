@@ -40,7 +40,7 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Accounts: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: Owner, Ring: r.Ring, Provider: r.provider,
+		Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: Owner, Ring: r.Ring, Provider: r.provider,
 		Refused: func(string, string) {},
 	}
 	for _, change := range changes {

@@ -20,7 +20,7 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	if err != nil {
 		return "", err
 	}
-	kept, err := a.ring.Seal(label, plain, about)
+	kept, err := a.Ring.Seal(label, plain, about)
 	return base64.RawURLEncoding.EncodeToString(kept), err
 }
 
@@ -30,7 +30,7 @@ func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bo
 	if err != nil {
 		return v, false
 	}
-	plain, err := a.ring.Open(label, kept, about)
+	plain, err := a.Ring.Open(label, kept, about)
 	var s sealed[V]
 	if err != nil || json.Unmarshal(plain, &s) != nil || !a.now().Before(s.Ends) {
 		return v, false

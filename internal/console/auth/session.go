@@ -66,7 +66,7 @@ func (a *Auth) renew(c echo.Context, v session) error {
 		return nil
 	}
 	ctx := c.Request().Context()
-	if err := a.log.SeeSession(ctx, v.ID); err != nil {
+	if err := a.Store.SeeSession(ctx, v.ID); err != nil {
 		return err
 	}
 	v.SeenAt = v.now
@@ -158,7 +158,7 @@ func (v session) ends() time.Time {
 // sessionOf returns the session with the key and its account. False: there is none, it has ended, or its account may no longer log
 // in that way.
 func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
-	s, now, err := a.log.Session(ctx, sha256.Sum256(key))
+	s, now, err := a.Store.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -175,7 +175,7 @@ func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error)
 	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
 		return v, false, nil
 	}
-	v.who, v.lacks = who, v.factorMissing(a.demands)
+	v.who, v.lacks = who, v.factorMissing(a.DemandFactor)
 	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
 }
 
@@ -193,7 +193,7 @@ func (a *Auth) account(ctx context.Context, name string) (Actor, password.Passwo
 	if name == bootstrap.Name {
 		return bootstrap, a.password, nil
 	}
-	known, err := a.log.Account(ctx, name)
+	known, err := a.Store.Account(ctx, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Actor{}, password.Password{}, nil
@@ -224,7 +224,7 @@ func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}
-	if s, err = a.log.BeginSession(ctx, s, absolute, act); err != nil {
+	if s, err = a.Store.BeginSession(ctx, s, absolute, act); err != nil {
 		return err
 	}
 	a.logger.InfoContext(ctx, action, "account", who.Name, "network", act.Network)

@@ -61,7 +61,7 @@ func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 
 func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
-	a.refused("token", rule.Name)
+	a.Refused("token", rule.Name)
 	a.reportToken(c, "")
 	wait := quota.Seconds(d.RetryAfter())
 	return &server.Problem{

@@ -28,7 +28,7 @@ type Codes interface {
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 }
 
-// Quotas say what a recipient's rules answer now. Implementation: *support.Desk.
+// Quotas returns what a recipient's rules answer now. Implementation: *verification.Service.
 type Quotas interface {
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
 }
