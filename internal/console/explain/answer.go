@@ -46,7 +46,7 @@ func (c matter) tellPerson() texts.Sentence {
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
 			return c.person("failed.rejected.address")
 		}
-		if slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool {
+		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 			return e.Kind == store.ProviderBounced && c.topic(e.Detail) == "full"
 		}) {
 			return c.person("failed.rejected.full")
@@ -88,7 +88,7 @@ func (c matter) person(key string, more ...texts.Part) texts.Sentence {
 
 // handedOver reports that a relay or a carrier has the message, and that nothing was heard of the recipient's own provider.
 func (c matter) handedOver() bool {
-	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool {
+	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 		return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
 	})
 }
@@ -107,15 +107,15 @@ func (c matter) failureClass() string {
 	switch {
 	case c.Reason == store.ReasonSuppressed:
 		switch s, found := c.suppressionOf(c.Suppression); {
-		case found && !s.Active(c.now):
+		case found && !s.Active(c.story.Now):
 			return "suppressed.over"
 		case found && c.toldToStop(s):
 			return "opted_out"
 		}
 		return "suppressed"
-	case c.Reason == store.ReasonPaused && c.prefix != nil && c.prefix.Active(c.now):
+	case c.Reason == store.ReasonPaused && c.story.Pause != nil && c.story.Pause.Active(c.story.Now):
 		return "prefix"
-	case c.Reason == store.ReasonPaused && c.pause == nil:
+	case c.Reason == store.ReasonPaused && c.facts.Pause == nil:
 		return "paused.over"
 	case c.Reason == store.ReasonPaused:
 		return "paused"
@@ -163,22 +163,22 @@ func (c matter) refusedPerson() texts.Sentence {
 // checksPerson explains the lockout that ends last, whichever kind of caller it is about.
 func (c matter) checksPerson() texts.Sentence {
 	var wait time.Duration
-	for _, out := range c.locks {
+	for _, out := range c.facts.Locks {
 		wait = max(wait, out.Wait)
 	}
 	if wait == 0 {
 		return c.person("refused.now")
 	}
-	return c.person("refused.checks", texts.At("free", c.now.Add(wait).Truncate(time.Second).Add(time.Second)))
+	return c.person("refused.checks", texts.At("free", c.story.Now.Add(wait).Truncate(time.Second).Add(time.Second)))
 }
 
 // freeAgain returns when the next request is admitted; zero: now. known is false if that can't be told.
 func (c matter) freeAgain() (free time.Time, known bool) {
-	if c.quota == nil || !c.speaksOf(c.BlockedBy) {
+	if c.facts.Quota == nil || !c.speaksOf(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}
-	if worst, blocked := c.quota.Blocking(); blocked {
-		return FreeAt(*c.quota, worst), true
+	if worst, blocked := c.facts.Quota.Blocking(); blocked {
+		return FreeAt(*c.facts.Quota, worst), true
 	}
 	return time.Time{}, true
 }

@@ -27,11 +27,11 @@ var toldTones = []toldTone{
 // told adds the worst provider event to a verdict, unless the code was entered: then it arrived.
 func (c matter) told(v Verdict) Verdict {
 	for _, t := range toldTones {
-		i := slices.IndexFunc(c.events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
+		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
 		}
-		e := c.events[i]
+		e := c.story.Events[i]
 		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider),
 			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.bars == "" {

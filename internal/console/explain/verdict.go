@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"time"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -35,19 +34,10 @@ type Onward struct {
 type matter struct {
 	store.Send
 	texts.Words
-	code  *store.Verification // nil for a refusal that belongs to none
+	story store.Story
+	facts Facts
 	state verification.State  // of the code; empty without one
-	out   bool                // a mail with the code went out, or may have
-	quota *quota.Decision     // what the recipient's rules say now; nil: not known
-	pause *policy.Pause       // that holds now for what the row went through; nil: none
-	rule  quota.Scope         // of the rule that refused it; empty: not known
-	locks []store.Lockout     // kinds of callers whose codes for its recipient are locked out now
 	has   *store.Verification // the pending code that reached its recipient; nil: none
-	now   time.Time
-
-	suppressions []store.Suppression // that stopped the row or came of it
-	events       []store.ProviderEvent
-	prefix       *store.PrefixPause // that stopped the row; nil: none
 }
 
 // Facts are what a verdict goes by beside the row's own story.
@@ -63,16 +53,13 @@ type Facts struct {
 // Judge returns what became of a row, what to do next and the reply for the person. testdata/verdicts has the text of each
 // combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
-	c := matter{
-		Send: s.Send, Words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, WentOut), quota: now.Quota, pause: now.Pause,
-		rule: now.Rule, locks: now.Locks, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
-	}
-	if c.code != nil {
-		c.state = verification.StateOf(*c.code, s.Now)
+	c := matter{Send: s.Send, Words: w, story: s, facts: now}
+	if s.Verification != nil {
+		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
 	switch {
-	case c.state == verification.Pending && c.out:
-		c.has = c.code
+	case c.state == verification.Pending && slices.ContainsFunc(s.Related, WentOut):
+		c.has = s.Verification
 	case now.Code != nil && verification.StateOf(*now.Code, s.Now) == verification.Pending:
 		c.has = now.Code
 	}
@@ -119,10 +106,9 @@ func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
 		texts.At("due", c.DueAt),
 	}, more...)
-	if c.code != nil {
-		parts = append(parts, texts.At("until", c.code.ExpiresAt), texts.At("approved", c.code.ApprovedAt),
-			texts.At("canceled", c.code.CanceledAt),
-			texts.Plain("tries", strconv.Itoa(c.code.Attempts)))
+	if v := c.story.Verification; v != nil {
+		parts = append(parts, texts.At("until", v.ExpiresAt), texts.At("approved", v.ApprovedAt), texts.At("canceled", v.CanceledAt),
+			texts.Plain("tries", strconv.Itoa(v.Attempts)))
 	}
 	return c.Tell(key, parts...)
 }

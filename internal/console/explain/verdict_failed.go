@@ -16,8 +16,8 @@ func (c matter) failed() (what, next texts.Sentence) {
 		what, next = c.suppressed()
 		return what, c.Join(next, c.quotaCost())
 	case store.ReasonPaused:
-		if c.prefix != nil {
-			what, next = c.prefixPaused(*c.prefix)
+		if c.story.Pause != nil {
+			what, next = c.prefixPaused(*c.story.Pause)
 			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCost())
 		}
 		return c.Join(c.about("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.paused(), c.quotaCost())

@@ -49,21 +49,21 @@ func (c matter) unserved() (what, next texts.Sentence) {
 func (c matter) refusedByChecks() (what, next texts.Sentence) {
 	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)),
 		texts.Plain("n", strconv.Itoa(c.Count)))
-	if len(c.locks) == 0 {
+	if len(c.facts.Locks) == 0 {
 		next = c.about("next.refused.free")
 	}
-	for _, out := range c.locks {
+	for _, out := range c.facts.Locks {
 		key := "next.checks.secret"
 		if out.ByBrowser {
 			key = "next.checks.browser"
 		}
 		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)),
-			texts.At("free", c.now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
-		if len(c.locks) == 1 {
+			texts.At("free", c.story.Now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
+		if len(c.facts.Locks) == 1 {
 			next = c.Join(next, c.about(key+".alone"))
 		}
 	}
-	if len(c.locks) > 0 {
+	if len(c.facts.Locks) > 0 {
 		next = c.Join(next, c.about("next.checks"))
 	}
 	if c.has != nil {
@@ -75,12 +75,12 @@ func (c matter) refusedByChecks() (what, next texts.Sentence) {
 // looksAt returns whose requests the rule counts; "" if only the recipient's, or if it is not known.
 func (c matter) looksAt() string {
 	switch {
-	case c.BlockedBy == policy.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == policy.SpellingsName && c.rule == "":
+	case c.BlockedBy == policy.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == policy.SpellingsName && c.facts.Rule == "":
 		return c.BlockedBy
-	case c.rule == quota.Recipient:
+	case c.facts.Rule == quota.Recipient:
 		return ""
 	}
-	return string(c.rule)
+	return string(c.facts.Rule)
 }
 
 // shared reports whether others' requests count too, so that the person can do little.
@@ -95,11 +95,11 @@ func (c matter) shared() bool {
 // nextAdmitted says when the next request is admitted, by what the rules say now if they include the rule that refused. A rule that
 // counts more than the recipient, for example a network's, is not included.
 func (c matter) nextAdmitted() texts.Sentence {
-	if c.quota == nil {
+	if c.facts.Quota == nil {
 		return c.later()
 	}
 	if !c.speaksOf(c.BlockedBy) {
-		if c.rule == "" && c.BlockedBy != policy.SpellingsName {
+		if c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName {
 			return c.Join(c.about("next.refused.elsewhere"), c.later())
 		}
 		return c.later()
@@ -109,11 +109,11 @@ func (c matter) nextAdmitted() texts.Sentence {
 
 // whenFree says when the recipient's rules admit one more.
 func (c matter) whenFree() texts.Sentence {
-	if c.quota == nil {
+	if c.facts.Quota == nil {
 		return c.about("next.refused.later")
 	}
-	if worst, blocked := c.quota.Blocking(); blocked {
-		return c.about("next.refused.wait", texts.At("free", FreeAt(*c.quota, worst)), texts.Strong("rule", worst.Name))
+	if worst, blocked := c.facts.Quota.Blocking(); blocked {
+		return c.about("next.refused.wait", texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
 	}
 	return c.about("next.refused.free")
 }
@@ -128,7 +128,7 @@ func (c matter) later() texts.Sentence {
 }
 
 func (c matter) speaksOf(rule string) bool {
-	return slices.ContainsFunc(c.quota.Rules, func(s quota.State) bool { return s.Name == rule })
+	return slices.ContainsFunc(c.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 
 // FreeAt returns when a rule admits one more, rounded up to whole seconds.

@@ -17,11 +17,11 @@ import (
 // Verdicts on sends that were not handed over: since when, why, and what to do.
 
 func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
-	i := slices.IndexFunc(c.suppressions, func(s store.Suppression) bool { return s.ID == id })
+	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
 		return store.Suppression{}, false
 	}
-	return c.suppressions[i], true
+	return c.story.Suppressions[i], true
 }
 
 func (c matter) suppressed() (what, next texts.Sentence) {
@@ -35,7 +35,7 @@ func (c matter) suppressed() (what, next texts.Sentence) {
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
 // revoke it there.
 func (c matter) remedyKey(s store.Suppression) string {
-	if c.toldToStop(s) && s.Active(c.now) {
+	if c.toldToStop(s) && s.Active(c.story.Now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
@@ -48,7 +48,7 @@ func (c matter) toldToStop(s store.Suppression) bool {
 func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
 			texts.Plain("numbers", Numbers(p, c.Words))),
-		c.about("next.failed.prefix"+holdState(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
+		c.about("next.failed.prefix"+holdState(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
 // holdState returns the end of a key: whether something still holds, has ended or was lifted.
@@ -64,15 +64,15 @@ func holdState(active bool, lifted time.Time) string {
 
 // stillHolds says whether a suppression still holds; a text that does not exist says nothing.
 func (c matter) stillHolds(key string, s store.Suppression) texts.Sentence {
-	return c.about(key+holdState(s.Active(c.now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
+	return c.about(key+holdState(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
 
 func (c matter) paused() texts.Sentence {
-	if c.pause == nil {
+	if c.facts.Pause == nil {
 		return c.about("next.failed.paused.over")
 	}
-	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since),
-		texts.Plain("pwhy", cmp.Or(c.pause.Reason, c.Get("pause.why.none"))))
+	return c.about("next.failed.paused.holds", texts.At("psince", c.facts.Pause.Since),
+		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
 // newer returns a link to the latest request like this one.
