@@ -17,7 +17,7 @@ import (
 
 // by says whom the rule looks at that refused the row.
 func (s situation) by(scope quota.Scope) situation {
-	s.rule = scope
+	s.facts.Rule = scope
 	return s
 }
 
@@ -30,13 +30,13 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.newer = &store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}
+	s.facts.Newer = &store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}
 	return s
 }
 
 // holding gives the recipient a code that the refusal does not name.
 func (s situation) holding(end func(*store.Send, *store.Verification)) situation {
-	s.has = told("", end).story.Verification
+	s.facts.Code = told("", end).story.Verification
 	return s
 }
 
@@ -50,7 +50,7 @@ func (s situation) unwanted(x store.Suppression) situation {
 
 // lockedOut has the codes of some kinds of callers locked out now.
 func (s situation) lockedOut(all ...store.Lockout) situation {
-	s.locks = all
+	s.facts.Locks = all
 	return s
 }
 
@@ -144,12 +144,12 @@ func halfTried(_ *store.Send, v *store.Verification) { v.Attempts = 1 }
 
 // failing adds the rule on failures, which is told of only while it blocks.
 func (s situation) failing(wait time.Duration) situation {
-	s.quota.Rules = append(s.quota.Rules, quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})
+	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})
 	return s
 }
 
 // held adds what a carrier said of the number.
 func (s situation) held(wait time.Duration) situation {
-	s.quota.Rules = append(s.quota.Rules, quota.State{Rule: quota.Rule{Name: verification.CarrierRule, Limit: 1}, RetryAfter: wait})
+	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: verification.CarrierRule, Limit: 1}, RetryAfter: wait})
 	return s
 }

@@ -20,12 +20,7 @@ import (
 type situation struct {
 	name  string
 	story store.Story
-	quota *quota.Decision
-	pause *policy.Pause
-	rule  quota.Scope
-	newer *store.Send
-	has   *store.Verification
-	locks []store.Lockout
+	facts Facts
 }
 
 // told puts a send and its code together as the log would; now is three minutes after the request.
@@ -96,7 +91,7 @@ func (s situation) after(ends ...store.Status) situation {
 
 // with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
 func (s situation) with(minute, hour time.Duration) situation {
-	s.quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
+	s.facts.Quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
 		{Rule: quota.Rule{Name: "minute", Limit: 1}, RetryAfter: minute}, {Rule: quota.Rule{Name: "hour", Limit: 5}, RetryAfter: hour},
 	}}
 	return s
@@ -218,7 +213,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func (s situation) judged(w texts.Words) Verdict {
-	return Judge(s.story, Facts{s.quota, s.pause, s.rule, s.newer, s.locks, s.has}, w)
+	return Judge(s.story, s.facts, w)
 }
 
 // stopped is the row that a suppression stopped.
@@ -247,7 +242,7 @@ func (s situation) bounced(x store.Suppression) situation {
 }
 
 func (s situation) pausedFor(why string) situation {
-	s.pause = &policy.Pause{Reason: why, Since: consoletest.Start.Add(-time.Hour)}
+	s.facts.Pause = &policy.Pause{Reason: why, Since: consoletest.Start.Add(-time.Hour)}
 	return s
 }
 
