@@ -73,15 +73,15 @@ type domainView struct {
 
 func (a *Console) overviewPage(c echo.Context) error {
 	w, ctx := layout.Words(c), c.Request().Context()
-	asked, err := listing.Values(c.Request().URL.RawQuery)
+	values, err := listing.Values(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	by := store.Dimension(asked.Get("by"))
-	if asked.Del("by"); by != "" && !slices.Contains(dimensions, by) {
+	by := store.Dimension(values.Get("by"))
+	if values.Del("by"); by != "" && !slices.Contains(dimensions, by) {
 		return layout.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
-	s, given, err := a.stats(ctx, asked.Encode(), w.Zone())
+	s, asked, given, err := a.stats(ctx, values.Encode(), w.Zone())
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 		v.By = append(v.By, byView{w.Get("filter." + string(d)), listing.Address("/admin/overview", given, "by", string(d)) + "#codes-title", d == by})
 	}
 	if by != "" {
-		if v.Codes, err = a.conversions(ctx, given, by); err != nil {
+		if v.Codes, err = a.conversions(ctx, asked, given, by); err != nil {
 			return err
 		}
 	}

@@ -24,26 +24,25 @@ const (
 )
 
 func (a *Console) statsJSON(c echo.Context) error {
-	s, _, err := a.stats(c.Request().Context(), c.Request().URL.RawQuery, time.UTC)
+	s, _, _, err := a.stats(c.Request().Context(), c.Request().URL.RawQuery, time.UTC)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, s)
 }
 
-// stats loads the statistics that the raw query string asks for, and also returns its parsed parameters. Days begin at midnight in
-// zone.
-func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics, given url.Values, err error) {
+// stats loads the statistics that the raw query string asks for, and also returns the parsed query and its parameters. Days begin at
+// midnight in zone.
+func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics, asked store.StatsQuery,
+	given url.Values, err error) {
 	q, err := parseQuery(raw, a.Now(), zone)
-	if err != nil {
-		return s, nil, err
+	if err == nil {
+		asked, err = a.statsQuery(q, zone)
 	}
-	asked, err := a.statsQuery(q, zone)
-	if err != nil {
-		return s, nil, err
+	if err == nil {
+		s, err = a.statsOf(ctx, asked)
 	}
-	s, err = a.statsOf(ctx, asked)
-	return s, q.given, err
+	return s, asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other filters are an error.
@@ -94,15 +93,7 @@ func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.S
 var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
 
 // conversions returns how many codes of the given time were entered, by a dimension.
-func (a *Console) conversions(ctx context.Context, given url.Values, by store.Dimension) ([]conversionView, error) {
-	q, err := parseQuery(given.Encode(), a.Now(), time.UTC)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := a.statsQuery(q, time.UTC)
-	if err != nil {
-		return nil, err
-	}
+func (a *Console) conversions(ctx context.Context, asked store.StatsQuery, given url.Values, by store.Dimension) ([]conversionView, error) {
 	list, err := a.Log.ApprovalsBy(ctx, asked, by)
 	var all []conversionView
 	for _, x := range list {

@@ -26,10 +26,11 @@ func (c matter) failed() (what, next texts.Sentence) {
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
 		return c.about("verdict.failed." + kind), c.Join(c.whenFree(), c.quotaCost())
 	}
+	what, next = c.Join(c.about("verdict.failed."+kind), c.earlierAttemptWarning()), c.about("next.failed."+kind)
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
-		return c.Join(c.about("verdict.failed."+kind), c.earlierAttemptWarning()), c.Join(c.about("next.failed."+kind), c.stillHolds("bounced", s), c.quotaCost())
+		next = c.Join(next, c.stillHolds("bounced", s))
 	}
-	return c.Join(c.about("verdict.failed."+kind), c.earlierAttemptWarning()), c.Join(c.about("next.failed."+kind), c.quotaCost())
+	return what, c.Join(next, c.quotaCost())
 }
 
 // failure returns the kind of a failure, by who can do something about it.
