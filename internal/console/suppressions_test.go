@@ -48,7 +48,7 @@ func TestSuppressionsJSON(t *testing.T) {
 	holds(t, story[0].(map[string]any), map[string]any{"id": list[1]["id"], "lifted_by": "token"})
 	acts := b.list("acts", "/v1/admin/acts")
 	holds(t, acts[0], map[string]any{"what": "suppression.lift", "detail": "0"})
-	holds(t, acts[1], map[string]any{"what": "suppression.lift", "to": "a•••@example.com", "recipient": hash.String(), "reason": "mended", "outcome": "done", "detail": "1", "who": "token"})
+	holds(t, acts[1], map[string]any{"what": "suppression.lift", "to": "A•••@example.com", "recipient": hash.String(), "reason": "mended", "outcome": "done", "detail": "1", "who": "token"})
 	holds(t, acts[2], map[string]any{"what": "suppression.add"})
 }
 
