@@ -119,10 +119,10 @@ func everyPage(r *rig) map[string]string {
 	return pages
 }
 
-// fits reports what stands out of the page at three widths, and what axe-core finds wrong with it at two of them.
+// fits reports what stands out of the page, with all its details open, at three widths, and what axe-core finds wrong with it at two.
 func (w *window) fits(name string) {
 	w.Helper()
-	w.eval(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
+	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
 	for _, look := range []pagetest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}} {
 		w.look(look)
 		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
@@ -132,12 +132,8 @@ func (w *window) fits(name string) {
 			w.Errorf("%s at %d px: cut off: %s", name, look.Width, clipped)
 		}
 		w.shot(fmt.Sprintf("%s-%d", name, look.Width))
-	}
-	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
-	for _, look := range []pagetest.Look{{Width: 320, Dark: true}, {Width: 1280}} {
-		w.look(look)
-		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
-			w.Errorf("%s, all open, at %d px is %s px wide", name, look.Width, wide)
+		if look.Width == 768 {
+			continue
 		}
 		found, err := w.axe.Violations(w.ctx, "html")
 		w.Must(err)
