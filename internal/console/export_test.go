@@ -106,15 +106,7 @@ func TestExportStreams(t *testing.T) {
 		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
 	}
 	r.Must(r.Log.Refused(t.Context(), rows))
-	get := func() ([]byte, error) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/admin/sends.csv", nil)
-		r.Must(err)
-		req.Header.Set("Authorization", "Bearer "+consoletest.Token)
-		resp, err := http.DefaultClient.Do(req)
-		r.Must(err)
-		defer func() { _ = resp.Body.Close() }()
-		return io.ReadAll(resp.Body)
-	}
+	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
 	pages := 0
 	r.Log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {

@@ -34,12 +34,12 @@ func served(t *testing.T) (r *rig, a *Console, base string) {
 // sse is one event as a browser would get it.
 type sse struct{ event, id, data string }
 
-// listen opens a stream.
-func listen(t *testing.T, base, path string, header ...string) (next func() sse, resp *http.Response) {
+// open makes a request with the token, whose answer is read while it comes.
+func open(t *testing.T, address string, header ...string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +47,18 @@ func listen(t *testing.T, base, path string, header ...string) (next func() sse,
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err = http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// listen opens a stream.
+func listen(t *testing.T, base, path string, header ...string) (next func() sse, resp *http.Response) {
+	t.Helper()
+	resp = open(t, base+path, header...)
 	lines := bufio.NewScanner(resp.Body)
 	return func() (e sse) {
 		t.Helper()

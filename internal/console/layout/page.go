@@ -3,6 +3,7 @@ package layout
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,12 +70,7 @@ func (p Page) Sections(more bool) (list []Section) {
 
 // InMore reports whether the page is behind the menu's last entry.
 func (p Page) InMore() bool {
-	for _, s := range p.Sections(true) {
-		if s.Name == p.Here {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Sections, func(s Section) bool { return s.More && s.Name == p.Here })
 }
 
 // Zone is how far the page's times are from UTC now.
