@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,12 +41,8 @@ type composeService struct {
 
 func readCompose(t *testing.T) compose {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "compose.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var c compose
-	if err := yaml.Unmarshal(text, &c); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, "compose.yaml")), &c); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -20,16 +20,16 @@ var (
 func TestLinksOfDocuments(t *testing.T) {
 	checked := 0
 	for _, path := range markdown(t) {
-		for _, m := range relativeLink.FindAllStringSubmatch(fenced.ReplaceAllString(readAt(t, path), ""), -1) {
+		for _, m := range relativeLink.FindAllStringSubmatch(fenced.ReplaceAllString(readFile(t, path), ""), -1) {
 			checked++
 			target, anchor, _ := strings.Cut(m[1]+m[2], "#")
 			to := path
 			if target != "" {
 				to = filepath.Join(filepath.Dir(path), target)
 			}
-			if _, err := os.Stat(to); err != nil {
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
 				t.Errorf("%s: %s leads nowhere", path, m[0])
-			} else if anchor != "" && !hasHeading(readAt(t, to), anchor) {
+			} else if anchor != "" && !hasHeading(readFile(t, to), anchor) {
 				t.Errorf("%s: %s has no such heading", path, m[0])
 			}
 		}
@@ -51,10 +51,10 @@ func TestDecisionsThatAreNamedExist(t *testing.T) {
 	}
 	texts := markdown(t)
 	for _, s := range sources(t) {
-		texts = append(texts, filepath.Join(root, s.name))
+		texts = append(texts, s.name)
 	}
 	for _, path := range texts {
-		for _, m := range decision.FindAllStringSubmatch(readAt(t, path), -1) {
+		for _, m := range decision.FindAllStringSubmatch(readFile(t, path), -1) {
 			if !known[m[1]] {
 				t.Errorf("%s names decision %s, which does not exist", path, m[1])
 			}
@@ -62,7 +62,7 @@ func TestDecisionsThatAreNamedExist(t *testing.T) {
 	}
 }
 
-// markdown are the documents of the repository.
+// markdown are the documents, relative to the root.
 func markdown(t *testing.T) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "quota/*.md", "templates/*.md"} {
@@ -70,18 +70,12 @@ func markdown(t *testing.T) (paths []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		paths = append(paths, found...)
+		for _, path := range found {
+			name, _ := filepath.Rel(root, path)
+			paths = append(paths, name)
+		}
 	}
 	return paths
-}
-
-func readAt(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no punctuation, dashes for spaces.
@@ -114,7 +108,7 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 func TestDocumentsHaveNoConflictMarkers(t *testing.T) {
 	marker := regexp.MustCompile(`(?m)^(<{7}|={7}|>{7})( |$)`)
 	for _, path := range markdown(t) {
-		if found := marker.FindString(readAt(t, path)); found != "" {
+		if found := marker.FindString(readFile(t, path)); found != "" {
 			t.Errorf("%s has the conflict marker %q", path, found)
 		}
 	}

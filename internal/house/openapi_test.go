@@ -1,9 +1,6 @@
 package house
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -17,11 +14,7 @@ func TestSpecificationSuitsGenerators(t *testing.T) {
 		Servers []struct{ URL string }
 		Rest    map[string]yaml.Node `yaml:",inline"`
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "openapi.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &spec); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, "docs/openapi.yaml")), &spec); err != nil {
 		t.Fatal(err)
 	}
 	if len(spec.Servers) != 1 || spec.Servers[0].URL != "/" {
@@ -41,9 +34,9 @@ func TestSpecificationSuitsGenerators(t *testing.T) {
 	}
 }
 
-// What Redocly's linter finds where npm is (tools/outside): each component is used, each reference leads somewhere, and each
-// operation has a name of its own.
-func TestSpecificationIsWhole(t *testing.T) {
+// Each component is used; that each reference leads somewhere and each operation has a name of its own is found by
+// TestAnswersMatchTheSpecification, which loads the document.
+func TestSpecificationHasNoUnusedComponent(t *testing.T) {
 	text := readFile(t, "docs/openapi.yaml")
 	var spec struct {
 		Components map[string]map[string]yaml.Node
@@ -51,29 +44,12 @@ func TestSpecificationIsWhole(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(text), &spec); err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]bool{}
 	for kind, all := range spec.Components {
 		for name := range all {
-			reference := "#/components/" + kind + "/" + name
-			if named[reference] = true; kind != "securitySchemes" && !strings.Contains(text, `"`+reference+`"`) {
-				t.Errorf("%s is used nowhere", reference)
+			if kind != "securitySchemes" && !strings.Contains(text, `"#/components/`+kind+"/"+name+`"`) {
+				t.Errorf("%s of %s is used nowhere", name, kind)
 			}
 		}
-	}
-	for _, found := range regexp.MustCompile(`\$ref: "([^"]*)"`).FindAllStringSubmatch(text, -1) {
-		if !named[found[1]] {
-			t.Errorf("%s leads nowhere", found[1])
-		}
-	}
-	operations := map[string]bool{}
-	for _, found := range regexp.MustCompile(`operationId: (\S+)`).FindAllStringSubmatch(text, -1) {
-		if operations[found[1]] {
-			t.Errorf("two operations are called %s", found[1])
-		}
-		operations[found[1]] = true
-	}
-	if len(named) < 20 || len(operations) < 20 {
-		t.Errorf("only %d components and %d operations were found", len(named), len(operations))
 	}
 }
 

@@ -2,8 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,10 +9,6 @@ import (
 
 // The picture of a send in ARCHITECTURE.md is true: a line is an import, a dotted one an interface where there must be none.
 func TestThePictureOfASendIsTrue(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	imports := map[string][]string{}
 	for _, s := range sources(t) {
 		if !s.test {
@@ -22,7 +16,7 @@ func TestThePictureOfASendIsTrue(t *testing.T) {
 		}
 	}
 	solid, dotted := 0, 0
-	for line := range strings.Lines(string(doc)) {
+	for line := range strings.Lines(readFile(t, "docs/ARCHITECTURE.md")) {
 		from, to, isImport := strings.Cut(strings.TrimSpace(line), " ──▶ ")
 		if !isImport {
 			var isDotted bool
@@ -58,11 +52,7 @@ func place(name string) string {
 
 // The walks through the code name functions that there are.
 func TestTheWalksNameFunctions(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, walks, _ := strings.Cut(string(doc), "### Four walks")
+	_, walks, _ := strings.Cut(readFile(t, "docs/ARCHITECTURE.md"), "### Four walks")
 	walks, _, _ = strings.Cut(walks, "**Two gates.**")
 	declared := map[string]bool{}
 	for _, s := range sources(t) {

@@ -1,8 +1,6 @@
 package house
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,10 +14,7 @@ var (
 
 // docs/PROMISES.md names for each promise the tests that break with it, and each test is there.
 func TestPromisesNameTestsThatExist(t *testing.T) {
-	page, err := os.ReadFile("../../docs/PROMISES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := []byte(readFile(t, "docs/PROMISES.md"))
 	heads := promise.FindAllIndex(page, -1)
 	if len(heads) != 7 {
 		t.Fatalf("%d promises", len(heads))
@@ -38,9 +33,8 @@ func TestPromisesNameTestsThatExist(t *testing.T) {
 			t.Errorf("%s: no test holds it", page[head[0]:head[1]])
 		}
 		for _, m := range named {
-			source, err := os.ReadFile(filepath.Join("..", "..", string(m[2])))
-			if err != nil || !strings.Contains(string(source), "\nfunc "+string(m[1])+"(") {
-				t.Errorf("%s is not in %s: %v", m[1], m[2], err)
+			if !strings.Contains(readFile(t, string(m[2])), "\nfunc "+string(m[1])+"(") {
+				t.Errorf("%s is not in %s", m[1], m[2])
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,17 +24,14 @@ import (
 // WithWebhook configures the webhook of the app default to post to the receiver.
 func (s *Stack) WithWebhook(r *Receiver, more string) *Stack {
 	s.Helper()
-	file := filepath.Join(s.TempDir(), "sendcode.yaml")
-	s.Env["SENDCODE_CONFIG"] = file
 	s.Env["SENDCODE_WEBHOOK_SECRETS"] = "default:" + HookSecrets[0]
-	s.WriteWebhook(r.URL+"/hooks", more)
-	return s
+	return s.WriteWebhook(r.URL+"/hooks", more)
 }
 
 // WriteWebhook writes a configuration file in which the app default has a webhook to url.
-func (s *Stack) WriteWebhook(url, more string) {
+func (s *Stack) WriteWebhook(url, more string) *Stack {
 	s.Helper()
-	s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
+	return s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
 }
 
 // Verify says whether a request came from sendcode within the last five minutes. body is as it was received.
@@ -85,7 +82,9 @@ type Told struct {
 // NewReceiver starts a webhook receiver. It rejects requests without a valid signature or that do not match the OpenAPI document.
 func NewReceiver(t *testing.T) *Receiver {
 	t.Helper()
-	schema := eventSchema(t)
+	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
+	Must(t, err)
+	schema := doc.Components.Schemas["Event"].Value
 	r := &Receiver{Secret: HookSecrets[0]}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
@@ -120,17 +119,6 @@ func NewReceiver(t *testing.T) *Receiver {
 	return r
 }
 
-// eventSchema returns the OpenAPI document's schema of an event.
-func eventSchema(t *testing.T) *openapi3.Schema {
-	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
-	Must(t, err)
-	if doc.Components.Schemas["Event"] == nil {
-		t.Fatal("the specification has no Event")
-	}
-	return doc.Components.Schemas["Event"].Value
-}
-
 // Answers makes the receiver answer its nth request with the status f(n).
 func (r *Receiver) Answers(f func(n int) int) {
 	r.Mu.Lock()
@@ -142,7 +130,7 @@ func (r *Receiver) Answers(f func(n int) int) {
 func (r *Receiver) All() []Told {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return append([]Told(nil), r.heard...)
+	return slices.Clone(r.heard)
 }
 
 // AwaitTold waits until the receiver got n events, and returns them.
@@ -154,5 +142,5 @@ func (s *Stack) AwaitTold(r *Receiver, n int) []Told {
 	if len(r.wrong) > 0 {
 		s.Errorf("the receiver refused: %v", r.wrong)
 	}
-	return append([]Told(nil), r.heard...)
+	return slices.Clone(r.heard)
 }

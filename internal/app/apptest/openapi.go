@@ -15,31 +15,21 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// SpecRouter is SpecRouterOf for the first replica.
-func (s *Stack) SpecRouter() routers.Router { s.Helper(); return s.SpecRouterOf(0) }
-
-// SpecRouterOf returns a router built from the OpenAPI document that replica i serves, for Conforms.
-func (s *Stack) SpecRouterOf(i int) routers.Router {
+// OpenAPI returns the OpenAPI document that the first replica serves. It fails the test if the document is not valid.
+func (s *Stack) OpenAPI() *openapi3.T {
 	s.Helper()
-	router, err := gorillamux.NewRouter(s.OpenAPI(i))
-	if err != nil {
-		s.Fatal(err)
-	}
-	return router
+	doc, err := openapi3.NewLoader().LoadFromData(s.Get("/openapi.yaml").Raw)
+	Must(s.T, err)
+	Must(s.T, doc.Validate(s.Context()))
+	return doc
 }
 
-// OpenAPI returns the OpenAPI document that replica i serves. It fails the test if the document is not valid.
-func (s *Stack) OpenAPI(i int) *openapi3.T {
+// SpecRouter returns a router built from that document, for Conforms.
+func (s *Stack) SpecRouter() routers.Router {
 	s.Helper()
-	served := s.Do(i, http.MethodGet, "/openapi.yaml", "")
-	doc, err := openapi3.NewLoader().LoadFromData(served.Raw)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if err := doc.Validate(s.Context()); err != nil {
-		s.Fatal(err)
-	}
-	return doc
+	router, err := gorillamux.NewRouter(s.OpenAPI())
+	Must(s.T, err)
+	return router
 }
 
 // Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or status, an undocumented field, or

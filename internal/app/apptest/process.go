@@ -2,85 +2,66 @@ package apptest
 
 import (
 	"bufio"
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"os/signal"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
+
+	"sendcode/internal/app"
+	"sendcode/internal/config"
 )
 
-// Process is the real binary, so that it can be killed.
+// Process is a replica in a process of its own, so that it can be killed.
 type Process struct {
 	Cmd  *exec.Cmd
 	Base string
 }
 
-// built is the binary, made once for all tests of a package, in a directory that outlives the first of them.
-var (
-	builtIn string
-	built   = sync.OnceValues(makeBinary)
-)
+// serves is the environment variable that makes a test's program run the service.
+const serves = "SENDCODE_TEST_SERVES"
 
-func makeBinary() (binary string, err error) {
-	if builtIn, err = os.MkdirTemp("", "sendcode-test-"); err != nil {
-		return "", err
+// Main is the TestMain of packages whose tests call Spawn. It returns the exit code.
+func Main(m *testing.M) int {
+	if os.Getenv(serves) == "" {
+		return m.Run()
 	}
-	binary = filepath.Join(builtIn, "sendcode")
-	out, err := exec.Command("go", "build", "-o", binary, "sendcode/cmd/sendcode").CombinedOutput()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cfg, err := config.Load(os.Environ(), os.ReadFile)
+	if err == nil {
+		err = app.Run(ctx, cfg, app.Reload{}, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
+	}
 	if err != nil {
-		err = fmt.Errorf("%w: %s", err, out)
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	return binary, err
+	return 0
 }
 
-// Main is the TestMain of packages that build the binary. It removes the binary afterwards and returns the exit code.
-func Main(m *testing.M) (code int) {
-	code = m.Run()
-	if builtIn != "" {
-		_ = os.RemoveAll(builtIn)
-	}
-	return code
-}
-
-// Build builds the binary, once for all tests of the package, and returns its path.
-func Build(t *testing.T) string {
-	t.Helper()
-	binary, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return binary
-}
-
-// Spawn starts the binary, configured by the environment alone, and waits until it prints its address.
-func (s *Stack) Spawn(binary string) *Process {
+// Spawn starts the service in a process, configured by the environment alone, and waits until it prints its address. The process
+// is the test's own program: nothing has to be built, and where the race detector watches the test, it watches the process too.
+func (s *Stack) Spawn() *Process {
 	s.Helper()
-	cmd := exec.Command(binary, "serve")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.TempDir()}
-	for name, value := range s.Env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
+	program, err := os.Executable()
+	Must(s.T, err)
+	cmd := exec.Command(program)
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), serves+"=1")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
+	Must(s.T, err)
 	cmd.Stderr = s.Printed
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	Must(s.T, cmd.Start())
 	p := &Process{Cmd: cmd}
 	s.Cleanup(p.Kill)
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if _, base, ok := strings.Cut(lines.Text(), "page "); ok {
-			p.Base = strings.TrimSuffix(strings.TrimSpace(base), "/")
-			break
-		}
+	for lines := bufio.NewScanner(out); p.Base == "" && lines.Scan(); {
+		_, base, _ := strings.Cut(lines.Text(), "page ")
+		p.Base = strings.TrimSuffix(strings.TrimSpace(base), "/")
 	}
 	if p.Base == "" {
 		s.Fatalf("the process did not start: %s", s.Printed)
@@ -95,23 +76,12 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// AskProcess asks a process to send a code and fails the test unless it answers 202.
-func (s *Stack) AskProcess(p *Process) VerificationBody {
+// AskProcess asks a process to send Ana a code, and fails the test unless it answers 202.
+func (s *Stack) AskProcess(p *Process) Answer {
 	s.Helper()
-	req, err := http.NewRequest(http.MethodPost, p.Base+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"`+Ana+`"}`))
-	if err != nil {
-		s.Fatal(err)
+	a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", sendBody(Ana))
+	if err != nil || a.StatusCode != http.StatusAccepted {
+		s.Fatalf("%d %s %v", a.StatusCode, a.Raw, err)
 	}
-	req.Header.Set("Authorization", "Bearer "+s.Key)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := Client.Do(req)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var v VerificationBody
-	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil || resp.StatusCode != http.StatusAccepted {
-		s.Fatalf("%d %v", resp.StatusCode, err)
-	}
-	return v
+	return a
 }

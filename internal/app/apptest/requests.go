@@ -2,12 +2,8 @@ package apptest
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,25 +16,14 @@ import (
 // Patiently adds the header that makes the answer wait for the outcome of the send.
 func Patiently(r *http.Request) { r.Header.Set("Prefer", "wait=20") }
 
-// Wait asks for a code and waits for the outcome of the send.
-func (s *Stack) Wait(i int, to string) Answer {
-	s.Helper()
-	return s.Do(i, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, Patiently)
-}
-
-// CountRcptTo counts the RCPT commands that contain the text, whether the mail server accepted them or not.
-func (s *Stack) CountRcptTo(to string) (n int) {
+// MailServerGot counts the commands with this beginning, whether the mail server accepted them or not.
+func (s *Stack) MailServerGot(command string) (n int) {
 	for _, c := range s.SMTP.Commands() {
-		if strings.HasPrefix(c, "RCPT") && strings.Contains(c, to) {
+		if strings.HasPrefix(c, command) {
 			n++
 		}
 	}
 	return n
-}
-
-// MailServerGot reports whether the mail server got a command with this beginning.
-func (s *Stack) MailServerGot(command string) bool {
-	return slices.ContainsFunc(s.SMTP.Commands(), func(c string) bool { return strings.HasPrefix(c, command) })
 }
 
 // ByAdmin posts to the admin API with the administrators' token.
@@ -86,17 +71,28 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 // Flush deletes everything in Redis.
 func (s *Stack) Flush() {
 	s.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Redis.Addr()})
-	defer c.Close()
-	if err := c.FlushAll(s.Context()).Err(); err != nil {
-		s.Fatal(err)
-	}
+	c := s.RedisClient()
+	Must(s.T, c.FlushAll(s.Context()).Err())
 }
 
-// SevenAtMost and OneAtMost are rules without a cooldown. The window is longer than any burst takes, on the busiest machine too.
+// RedisClient returns a client of the limiter's Redis, which is closed when the test ends.
+func (s *Stack) RedisClient() *redis.Client {
+	s.Helper()
+	options, err := redis.ParseURL(s.Redis.URL())
+	Must(s.T, err)
+	c := redis.NewClient(options)
+	s.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Rules of one line. Those of 300 s have no cooldown and a window that is longer than any burst takes on a busy machine; Roomy refuses
+// nothing, so that only failures can.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
 	OneAtMost   = "    - {name: one, scope: recipient, limit: 1, window: 300s}\n"
+	Roomy       = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"
+	FiveAnHour  = "    - {name: hourly, scope: recipient, limit: 5, window: 1h}\n"
+	TwoAnHour   = "    - {name: hourly, scope: recipient, limit: 2, window: 1h}\n"
 )
 
 // Keys of the browsers of the app default, and of the other app, of Tenants.
@@ -108,19 +104,14 @@ const (
 // Tenants adds a browser's key to the app default, and another app with a secret key. Rules are wide, so that they refuse nothing.
 func (s *Stack) Tenants() *Stack {
 	s.Helper()
-	hash := func(key string) string { h := sha256.Sum256([]byte(key)); return hex.EncodeToString(h[:]) }
-	file := filepath.Join(s.TempDir(), "sendcode.yaml")
-	text := "policies:\n  default:\n    - {name: hour, scope: recipient, limit: 10000, window: 1h}\napps:\n" +
-		"  - {name: default, origins: [\"https://shop.example\"], keys: [{id: web, kind: public, sha256: " + hash(PublicKey) + "}]}\n" +
-		"  - {name: another, keys: [{id: k1, kind: secret, sha256: " + hash(AnotherKey) + "}]}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
-	s.Env["SENDCODE_CONFIG"] = file
-	return s
+	return s.Write(fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 10000, window: 1h}]}
+apps:
+  - {name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}
+  - {name: another, keys: [{id: k1, kind: secret, sha256: %x}]}
+`, sha256.Sum256([]byte(PublicKey)), sha256.Sum256([]byte(AnotherKey))))
 }
 
-// As adds a key and, if it is a browser's key, its origin.
+// As sends a key and, if it is a browser's key, its origin.
 func As(key string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -128,11 +119,6 @@ func As(key string) func(*http.Request) {
 			r.Header.Set("Origin", "https://shop.example")
 		}
 	}
-}
-
-// Bearer sends a key.
-func Bearer(key string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }
 }
 
 // Stacks are the two ways of running it; what holds for one must hold for the other.
@@ -160,35 +146,5 @@ func Wrong(code string) string {
 	return "9" + code[1:]
 }
 
-// InTheLog checks that an administrator's script finds the send and the refusal in the admin API.
-func (s *Stack) InTheLog(id string) {
-	s.Helper()
-	s.Await("send and refusal in the log", func() bool {
-		list := s.Do(0, http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":%q}`, Ana), AsAdmin)
-		return strings.Contains(string(list.Raw), `"status":"refused"`) && strings.Contains(string(list.Raw), id)
-	})
-	one := s.Do(0, http.MethodGet, "/v1/admin/sends/"+id, "", AsAdmin)
-	if one.StatusCode != 200 || !strings.Contains(string(one.Raw), `"status":"sent"`) || strings.Contains(string(one.Raw), "ana.maria") {
-		s.Errorf("%d %s", one.StatusCode, one.Raw)
-	}
-	if refused := s.Do(0, http.MethodGet, "/v1/admin/sends", ""); refused.StatusCode != http.StatusUnauthorized {
-		s.Errorf("an API key opens the log: %d", refused.StatusCode)
-	}
-}
-
 // AsAdmin sends the administrators' token.
-func AsAdmin(r *http.Request) { Bearer(Token)(r) }
-
-// Metric returns the line of /metrics with this beginning; "" if there is none.
-func (s *Stack) Metric(i int, begin string) string {
-	s.Helper()
-	for line := range strings.Lines(string(s.Do(i, http.MethodGet, "/metrics", "").Raw)) {
-		if strings.HasPrefix(line, begin) {
-			return strings.TrimSpace(line)
-		}
-	}
-	return ""
-}
-
-// Roomy is room for sends, so that nothing but failures can be the reason of a refusal.
-const Roomy = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"
+func AsAdmin(r *http.Request) { As(Token)(r) }

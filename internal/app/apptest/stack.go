@@ -83,20 +83,36 @@ func newStack(t *testing.T) *Stack {
 	s := &Stack{T: t, Key: APIKey, Printed: &parts.Text{}, Answered: &parts.Text{}, Env: map[string]string{
 		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 	}}
-	t.Cleanup(s.checkNoSecretsLogged)
+	t.Cleanup(s.checkLog)
 	return s
 }
 
-// Policy replaces the default rules.
-func (s *Stack) Policy(yaml string) *Stack {
+// Write writes the configuration's file.
+func (s *Stack) Write(content string) *Stack {
 	s.Helper()
-	file := filepath.Join(s.TempDir(), "sendcode.yaml")
-	if err := os.WriteFile(file, []byte("policies:\n  default:\n"+yaml), 0o600); err != nil {
-		s.Fatal(err)
+	if s.Env["SENDCODE_CONFIG"] == "" {
+		s.Env["SENDCODE_CONFIG"] = filepath.Join(s.TempDir(), "sendcode.yaml")
 	}
-	s.Env["SENDCODE_CONFIG"] = file
+	Must(s.T, os.WriteFile(s.Env["SENDCODE_CONFIG"], []byte(content), 0o600))
 	return s
 }
+
+// Add appends settings to the configuration's file.
+func (s *Stack) Add(more string) *Stack {
+	s.Helper()
+	content, err := os.ReadFile(s.Env["SENDCODE_CONFIG"])
+	Must(s.T, err)
+	return s.Write(string(content) + more)
+}
+
+// Policy writes a configuration file whose only settings are these rules of the policy default.
+func (s *Stack) Policy(rules string) *Stack {
+	s.Helper()
+	return s.Write("policies:\n  default:\n" + rules)
+}
+
+// Watching makes the replicas watch their configuration file.
+func (s *Stack) Watching() *Stack { s.watches = true; return s }
 
 func (s *Stack) environ() []string {
 	var environ []string
@@ -110,9 +126,7 @@ func (s *Stack) environ() []string {
 func (s *Stack) Config() config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.environ(), os.ReadFile)
-	if err != nil {
-		s.Fatal(err)
-	}
+	Must(s.T, err)
 	return cfg
 }
 
@@ -122,9 +136,7 @@ func (s *Stack) Start(n int) *Stack {
 	for range n {
 		logger := slog.New(slog.NewJSONHandler(s.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		a, err := app.New(s.Context(), s.Config(), logger)
-		if err != nil {
-			s.Fatal(err)
-		}
+		Must(s.T, err)
 		ctx, stop := context.WithCancel(context.Background())
 		r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), Hangup: make(chan os.Signal, 1)}
 		if s.watches {
@@ -148,19 +160,26 @@ func (s *Stack) Stop(i int) {
 	s.Replicas[i].done <- nil
 }
 
-// checkNoSecretsLogged fails the test if a recipient or a key was logged, or if a request panicked. Call it after everything has
-// stopped.
-func (s *Stack) checkNoSecretsLogged() {
-	if strings.Contains(s.Printed.String(), "ana.maria") {
-		s.Error("a recipient was logged")
-	}
-	if strings.Contains(s.Printed.String(), APIKey) || strings.Contains(s.Printed.String(), Token) {
-		s.Error("a key was logged")
-	}
-	if strings.Contains(s.Printed.String(), `"msg":"panic"`) {
-		s.Error("a request panicked")
+// Restart stops the only replica and starts another one.
+func (s *Stack) Restart() {
+	s.Helper()
+	s.Stop(0)
+	s.Replicas = nil
+	s.Start(1)
+}
+
+// checkLog fails the test if a recipient or a key was logged, if a request panicked, or if a process had a data race. Call it after
+// everything has stopped.
+func (s *Stack) checkLog() {
+	for _, never := range []string{"ana.maria", APIKey, Token, `"msg":"panic"`, "WARNING: DATA RACE"} {
+		if s.Logged(never) {
+			s.Errorf("the log has %q", never)
+		}
 	}
 }
+
+// Logged reports whether the log has a text.
+func (s *Stack) Logged(text string) bool { return strings.Contains(s.Printed.String(), text) }
 
 // Answer is what came back.
 type Answer struct {
@@ -202,12 +221,11 @@ type VerificationBody struct {
 // Client is that of all requests.
 var Client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100}}
 
-// Do sends one request to replica i and returns its answer.
-func (s *Stack) Do(i int, method, path, body string, change ...func(*http.Request)) Answer {
-	s.Helper()
-	req, err := http.NewRequest(method, s.Replicas[i].Base+path, strings.NewReader(body))
+// At sends one request to a base URL and returns its answer, or an error if none came.
+func (s *Stack) At(base, method, path, body string, change ...func(*http.Request)) (a Answer, err error) {
+	req, err := http.NewRequest(method, base+path, strings.NewReader(body))
 	if err != nil {
-		s.Fatal(err)
+		return a, err
 	}
 	req.Header.Set("Authorization", "Bearer "+s.Key)
 	if body != "" {
@@ -218,33 +236,54 @@ func (s *Stack) Do(i int, method, path, body string, change ...func(*http.Reques
 	}
 	resp, err := Client.Do(req)
 	if err != nil {
-		s.Fatal(err)
+		return a, err
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
+	a = Answer{StatusCode: resp.StatusCode, Header: resp.Header}
+	if a.Raw, err = io.ReadAll(resp.Body); err == nil && strings.HasSuffix(resp.Header.Get("Content-Type"), "json") {
+		err = json.Unmarshal(a.Raw, &a.VerificationBody)
+	}
+	return a, err
+}
+
+// Do sends one request to replica i and returns its answer.
+func (s *Stack) Do(i int, method, path, body string, change ...func(*http.Request)) Answer {
+	s.Helper()
+	a, err := s.At(s.Replicas[i].Base, method, path, body, change...)
 	if err != nil {
-		s.Fatal(err)
+		s.Fatalf("%s: %v", a.Raw, err)
 	}
-	_, _ = fmt.Fprintf(s.Answered, "%v\n%s\n", resp.Header, raw)
-	a := Answer{StatusCode: resp.StatusCode, Header: resp.Header, Raw: raw}
-	if strings.HasSuffix(resp.Header.Get("Content-Type"), "json") {
-		if err := json.Unmarshal(raw, &a.VerificationBody); err != nil {
-			s.Fatalf("%s: %v", raw, err)
-		}
-	}
+	_, _ = fmt.Fprintf(s.Answered, "%v\n%s\n", a.Header, a.Raw)
 	return a
 }
 
-// Ask asks for a code by mail.
-func (s *Stack) Ask(i int, to string) Answer {
+// Post sends a POST to the first replica.
+func (s *Stack) Post(path, body string, change ...func(*http.Request)) Answer {
 	s.Helper()
-	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to))
+	return s.Do(0, http.MethodPost, path, body, change...)
 }
 
-// AskFrom asks for a code with a back end's key, which names the client's address.
-func (s *Stack) AskFrom(i int, client, to string) Answer {
+// Get sends a GET to the first replica.
+func (s *Stack) Get(path string, change ...func(*http.Request)) Answer {
 	s.Helper()
-	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":%q}`, to, client))
+	return s.Do(0, http.MethodGet, path, "", change...)
+}
+
+// Look returns what replica 0 answers about a verification.
+func (s *Stack) Look(id string) Answer { s.Helper(); return s.Get("/v1/verifications/" + id) }
+
+// AwaitState waits until the newest send of a verification has a status.
+func (s *Stack) AwaitState(id, status string) {
+	s.Helper()
+	s.Await("a send that is "+status, func() bool { return s.Look(id).Send.Status == status })
+}
+
+func sendBody(to string) string { return fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to) }
+
+// Ask asks for a code by mail.
+func (s *Stack) Ask(i int, to string, change ...func(*http.Request)) Answer {
+	s.Helper()
+	return s.Do(i, http.MethodPost, "/v1/verifications", sendBody(to), change...)
 }
 
 // State returns the answer's status field, or the status number of a problem.
@@ -320,5 +359,10 @@ func (s *Stack) CodeIn(m Letter) string {
 	return found[1]
 }
 
-// Contains says whether a text is in what was printed.
-func Contains(b *parts.Text, text string) bool { return strings.Contains(b.String(), text) }
+// Must ends a test that cannot go on.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

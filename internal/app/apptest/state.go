@@ -2,9 +2,12 @@ package apptest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"sendcode/internal/store"
 )
@@ -44,29 +47,9 @@ func (s *Stack) HistoryIn(log Sends) History {
 	}
 }
 
-// StandsAlone reports whether the code is in the text and not a part of a longer word or number.
+// StandsAlone reports whether a code is in a text and is not a part of a longer word or number.
 func StandsAlone(content, code string) bool {
-	for rest := content; ; {
-		i := strings.Index(rest, code)
-		if i < 0 {
-			return false
-		}
-		before, after := byte(' '), byte(' ')
-		if i > 0 {
-			before = rest[i-1]
-		}
-		if end := i + len(code); end < len(rest) {
-			after = rest[end]
-		}
-		if !wordByte(before) && !wordByte(after) {
-			return true
-		}
-		rest = rest[i+1:]
-	}
-}
-
-func wordByte(b byte) bool {
-	return b == '.' || b == '-' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+	return regexp.MustCompile(`(?:^|[^-.\w])` + code + `(?:[^-.\w]|$)`).MatchString(content)
 }
 
 // Ready returns the status and body of replica i's /readyz.
@@ -85,4 +68,39 @@ func (s *Stack) Unavailable(a Answer) {
 	if strings.Contains(string(a.Raw), "quota") && strings.Contains(string(a.Raw), "rules") {
 		s.Errorf("an outage speaks of the quota: %s", a.Raw)
 	}
+}
+
+// AwaitReady waits until replica i's /readyz has this status and body; "" is any body.
+func (s *Stack) AwaitReady(i, status int, body string) {
+	s.Helper()
+	s.Await(fmt.Sprint("readiness: ", status, " ", body), func() bool {
+		got, said := s.Ready(i)
+		return got == status && (body == "" || said == body)
+	})
+}
+
+// Metric returns the line of /metrics with this beginning; "" if there is none.
+func (s *Stack) Metric(i int, begin string) string {
+	s.Helper()
+	for line := range strings.Lines(string(s.Do(i, http.MethodGet, "/metrics", "").Raw)) {
+		if strings.HasPrefix(line, begin) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+// Reloads returns how often replica i reloaded its configuration with this outcome, from its metrics.
+func (s *Stack) Reloads(i int, outcome string) string {
+	s.Helper()
+	_, times, _ := strings.Cut(s.Metric(i, `sendcode_config_reloads_total{outcome="`+outcome+`"}`), "} ")
+	return times
+}
+
+// Hangup makes replica i reload its configuration and waits for the outcome.
+func (s *Stack) Hangup(i int, outcome string) {
+	s.Helper()
+	before := s.Reloads(i, outcome)
+	s.Replicas[i].Hangup <- syscall.SIGHUP
+	s.Await("the configuration to be "+outcome, func() bool { return s.Reloads(i, outcome) != before })
 }

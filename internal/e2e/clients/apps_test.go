@@ -5,11 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"html"
-	"io"
-	"mime"
-	"mime/quotedprintable"
 	"net/http"
-	"net/mail"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,7 +16,6 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/page/pagetest"
 )
 
@@ -54,10 +49,10 @@ func (a *tenant) yaml(templates, accent string) string {
 // key is an Idempotency-Key, which another app may have had the same idea of.
 func (a *tenant) key() string { return `"the key of ` + a.name + ` and others"` }
 
-func (a *tenant) backEnd(r *http.Request) { apptest.Bearer(a.secret)(r) }
+func (a *tenant) backEnd(r *http.Request) { apptest.As(a.secret)(r) }
 
 func (a *tenant) browser(r *http.Request) {
-	apptest.Bearer(a.public)(r)
+	apptest.As(a.public)(r)
 	r.Header.Set("Origin", "https://"+a.name+".example")
 }
 
@@ -65,86 +60,46 @@ func (a *tenant) browser(r *http.Request) {
 func twoApps(s *apptest.Stack) (shop, news *tenant) {
 	s.Helper()
 	shop, news = tenantOf("shop"), tenantOf("news")
-	text := "trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
-		"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n"
-	for app, accent := range map[*tenant]string{shop: "#0b7a5c", news: "#8a1fb0"} {
-		file := filepath.Join(s.TempDir(), "mail", "default", "en", "subject.txt")
-		apptest.Must(s.T, os.MkdirAll(filepath.Dir(file), 0o700))
-		apptest.Must(s.T, os.WriteFile(file, []byte("{{.App}}: "+app.name+"'s own subject"), 0o600))
-		text += app.yaml(strings.TrimSuffix(file, "/mail/default/en/subject.txt"), accent)
-	}
-	s.Env["SENDCODE_CONFIG"] = filepath.Join(s.TempDir(), "sendcode.yaml")
-	s.Write(text)
+	s.Write("trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
+		"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n" +
+		shop.yaml(shop.templates(s, "subject of the shop"), "#0b7a5c") + news.yaml(news.templates(s, "subject of the news"), "#8a1fb0"))
 	return shop, news
 }
 
-// Two apps on one service: their mails have their own sender, their own template and their own colours.
-func TestMailsOfTwoAppsDiffer(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	shop, news := twoApps(s)
-	s.Start(1)
-	colours := map[*tenant]string{shop: "color:#0b7a5c", news: "color:#8a1fb0"}
-	for app, other := range map[*tenant]*tenant{shop: news, news: shop} {
-		to := app.name + "@example.com"
-		s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), app.backEnd)
-		raw := s.AwaitMail(to, 1)[0].Text
-		m, err := mail.ReadMessage(strings.NewReader(raw))
-		apptest.Must(t, err)
-		subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-		apptest.Must(t, err)
-		body, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-		apptest.Must(t, err)
-		from, want := m.Header.Get("From"), fmt.Sprintf(`"The %s" <codes@%[1]s.example>`, app.name)
-		if from != want || !s.MailServerGot("MAIL FROM:<codes@"+app.name+".example>") || subject != "The "+app.name+": "+app.name+"'s own subject" {
-			t.Errorf("%s: from %s, subject %q", app.name, from, subject)
-		}
-		text := string(body)
-		if !strings.Contains(text, colours[app]) || !strings.Contains(text, `href="https://`+app.name+`.example/home"`) ||
-			strings.Contains(text, colours[other]) || strings.Contains(raw, other.name) {
-			t.Errorf("%s: %s", app.name, text)
-		}
-	}
+// templates makes a directory with the app's own subject.
+func (a *tenant) templates(s *apptest.Stack, subject string) (dir string) {
+	s.Helper()
+	dir = s.TempDir()
+	file := filepath.Join(dir, "mail", "default", "en", "subject.txt")
+	apptest.Must(s.T, os.MkdirAll(filepath.Dir(file), 0o700))
+	apptest.Must(s.T, os.WriteFile(file, []byte(subject), 0o600))
+	return dir
 }
 
 // What an app's mails look like changes with the file while the service runs; templates that fail are refused, and change nothing.
 func TestAnAppsMailsChangeWithTheFile(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t).Watching()
-	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
-	shop := tenantOf("shop")
-	write := func(subject, accent string) {
-		templates := t.TempDir()
-		file := filepath.Join(templates, "mail", "default", "en", "subject.txt")
-		apptest.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		apptest.Must(t, os.WriteFile(file, []byte(subject), 0o600))
-		s.Write("apps:\n" + shop.yaml(templates, accent))
-	}
-	mailed := func(to string) mailbox.Mail {
-		s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), shop.backEnd)
+	s, shop := apptest.Embedded(t).Watching(), tenantOf("shop")
+	write := func(subject, accent string) { s.Write("apps:\n" + shop.yaml(shop.templates(s, subject), accent)) }
+	mailed := func(to, subject, accent string) {
+		t.Helper()
+		s.Ask(0, to, shop.backEnd)
 		s.AwaitMail(to, 1)
 		for _, m := range s.Replicas[0].Mailbox().Messages() {
-			if m.To == to {
-				return m
+			if m.To == to && (m.Subject != subject || !strings.Contains(m.HTML, accent)) {
+				t.Errorf("%s %s", m.Subject, m.HTML)
 			}
 		}
-		return mailbox.Mail{}
 	}
 	write("One", "#0b7a5c")
 	s.Start(1)
-	if m := mailed("a@example.com"); m.Subject != "One" || !strings.Contains(m.HTML, "#0b7a5c") {
-		t.Errorf("%s %s", m.Subject, m.HTML)
-	}
+	mailed("a@example.com", "One", "#0b7a5c")
 	write("Two", "#8a1fb0")
 	s.Await("the file to be seen", func() bool { return s.Reloads(0, "applied") == "1" })
-	if m := mailed("b@example.com"); m.Subject != "Two" || !strings.Contains(m.HTML, "#8a1fb0") {
-		t.Errorf("%s %s", m.Subject, m.HTML)
-	}
+	mailed("b@example.com", "Two", "#8a1fb0")
 	write("{{.Colour}}", "#0b7a5c")
 	s.Await("the file to be rejected", func() bool { return s.Reloads(0, "rejected") == "1" })
-	if m := mailed("c@example.com"); m.Subject != "Two" || !strings.Contains(m.HTML, "#8a1fb0") {
-		t.Errorf("after templates that fail: %s %s", m.Subject, m.HTML)
-	}
+	mailed("c@example.com", "Two", "#8a1fb0")
 }
 
 // settle gives an app all that another one could want: a code that waits, an approval, a reference, limits and keys that are used up.
@@ -152,19 +107,22 @@ func (a *tenant) settle(s *apptest.Stack) {
 	s.Helper()
 	at := func(person string) string { return person + "." + a.name + "@example.com" }
 	send := func(person string, change ...func(*http.Request)) apptest.Answer {
-		sent := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name), append(change, a.backEnd)...)
+		sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name), append(change, a.backEnd)...)
 		if sent.StatusCode != http.StatusAccepted {
 			s.Fatalf("%s: %d %s", person, sent.StatusCode, sent.Raw)
 		}
 		return sent
 	}
 	a.pending = send("ana")
-	a.code = s.CodeIn(s.AwaitMail(at("ana"), 1)[0])
+	letter := s.AwaitMail(at("ana"), 1)[0]
+	if a.code = s.CodeIn(letter); !strings.Contains(letter.Text, "subject of the "+a.name) || s.MailServerGot("MAIL FROM:<codes@"+a.name+".example>") == 0 {
+		s.Errorf("%s: its mail has another sender or another app's template", a.name)
+	}
 	send("cleo", apptest.WithKey(a.key()))
 	approved := send("bea")
-	a.proof = proofIn(s, s.Do(0, http.MethodPost, "/v1/verifications/"+approved.ID+"/check", fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0])), a.backEnd))
+	a.proof = proofIn(s, s.Post("/v1/verifications/"+approved.ID+"/check", fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0])), a.backEnd))
 	for range 5 {
-		s.Do(0, http.MethodPost, "/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
+		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
 	}
 	a.reference = signUp(s, a, at("dora"))
 	a.secrets = []string{a.pending.ID, a.pending.Send.ID, approved.ID, approved.Send.ID, a.code, a.proof, a.reference, "order-of-" + a.name, at("ana"), at("bea"), at("dora")}
@@ -261,31 +219,29 @@ func attempts(owner *tenant) map[string][]attempt {
 // afterwards all that the other app has is as it was.
 func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 	t.Parallel()
-	apptest.OnEach(t, func(s *apptest.Stack) {
-		shop, news := twoApps(s)
-		s.Start(1)
-		shop.settle(s)
-		news.settle(s)
-		w := &walk{Stack: s, router: s.SpecRouter()}
-		for owner, other := range map[*tenant]*tenant{shop: news, news: shop} {
-			all := attempts(owner)
-			for path, item := range s.OpenAPI(0).Paths.Map() {
-				for method, operation := range item.Operations() {
-					if len(all[operation.OperationID]) == 0 {
-						s.Errorf("%s %s (%s): no attempt with what belongs to another app", method, path, operation.OperationID)
-					}
-					for _, a := range all[operation.OperationID] {
-						a.path = cmp.Or(a.path, path)
-						w.try(owner, method, a, a.backEnd, other.backEnd)
-						w.try(owner, method, a, a.browser, other.browser)
-					}
+	s := apptest.OnRealParts(t)
+	shop, news := twoApps(s)
+	s.Start(1)
+	shop.settle(s)
+	news.settle(s)
+	w := &walk{Stack: s, router: s.SpecRouter()}
+	for owner, other := range map[*tenant]*tenant{shop: news, news: shop} {
+		all := attempts(owner)
+		for path, item := range s.OpenAPI().Paths.Map() {
+			for method, operation := range item.Operations() {
+				if len(all[operation.OperationID]) == 0 {
+					s.Errorf("%s %s (%s): no attempt with what belongs to another app", method, path, operation.OperationID)
+				}
+				for _, a := range all[operation.OperationID] {
+					a.path = cmp.Or(a.path, path)
+					w.try(owner, method, a, a.backEnd, other.backEnd)
+					w.try(owner, method, a, a.browser, other.browser)
 				}
 			}
 		}
-		for _, owner := range []*tenant{shop, news} {
-			owner.has(s)
-		}
-	})
+	}
+	shop.has(s)
+	news.has(s)
 }
 
 // walk tries the routes of the specification.
@@ -326,7 +282,7 @@ func (a *tenant) has(s *apptest.Stack) {
 	s.Helper()
 	do := func(path, body string, change ...func(*http.Request)) apptest.Answer {
 		s.Helper()
-		return s.Do(0, http.MethodPost, path, body, append(change, a.backEnd)...)
+		return s.Post(path, body, append(change, a.backEnd)...)
 	}
 	check := "/v1/verifications/" + a.pending.ID + "/check"
 	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, apptest.Wrong(a.code))); wrong.AttemptsRemaining == nil || *wrong.AttemptsRemaining != 4 {

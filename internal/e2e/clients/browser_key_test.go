@@ -4,8 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -15,88 +14,152 @@ import (
 
 const shop = "https://shop.example"
 
-func origin(o string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("Origin", o) } }
-
-// The pages of an app's origins, and no others, may use its public key and read what is answered (SEC-14).
-func TestOriginsOfAPublicKey(t *testing.T) {
-	s := apptest.Embedded(t).Tenants().Start(1)
-	body := `{"channel":"email","to":"` + apptest.Ana + `"}`
-	for name, c := range map[string]struct {
-		change []func(*http.Request)
-		status int
-		reads  bool
-	}{
-		"its page":               {[]func(*http.Request){origin(shop)}, 202, true},
-		"another page":           {[]func(*http.Request){origin("https://evil.example")}, 403, false},
-		"a page that ends alike": {[]func(*http.Request){origin("https://evilshop.example")}, 403, false},
-		"one that begins alike":  {[]func(*http.Request){origin(shop + ".evil.example")}, 403, false},
-		"the same over http":     {[]func(*http.Request){origin("http://shop.example")}, 403, false},
-		"another port":           {[]func(*http.Request){origin(shop + ":8443")}, 403, false},
-		"in capitals":            {[]func(*http.Request){origin("https://SHOP.example")}, 403, false},
-		"a sandbox":              {[]func(*http.Request){origin("null")}, 403, false},
-		"no page":                {nil, 403, false},
-		"our own page":           {[]func(*http.Request){func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }}, 202, false},
-		"a page beside ours":     {[]func(*http.Request){func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }}, 403, false},
-	} {
-		a := s.Do(0, http.MethodPost, "/v1/verifications", body, append(c.change, apptest.Bearer(apptest.PublicKey))...)
-		allowed := a.Header.Get("Access-Control-Allow-Origin")
-		if a.StatusCode != c.status || (allowed == shop) != c.reads || allowed != "" && allowed != shop || a.Header.Get("Access-Control-Allow-Credentials") != "" {
-			s.Errorf("%s: %d, may read: %q", name, a.StatusCode, allowed)
-		}
-		if exposed := a.Header.Get("Access-Control-Expose-Headers"); c.reads && !strings.Contains(exposed, "Retry-After") {
-			s.Errorf("%s: exposes %q", name, exposed)
-		}
-	}
-	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, origin("https://evil.example")); a.StatusCode != 202 || a.Header.Get("Access-Control-Allow-Origin") != "" {
-		s.Errorf("a secret key: %d %v", a.StatusCode, a.Header)
-	}
+// with sets a header of a request.
+func with(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-func TestPreflight(t *testing.T) {
+// The pages of an app's origins, and no others, may use its public key and read what is answered.
+func TestOriginsOfAPublicKey(t *testing.T) {
 	s := apptest.Embedded(t).Tenants().Start(1)
+	for name, c := range map[string]struct {
+		header, value string
+		status        int
+		reads         bool
+	}{
+		"its page":               {"Origin", shop, 202, true},
+		"another page":           {"Origin", "https://evil.example", 403, false},
+		"a page that ends alike": {"Origin", "https://evilshop.example", 403, false},
+		"one that begins alike":  {"Origin", shop + ".evil.example", 403, false},
+		"the same over http":     {"Origin", "http://shop.example", 403, false},
+		"another port":           {"Origin", shop + ":8443", 403, false},
+		"in capitals":            {"Origin", "https://SHOP.example", 403, false},
+		"a sandbox":              {"Origin", "null", 403, false},
+		"no page":                {"X-Nothing", "", 403, false},
+		"our own page":           {"Sec-Fetch-Site", "same-origin", 202, false},
+		"a page beside ours":     {"Sec-Fetch-Site", "same-site", 403, false},
+	} {
+		a := s.Ask(0, apptest.Ana, with("Authorization", "Bearer "+apptest.PublicKey), with(c.header, c.value))
+		allowed := a.Header.Get("Access-Control-Allow-Origin")
+		if a.StatusCode != c.status || (allowed == shop) != c.reads || allowed != "" && allowed != shop || a.Header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s: %d, may read: %q", name, a.StatusCode, allowed)
+		}
+		policy, exposed := a.Header.Get("RateLimit-Policy"), a.Header.Get("Access-Control-Expose-Headers")
+		if c.reads && (!strings.Contains(exposed, "Retry-After") || !strings.Contains(policy, `"client";q=100;w=3600`) || !strings.Contains(policy, `"network";q=1000;w=3600`)) {
+			t.Errorf("%s: exposes %q, policy %q", name, exposed, policy)
+		}
+	}
+	if a := s.Ask(0, apptest.Ana, with("Origin", "https://evil.example")); a.StatusCode != 202 || a.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("a secret key: %d %v", a.StatusCode, a.Header)
+	}
 	ask := func(from, path string) http.Header {
-		return s.Do(0, http.MethodOptions, path, "", origin(from), func(r *http.Request) {
-			r.Header.Del("Authorization")
-			r.Header.Set("Access-Control-Request-Method", "POST")
-			r.Header.Set("Access-Control-Request-Headers", "authorization,content-type,idempotency-key")
-		}).Header
+		return s.Do(0, http.MethodOptions, path, "", with("Origin", from), with("Authorization", ""), with("Access-Control-Request-Method", "POST"),
+			with("Access-Control-Request-Headers", "authorization,content-type,idempotency-key")).Header
 	}
 	h := ask(shop, "/v1/verifications")
 	if h.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") ||
 		!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") || !strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
-		s.Errorf("%v", h)
+		t.Errorf("%v", h)
 	}
 	for _, c := range [][2]string{{"https://evil.example", "/v1/verifications"}, {"null", "/v1/verifications"}, {shop, "/v1/admin/sends"}, {shop, "/"}} {
 		if h := ask(c[0], c[1]); h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Headers") != "" {
-			s.Errorf("%v: %v", c, h)
+			t.Errorf("%v: %v", c, h)
 		}
-	}
-	none := apptest.Embedded(t).Start(1)
-	if h := none.Do(0, http.MethodOptions, "/v1/verifications", "", origin(shop)).Header; h.Get("Access-Control-Allow-Origin") != "" {
-		s.Errorf("without any origins: %v", h)
 	}
 }
 
-// Two keys of one app, of which the older has ended: that is how a key is changed without a pause.
+// Of two keys of one app the older has ended: that is how a key is changed without a pause. The metrics say when each was used.
 func TestKeysEndAndAreSeen(t *testing.T) {
 	s := apptest.Embedded(t)
-	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	text := fmt.Sprintf("apps:\n  - name: shop\n    keys:\n      - {id: old, kind: secret, sha256: %x, expires: %s}\n      - {id: new, kind: secret, sha256: %x, expires: %s}\n",
-		sha256.Sum256([]byte("sk_old_abcdefghijklmnop")), time.Now().Add(-time.Second).Format(time.RFC3339),
-		sha256.Sum256([]byte("sk_new_abcdefghijklmnop")), time.Now().Add(time.Hour).Format(time.RFC3339))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Env["SENDCODE_CONFIG"] = file
-	s.Start(1)
-	for key, status := range map[string]int{"sk_old_abcdefghijklmnop": 401, "sk_new_abcdefghijklmnop": 200} {
-		if a := s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.Bearer(key)); a.StatusCode != status {
+	const older, newer = "sk_old_abcdefghijklmnop", "sk_new_abcdefghijklmnop"
+	s.Write(fmt.Sprintf("apps: [{name: shop, keys: [{id: old, kind: secret, sha256: %x, expires: %s}, {id: new, kind: secret, sha256: %x, expires: %s}]}]\n",
+		sha256.Sum256([]byte(older)), time.Now().Add(-time.Second).Format(time.RFC3339),
+		sha256.Sum256([]byte(newer)), time.Now().Add(time.Hour).Format(time.RFC3339))).Start(1)
+	for key, status := range map[string]int{older: 401, newer: 200} {
+		if a := s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(key)); a.StatusCode != status {
 			t.Errorf("%.6s…: %d %s", key, a.StatusCode, a.Raw)
 		}
 	}
-	seen := string(s.Do(0, http.MethodGet, "/metrics", "").Raw)
-	if !strings.Contains(seen, `sendcode_api_key_last_used_timestamp_seconds{app="shop",key="old"} 0`) ||
-		!strings.Contains(seen, `sendcode_api_key_last_used_timestamp_seconds{app="shop",key="new"} 1.`) {
-		t.Errorf("%s", seen)
+	const used = `sendcode_api_key_last_used_timestamp_seconds{app="shop",key="`
+	if never, just := s.Metric(0, used+"old"), s.Metric(0, used+"new"); !strings.HasSuffix(never, "} 0") || !strings.Contains(just, "} 1.") {
+		t.Errorf("%s, %s", never, just)
+	}
+}
+
+// Browsers of a network have a number of requests in common, whatever for; back ends and the service's own addresses have none.
+// What is refused can be read by the page that asked, and says when to come again.
+func TestRequestsOfBrowsersAreBounded(t *testing.T) {
+	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 5\n").Start(1)
+	browser := apptest.As(apptest.PublicKey)
+	for i := range 5 {
+		if a := s.Ask(0, apptest.Ana, browser); a.StatusCode != 202 {
+			t.Fatalf("request %d: %d %s", i, a.StatusCode, a.Raw)
+		}
+	}
+	for _, path := range []string{"/v1/verifications", "/v1/verifications/unknown/check", "/v1/quota"} {
+		a := s.Post(path, `{"channel":"email","to":"`+apptest.Ana+`"}`, browser)
+		if a.StatusCode != 429 || a.Type != "/problems/too-many-requests" || a.RetryAfter < 1 || a.RetryAfter > 120 || a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.Raw)
+		}
+		if a.Header.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+			t.Errorf("%s: the page cannot read the answer: %v", path, a.Header)
+		}
+	}
+	if a := s.Ask(0, "ben@example.com"); a.StatusCode != 202 {
+		t.Errorf("a secret key: %d %s", a.StatusCode, a.Raw)
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/widget.js", "/problems/too-many-requests", "/openapi.yaml", "/admin/login"} {
+		if a := s.Get(path); a.StatusCode != 200 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+	for lang, words := range map[string]string{"en": "Too many requests from your network", "zh-CN": "您所在网络的请求过多"} {
+		a := s.Get("/", with("Accept-Language", lang))
+		if a.StatusCode != 429 || !strings.Contains(string(a.Raw), words) || !strings.Contains(string(a.Raw), `data-kind="away"`) || a.Header.Get("Retry-After") == "" {
+			t.Errorf("the page in %s: %d %s", lang, a.StatusCode, a.Raw)
+		}
+	}
+	if a := s.Post("/", "act=send&to=carl@example.com", with("Content-Type", "application/x-www-form-urlencoded")); a.StatusCode != 429 {
+		t.Errorf("a form of the page: %d", a.StatusCode)
+	}
+	if m := s.Metric(0, "sendcode_network_refusals_total"); m != "sendcode_network_refusals_total 6" {
+		t.Errorf("the metrics say %q", m)
+	}
+}
+
+// Metrics name apps, keys and mail servers: on the listener of the API they are closed, or need their token. The console's cookie is
+// Secure at a public address, although the proxy before it is not trusted and nothing says https.
+func TestAListenerThatOtherMachinesReach(t *testing.T) {
+	const metricsToken = "metrics-token-of-the-tests"
+	s := apptest.OnRealParts(t)
+	s.Env["SENDCODE_ADDR"] = "0.0.0.0:0"
+	s.Start(1)
+	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey, "Bearer " + metricsToken} {
+		if a := s.Get("/metrics", with("Authorization", given)); a.StatusCode != http.StatusNotFound {
+			t.Errorf("without SENDCODE_METRICS_TOKEN, %q: %d", given, a.StatusCode)
+		}
+	}
+	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on 0.0.0.0:0", "SENDCODE_ADMIN_ADDR"} {
+		if !s.Logged(want) {
+			t.Errorf("the log of the start does not say %q", want)
+		}
+	}
+	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := visit.PostForm(s.Replicas[0].Base+"/admin/login", url.Values{"username": {"admin"}, "password": {s.Env["SENDCODE_ADMIN_PASSWORD"]}})
+	apptest.Must(t, err)
+	defer resp.Body.Close()
+	if c := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-") || !strings.Contains(c, "; Secure") {
+		t.Errorf("%d, %.20q", resp.StatusCode, c)
+	}
+	s.Env["SENDCODE_METRICS_TOKEN"] = metricsToken
+	s.Start(1)
+	for given, want := range map[string]int{
+		"": 401, "Bearer": 401, "Bearer " + apptest.Token: 401, "Bearer " + metricsToken + "x": 401, "Bearer " + metricsToken[1:]: 401,
+		"Basic " + metricsToken: 401, "Bearer " + metricsToken: 200, "bearer " + metricsToken: 200,
+	} {
+		a := s.Do(1, http.MethodGet, "/metrics", "", with("Authorization", given))
+		if a.StatusCode != want || strings.Contains(string(a.Raw), "sendcode_limiter_up") != (want == 200) {
+			t.Errorf("%q: %d %s, want %d", given, a.StatusCode, a.Raw, want)
+		}
 	}
 }

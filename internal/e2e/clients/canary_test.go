@@ -1,71 +1,125 @@
 package clients
 
 import (
-	"context"
-	"os"
-	"path/filepath"
+	"fmt"
+	"net/http"
 	"strings"
+	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/delivery/smtptest"
 )
 
-// noCanary searches everything that is kept or was printed for the code and for the recipient.
-func noCanary(s *apptest.Stack, code string) {
-	s.Helper()
-	sinks := map[string]string{"log lines": s.Printed.String(), "answers": s.Answered.String()}
-	if s.Postgres != nil {
-		sinks["database"] = s.Postgres.Dump(s.T)
-		sinks["redis"] = dumpRedis(s)
-	} else {
-		sinks["database"] = dumpSQLite(s)
+// Canaries: what a sink must not show, by what it is. None comes up by chance.
+const (
+	canaryPerson  = "Canary.Recipient.Zulu@example.com"
+	canaryBounced = "canary.bounced.zulu@example.com"
+	canaryKey     = "sk_canarywrongkeyzuluABCDEFGHIJ1"
+	canaryToken   = "canary-wrong-admin-token-zulu-0123456789"
+	canaryOnce    = "canary-idempotency-key-zulu-0123456789"
+	canarySession = "canary-session-of-zulu"
+	canaryCode    = "ZXWVTSRQ"
+)
+
+// A recipient, a code, keys, tokens and the like go through everything that the service does, and no sink shows them: not its log at
+// the level debug, answers and errors, metrics, webhooks, rows, acts, the limiter's keys, nor the arguments of its SQL.
+func TestNoSinkShowsACanary(t *testing.T) {
+	hook := apptest.NewReceiver(t)
+	s := apptest.OnRealParts(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
+	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
+	apptest.Must(t, err)
+	defer conn.Close(s.Context())
+	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'", "ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
+		_, err := conn.Exec(s.Context(), sql)
+		apptest.Must(t, err)
 	}
-	for name, content := range sinks {
-		if content == "" {
-			s.Errorf("%s: nothing to search", name)
+	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
+		{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> is unknown here"},
+	}})
+	s.Env["SENDCODE_LOG_LEVEL"] = "debug"
+	s.Start(2)
+	ask := func(to, more string, change ...func(*http.Request)) apptest.Answer {
+		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"%s}`, to, more), change...)
+	}
+	sent := ask(canaryPerson, `,"session":"`+canarySession+`"`, apptest.WithKey(canaryOnce))
+	if sent.StatusCode != http.StatusAccepted {
+		t.Fatalf("%d %s", sent.StatusCode, sent.Raw)
+	}
+	code := s.CodeIn(s.AwaitMail(canaryPerson, 1)[0])
+	if len(code) != 8 {
+		t.Fatalf("the code has %d characters", len(code))
+	}
+	statuses := map[string]int{}
+	try := func(what string, a apptest.Answer) { statuses[what] = a.StatusCode }
+	try("replay", ask(canaryPerson, `,"session":"`+canarySession+`"`, apptest.WithKey(canaryOnce)))
+	try("bounce", ask(canaryBounced, "", apptest.Patiently))
+	try("wrong key", ask(canaryPerson, "", apptest.As(canaryKey)))
+	try("wrong address", ask("<"+canaryPerson+">,", ""))
+	try("unknown field", ask(canaryPerson, `,"adress":"`+canaryPerson+`"`))
+	try("cut off", s.Post("/v1/verifications", `{"to":"`+canaryPerson))
+	try("another type", s.Post("/v1/verifications", `{"to":["`+canaryPerson+`"]}`))
+	try("in the path", s.Get("/v1/"+canaryPerson+"?code="+canaryCode))
+	try("another purpose", ask(canaryPerson, `,"purpose":"`+canarySession+`"`))
+	try("wrong code", s.Check(0, sent.ID, canaryCode))
+	try("code with more", s.Check(0, sent.ID, code+"1"))
+	try("named", s.Do(1, http.MethodPost, "/v1/verifications/check", fmt.Sprintf(`{"channel":"email","to":%q,"session":%q,"code":%q}`, canaryPerson, canarySession, code)))
+	try("used again", s.Check(1, sent.ID, code))
+	try("quota", s.Post("/v1/quota", `{"channel":"email","to":"`+canaryPerson+`"}`))
+	try("wrong token", s.Get("/v1/admin/sends", apptest.As(canaryToken)))
+	person := `{"channel":"email","to":"` + canaryPerson + `","reason":"ticket 7"}`
+	try("search", s.ByAdmin(0, "/v1/admin/search", `{"channel":"email","to":"`+canaryPerson+`"}`))
+	try("suppress", s.ByAdmin(0, "/v1/admin/suppressions", person))
+	try("suppressed", ask(canaryPerson, "", apptest.Patiently))
+	try("lift", s.ByAdmin(0, "/v1/admin/suppressions/lift", person))
+	try("reset", s.ByAdmin(0, "/v1/admin/quota/reset", person))
+	try("reason", s.ByAdmin(0, "/v1/admin/quota/reset", strings.Replace(person, "ticket 7", "asked by "+canaryPerson, 1)))
+	try("list", s.Get("/v1/admin/sends", apptest.As(apptest.Token)))
+	try("export", s.Get("/v1/admin/sends.csv", apptest.As(apptest.Token)))
+	try("acts", s.Get("/v1/admin/acts", apptest.As(apptest.Token)))
+	for what, want := range map[string]int{"replay": 202, "bounce": 502, "wrong key": 401, "wrong address": 422, "unknown field": 400, "named": 200, "wrong token": 401, "search": 200, "suppress": 201, "suppressed": 502, "reset": 204, "list": 200, "export": 200, "acts": 200} {
+		if statuses[what] != want {
+			t.Errorf("%s: %d, want %d", what, statuses[what], want)
 		}
-		if strings.Contains(content, "ana.maria") {
-			s.Errorf("%s: the recipient is in the clear", name)
-		}
-		// Six digits turn up in times and hashes too, so only a code that stands alone counts.
-		if apptest.StandsAlone(content, code) {
-			s.Errorf("%s: the code is there", name)
+	}
+	metrics := string(s.Get("/metrics").Raw)
+	var hooks strings.Builder
+	for _, e := range s.AwaitTold(hook, 3) { // sent, failed, approved
+		hooks.Write(e.Raw)
+	}
+	s.Stop(0) // what gathers in the process is written, and what ends says so
+	s.Stop(1)
+	sinks := map[string]string{
+		"log lines": s.Printed.String(), "answers": s.Answered.String(), "metrics": metrics, "webhooks": hooks.String(),
+		"rows": s.Postgres.Dump(t), "limiter": keysAndValues(s), "SQL arguments": s.Postgres.Log(),
+	}
+	if !strings.Contains(sinks["SQL arguments"], "$1 = ") && !strings.Contains(sinks["SQL arguments"], "arameters: ") {
+		t.Error("the database wrote no arguments")
+	}
+	for what, canary := range map[string]string{
+		"recipient": "canary.recipient", "bounced": "canary.bounced", "wrong key": canaryKey, "wrong token": canaryToken, "idempotency key": canaryOnce,
+		"session": canarySession, "code": code, "wrong code": canaryCode, "API key": apptest.APIKey, "admin token": apptest.Token, "password": "a password & more",
+	} {
+		for sink, content := range sinks {
+			low := strings.ToLower(content)
+			for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary), fmt.Sprintf("%x", strings.ToLower(canary))} { // as text, and as the database writes bytes
+				if content == "" || strings.Contains(low, trace) {
+					t.Errorf("%s, of %d bytes: empty, or they show the %s", sink, len(content), what)
+				}
+			}
 		}
 	}
 }
 
-func dumpRedis(s *apptest.Stack) string {
+// keysAndValues is all that Redis holds.
+func keysAndValues(s *apptest.Stack) string {
 	s.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Redis.Addr()})
-	defer c.Close()
-	var b strings.Builder
-	ctx := context.Background()
-	keys := c.Scan(ctx, 0, "*", 1000).Iterator()
-	for keys.Next(ctx) {
-		b.WriteString(keys.Val() + "\n" + c.Dump(ctx, keys.Val()).Val() + "\n")
-		b.WriteString(strings.Join(c.ZRange(ctx, keys.Val(), 0, -1).Val(), "\n"))
+	var all strings.Builder
+	c := s.RedisClient()
+	for keys := c.Scan(s.Context(), 0, "*", 1000).Iterator(); keys.Next(s.Context()); {
+		members := c.ZRange(s.Context(), keys.Val(), 0, -1).Val()
+		fmt.Fprintln(&all, keys.Val(), c.Dump(s.Context(), keys.Val()).Val(), strings.Join(members, "\n"))
 	}
-	if err := keys.Err(); err != nil {
-		s.Fatal(err)
-	}
-	return b.String()
-}
-
-// dumpSQLite reads the files as they lie on disk, write-ahead log and all.
-func dumpSQLite(s *apptest.Stack) string {
-	s.Helper()
-	files, err := filepath.Glob(filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db*"))
-	if err != nil || len(files) == 0 {
-		s.Fatalf("no database in the data directory: %v", err)
-	}
-	var all []byte
-	for _, f := range files {
-		content, err := os.ReadFile(f)
-		if err != nil {
-			s.Fatal(err)
-		}
-		all = append(all, content...)
-	}
-	return string(all)
+	return all.String()
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -19,61 +18,47 @@ func asBrowser(ip string) func(*http.Request) {
 	}
 }
 
-func withSettings(s *apptest.Stack, more string) *apptest.Stack {
-	s.Helper()
-	file := s.Env["SENDCODE_CONFIG"]
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(file, append(text, more...), 0o600)
-	}
-	if err != nil {
-		s.Fatal(err)
-	}
-	return s
-}
-
 func browserAsks(s *apptest.Stack, ip, to string) apptest.Answer {
 	s.Helper()
-	return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to), asBrowser(ip))
+	return s.Ask(0, to, asBrowser(ip))
 }
 
 func browserChecks(s *apptest.Stack, ip, id, code string) apptest.Answer {
 	s.Helper()
-	return s.Do(0, http.MethodPost, "/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code), asBrowser(ip))
+	return s.Post("/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code), asBrowser(ip))
 }
 
-// Wrong codes that a browser enters for somebody keep their back end neither from sending nor from checking.
+// Wrong codes that a browser enters for a person keep the back end neither from sending nor from checking.
 func TestWrongCodesOfABrowser(t *testing.T) {
-	apptest.OnEach(t, func(s *apptest.Stack) {
-		s.Tenants().Start(1)
-		const page = "203.0.113.7"
-		for range 4 {
-			a := browserAsks(s, page, apptest.Ana)
-			for range 5 {
-				browserChecks(s, page, a.ID, "000000")
-			}
+	s := apptest.Embedded(t)
+	s.Tenants().Start(1)
+	const page = "203.0.113.7"
+	for range 4 {
+		a := browserAsks(s, page, apptest.Ana)
+		for range 5 {
+			browserChecks(s, page, a.ID, "000000")
 		}
-		mails := len(s.AwaitMail(apptest.Ana, 4))
-		refused := browserAsks(s, page, apptest.Ana)
-		if refused.StatusCode != http.StatusTooManyRequests || refused.Type != "/problems/too-many-checks" || refused.RetryAfter < 86_000 || refused.Header.Get("Retry-After") == "" {
-			s.Errorf("the browser's next send: %d %s", refused.StatusCode, refused.Raw)
-		}
-		own := s.Ask(0, apptest.Ana)
-		all := s.AwaitMail(apptest.Ana, mails+1)
-		if len(all) != mails+1 {
-			s.Errorf("%d mails, want %d", len(all), mails+1)
-		}
-		approved := false
-		for _, m := range all { // in any order: five mails, and the tries of one code
-			approved = approved || s.Check(0, own.ID, s.CodeIn(m)).Valid
-		}
-		if own.StatusCode != http.StatusAccepted || !approved {
-			s.Errorf("the back end: %d %s, approved %t", own.StatusCode, own.Raw, approved)
-		}
-		if m := s.Metric(0, `sendcode_requests_total{app="default",channel="email",outcome="refused",rule="checks"}`); !strings.HasSuffix(m, " 1") {
-			s.Errorf("the metrics say %q", m)
-		}
-	})
+	}
+	mails := len(s.AwaitMail(apptest.Ana, 4))
+	refused := browserAsks(s, page, apptest.Ana)
+	if refused.StatusCode != http.StatusTooManyRequests || refused.Type != "/problems/too-many-checks" || refused.RetryAfter < 86_000 || refused.Header.Get("Retry-After") == "" {
+		s.Errorf("the browser's next send: %d %s", refused.StatusCode, refused.Raw)
+	}
+	own := s.Ask(0, apptest.Ana)
+	all := s.AwaitMail(apptest.Ana, mails+1)
+	if len(all) != mails+1 {
+		s.Errorf("%d mails, want %d", len(all), mails+1)
+	}
+	approved := false
+	for _, m := range all { // in any order: five mails, and the tries of one code
+		approved = approved || s.Check(0, own.ID, s.CodeIn(m)).Valid
+	}
+	if own.StatusCode != http.StatusAccepted || !approved {
+		s.Errorf("the back end: %d %s, approved %t", own.StatusCode, own.Raw, approved)
+	}
+	if m := s.Metric(0, `sendcode_requests_total{app="default",channel="email",outcome="refused",rule="checks"}`); !strings.HasSuffix(m, " 1") {
+		s.Errorf("the metrics say %q", m)
+	}
 }
 
 // guesses is how many wrong codes an attack has; make soak asks for 10,000, the bound by default.
@@ -82,7 +67,7 @@ var guesses = flag.Int("clients.guesses", 100, "wrong codes of an attack on an a
 // Wrong codes from many networks, for recipients of the attackers' own: the right codes of honest callers are approved
 // throughout. At the app's bound browsers' new codes become longer, and the metrics and the log have an alarm.
 func TestAnAppOverItsBoundOnFailedChecks(t *testing.T) {
-	s := withSettings(apptest.Embedded(t).Tenants(), fmt.Sprintf("trusted_proxies: [127.0.0.1/32]\nchecks: {app: {limit: %d, window: 1h}}\n", *guesses)).Start(1)
+	s := apptest.Embedded(t).Tenants().Add(fmt.Sprintf("trusted_proxies: [127.0.0.1/32]\nchecks: {app: {limit: %d, window: 1h}}\n", *guesses)).Start(1)
 	mails := 0
 	honest := func(length int) {
 		t.Helper()

@@ -2,113 +2,174 @@ package clients
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"sendcode/internal/app/apptest"
 )
 
-// What is answered is what the specification says, and everything that it names is answered.
+// asked is a request, and what has to come back. The answer to every refused one is a problem of this type about this field.
+type asked struct {
+	method, path, body string
+	status             int
+	change             func(*http.Request)
+	problem, field     string
+}
+
+// What is answered is what the specification says, and everything that it names is answered. A malformed request is refused by its
+// field, costs no try and sends nothing.
 func TestAnswersMatchTheSpecification(t *testing.T) {
-	s := apptest.Embedded(t).Start(1)
+	s := apptest.Embedded(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m, key: [resource, ip], limit: 9, window: 60s}]}\n").Start(1)
 	router := s.SpecRouter()
 	sent := s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)
 	id := sent.ID
-	asAdmin := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+apptest.Token) }
-	for _, c := range []struct {
-		method, path, body string
-		status             int
-		change             func(*http.Request)
-	}{
-		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com","reference":"r-1"}`, 202, nil},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"` + apptest.Ana + `"}`, 429, nil},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"nobody"}`, 422, nil},
-		{"POST", "/v1/verifications", `{`, 400, nil},
-		{"POST", "/v1/verifications", `{"verification_id":"nothing"}`, 404, nil},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"cleo@example.com"}`, 202, apptest.WithKey("the-key-of-cleo-and-dora")},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"cleo@example.com"}`, 202, apptest.WithKey("the-key-of-cleo-and-dora")},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 422, apptest.WithKey("the-key-of-cleo-and-dora")},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 400, apptest.WithKey("a key that is not quoted")},
-		{"GET", "/v1/verifications/" + id, "", 200, nil},
-		{"GET", "/v1/verifications/nothing", "", 404, nil},
-		{"POST", "/v1/verifications/" + id + "/check", `{"code":"000000"}`, 200, nil},
-		{"POST", "/v1/verifications/" + id + "/check", `{"code":"x"}`, 422, nil},
-		{"POST", "/v1/verifications/check", `{"channel":"email","to":"` + apptest.Ana + `","code":"000000"}`, 200, nil},
-		{"POST", "/v1/verifications/check", `{"channel":"email","to":"never@example.com","code":"000000"}`, 404, nil},
-		{"POST", "/v1/verifications/check", `{"channel":"email","to":"` + apptest.Ana + `","code":""}`, 422, nil},
-		{"POST", "/v1/verifications/" + id + "/cancel", "", 200, nil},
-		{"POST", "/v1/verifications/" + id + "/cancel", "{}", 200, nil},
-		{"POST", "/v1/verifications/" + id + "/cancel", `{"why":1}`, 400, nil},
-		{"POST", "/v1/verifications/nothing/cancel", "", 404, nil},
-		{"POST", "/v1/quota", `{"channel":"email","to":"` + apptest.Ana + `"}`, 200, nil},
-		{"POST", "/v1/quota", `{"channel":"email","to":"never@example.com","purpose":"default"}`, 200, nil},
-		{"POST", "/v1/verifications", `{"channel":"sms","to":"0151 23456789","country":"DE"}`, 202, nil},
-		{"POST", "/v1/verifications", `{"channel":"sms","to":"0151 23456789","country":"Germany"}`, 422, nil},
-		{"GET", "/v1/channels", "", 200, nil},
-		{"GET", "/v1/channels?purpose=default", "", 200, nil},
-		{"GET", "/v1/channels", "", 401, asAdmin},
-		{"GET", "/v1/admin/sends", "", 200, asAdmin},
-		{"GET", "/v1/admin/sends?limit=1&status=sent", "", 200, asAdmin},
-		{"GET", "/v1/admin/sends?limit=0", "", 422, asAdmin},
-		{"GET", "/v1/admin/stats", "", 200, asAdmin},
-		{"GET", "/v1/admin/stats?last=7d&channel=email", "", 200, asAdmin},
-		{"GET", "/v1/admin/stats?status=sent", "", 422, asAdmin},
-		{"GET", "/v1/admin/stats", "", 401, nil},
-		{"GET", "/v1/admin/sends/" + sent.Send.ID, "", 200, asAdmin},
-		{"GET", "/v1/admin/sends/00000000-0000-7000-8000-000000000000", "", 404, asAdmin},
-		{"POST", "/v1/admin/search", `{"channel":"email","to":"` + apptest.Ana + `"}`, 200, asAdmin},
-		{"GET", "/v1/admin/acts", "", 200, asAdmin},
-		{"GET", "/v1/admin/acts?limit=0", "", 422, asAdmin},
-		{"GET", "/v1/admin/acts", "", 401, nil},
-		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"flo@example.com","reason":"asked"}`, 201, asAdmin},
-		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"flo@example.com"}`, 422, asAdmin},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 502, apptest.Patiently},
-		{"GET", "/v1/admin/suppressions", "", 200, asAdmin},
-		{"GET", "/v1/admin/suppressions?state=never", "", 422, asAdmin},
-		{"POST", "/v1/admin/suppressions/lift", `{"channel":"email","to":"flo@example.com","reason":"mended"}`, 200, asAdmin},
-		{"POST", "/v1/admin/suppressions/lift", `{`, 400, asAdmin},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 202, apptest.Patiently},
-		{"GET", "/v1/admin/prefixes", "", 200, asAdmin},
-		{"GET", "/v1/admin/prefixes?state=never", "", 422, asAdmin},
-		{"GET", "/v1/admin/prefixes", "", 401, nil},
-		{"POST", "/v1/admin/prefixes/lift", `{"id":"00000000-0000-7000-8000-000000000000","reason":"ours"}`, 404, asAdmin},
-		{"POST", "/v1/admin/prefixes/lift", `{"id":"x","reason":"ours"}`, 422, asAdmin},
-		{"POST", "/v1/admin/prefixes/lift", `{`, 400, asAdmin},
-		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":"ticket 7"}`, 200, asAdmin},
-		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":""}`, 422, asAdmin},
-		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":"ticket 7"}`, 401, nil},
-		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/cancel", `{"reason":"ticket 7"}`, 409, asAdmin},
-		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/resend", `{"reason":"ticket 7"}`, 409, asAdmin},
-		{"POST", "/v1/admin/sends/00000000-0000-7000-8000-000000000000/cancel", `{"reason":"x"}`, 404, asAdmin},
-		{"POST", "/v1/admin/quota/reset", `{"channel":"email","to":"bea@example.com","reason":"ticket 7"}`, 204, asAdmin},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com"}`, 202, nil},
-		{"POST", "/v1/admin/quota/reset", `{"channel":"email","to":"bea@example.com","reason":"for bea@example.com"}`, 422, asAdmin},
-		{"POST", "/v1/admin/erase", `{"channel":"email","to":"bea@example.com","purpose":"default","reason":"ticket 7"}`, 204, asAdmin},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com"}`, 429, nil},
-		{"POST", "/v1/admin/erase", `{"channel":"email"}`, 422, asAdmin},
-		{"GET", "/v1/admin/acts", "", 200, asAdmin},
-		{"GET", "/v1/admin/sends", "", 401, nil},
-		{"GET", "/widget.js", "", 200, nil},
-		{"GET", "/v1/admin/webhooks", "", 200, asAdmin},
-		{"GET", "/v1/admin/webhooks?state=lost", "", 422, asAdmin},
-		{"GET", "/v1/admin/webhooks", "", 401, nil},
-		{"GET", "/v1/admin/tail?limit=1", "", 422, asAdmin},
-		{"GET", "/v1/admin/sends.csv?status=sent", "", 200, asAdmin},
-		{"GET", "/v1/admin/sends.csv?limit=1", "", 422, asAdmin},
-		{"GET", "/v1/admin/sends.csv", "", 401, nil},
-		{"GET", "/v1/admin/tail", "", 401, nil},
-	} {
-		var change []func(*http.Request)
-		if c.change != nil {
-			change = append(change, c.change)
+	try := func(all []asked) {
+		t.Helper()
+		for _, c := range all {
+			var change []func(*http.Request)
+			if c.change != nil {
+				change = append(change, c.change)
+			}
+			got := s.Do(0, c.method, c.path, c.body, change...)
+			if got.StatusCode != c.status || c.problem != "" && (got.Type != "/problems/"+c.problem || got.Field != c.field || got.Header.Get("Content-Type") != "application/problem+json") {
+				t.Errorf("%s %s %.80s: %d, want %d %s: %s", c.method, c.path, c.body, got.StatusCode, c.status, c.problem, got.Raw)
+				continue
+			}
+			if err := apptest.Conforms(router, c.method, c.path, got); err != nil && c.path != "/v1/nothing" && c.method != "PUT" {
+				t.Errorf("%s %s: %d: %v", c.method, c.path, got.StatusCode, err)
+			}
+			if c.problem != "" && s.Get(got.Type).StatusCode != 200 {
+				t.Errorf("%s is not explained", got.Type)
+			}
 		}
-		got := s.Do(0, c.method, c.path, c.body, change...)
-		if got.StatusCode != c.status {
-			t.Errorf("%s %s: %d, want %d: %s", c.method, c.path, got.StatusCode, c.status, got.Raw)
-			continue
-		}
-		if err := apptest.Conforms(router, c.method, c.path, got); err != nil {
-			t.Errorf("%s %s: %d: %v", c.method, c.path, got.StatusCode, err)
-		}
+	}
+	try(malformed(id))
+	if c := s.Check(0, id, "000000"); c.AttemptsRemaining == nil || *c.AttemptsRemaining != 4 || len(s.Mails()) != 1 {
+		t.Errorf("malformed requests cost a try or sent %d mails: %s", len(s.Mails()), c.Raw)
+	}
+	try([]asked{
+		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com","reference":"r-1"}`, 202, nil, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"` + apptest.Ana + `"}`, 429, nil, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"nobody"}`, 422, nil, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"cleo@example.com"}`, 202, apptest.WithKey("the-key-of-cleo-and-dora"), "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"cleo@example.com"}`, 202, apptest.WithKey("the-key-of-cleo-and-dora"), "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 422, apptest.WithKey("the-key-of-cleo-and-dora"), "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 400, apptest.WithKey("a key that is not quoted"), "", ""},
+		{"GET", "/v1/verifications/" + id, "", 200, nil, "", ""},
+		{"POST", "/v1/verifications/" + id + "/check", `{"code":"000000"}`, 200, nil, "", ""},
+		{"POST", "/v1/verifications/" + id + "/check", `{"code":"x"}`, 422, nil, "", ""},
+		{"POST", "/v1/verifications/check", `{"channel":"email","to":"` + apptest.Ana + `","code":"000000"}`, 200, nil, "", ""},
+		{"POST", "/v1/verifications/check", `{"channel":"email","to":"never@example.com","code":"000000"}`, 404, nil, "", ""},
+		{"POST", "/v1/verifications/check", `{"channel":"email","to":"` + apptest.Ana + `","code":""}`, 422, nil, "", ""},
+		{"POST", "/v1/verifications/" + id + "/cancel", "", 200, nil, "", ""},
+		{"POST", "/v1/verifications/" + id + "/cancel", "{}", 200, nil, "", ""},
+		{"POST", "/v1/verifications/" + id + "/cancel", `{"why":1}`, 400, nil, "", ""},
+		{"POST", "/v1/verifications/nothing/cancel", "", 404, nil, "", ""},
+		{"POST", "/v1/quota", `{"channel":"email","to":"` + apptest.Ana + `"}`, 200, nil, "", ""},
+		{"POST", "/v1/quota", `{"channel":"email","to":"never@example.com","purpose":"default"}`, 200, nil, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"sms","to":"0151 23456789","country":"DE"}`, 202, nil, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"sms","to":"0151 23456789","country":"Germany"}`, 422, nil, "", ""},
+		{"GET", "/v1/channels", "", 200, nil, "", ""},
+		{"GET", "/v1/channels?purpose=default", "", 200, nil, "", ""},
+		{"GET", "/v1/channels", "", 401, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends?limit=1&status=sent", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends?limit=0", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/stats", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/stats?last=7d&channel=email", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/stats?status=sent", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/stats", "", 401, nil, "", ""},
+		{"GET", "/v1/admin/sends/" + sent.Send.ID, "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends/00000000-0000-7000-8000-000000000000", "", 404, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/search", `{"channel":"email","to":"` + apptest.Ana + `"}`, 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/acts", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/acts?limit=0", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/acts", "", 401, nil, "", ""},
+		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"flo@example.com","reason":"asked"}`, 201, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"flo@example.com"}`, 422, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 502, apptest.Patiently, "", ""},
+		{"GET", "/v1/admin/suppressions", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/suppressions?state=never", "", 422, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/suppressions/lift", `{"channel":"email","to":"flo@example.com","reason":"mended"}`, 200, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/suppressions/lift", `{`, 400, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 202, apptest.Patiently, "", ""},
+		{"GET", "/v1/admin/prefixes", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/prefixes?state=never", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/prefixes", "", 401, nil, "", ""},
+		{"POST", "/v1/admin/prefixes/lift", `{"id":"00000000-0000-7000-8000-000000000000","reason":"ours"}`, 404, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/prefixes/lift", `{"id":"x","reason":"ours"}`, 422, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/prefixes/lift", `{`, 400, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":"ticket 7"}`, 200, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":""}`, 422, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":"ticket 7"}`, 401, nil, "", ""},
+		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/cancel", `{"reason":"ticket 7"}`, 409, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/resend", `{"reason":"ticket 7"}`, 409, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/sends/00000000-0000-7000-8000-000000000000/cancel", `{"reason":"x"}`, 404, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/quota/reset", `{"channel":"email","to":"bea@example.com","reason":"ticket 7"}`, 204, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com"}`, 202, nil, "", ""},
+		{"POST", "/v1/admin/quota/reset", `{"channel":"email","to":"bea@example.com","reason":"for bea@example.com"}`, 422, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/admin/erase", `{"channel":"email","to":"bea@example.com","purpose":"default","reason":"ticket 7"}`, 204, apptest.AsAdmin, "", ""},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com"}`, 429, nil, "", ""},
+		{"POST", "/v1/admin/erase", `{"channel":"email"}`, 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/acts", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends", "", 401, nil, "", ""},
+		{"GET", "/widget.js", "", 200, nil, "", ""},
+		{"GET", "/v1/admin/webhooks", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/webhooks?state=lost", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/webhooks", "", 401, nil, "", ""},
+		{"GET", "/v1/admin/tail?limit=1", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends.csv?status=sent", "", 200, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends.csv?limit=1", "", 422, apptest.AsAdmin, "", ""},
+		{"GET", "/v1/admin/sends.csv", "", 401, nil, "", ""},
+		{"GET", "/v1/admin/tail", "", 401, nil, "", ""},
+		{"POST", "/v1/limits/month/take", `{"keys":{"user":"42"}}`, 200, nil, "", ""},
+		{"POST", "/v1/limits/month/peek", `{"keys":{"user":"42"}}`, 200, nil, "", ""},
+		{"POST", "/v1/limits/month/record", `{"keys":{"user":"42"}}`, 200, nil, "", ""},
+		{"POST", "/v1/limits/month/take", `{"keys":{"user":"42"}}`, 200, nil, "", ""},
+		{"POST", "/v1/limits/month/take", `{"keys":{"user":"42"}}`, 429, nil, "", ""},
+	})
+	if m := s.Metric(0, `sendcode_limit_requests_total{limit="month",operation="take",outcome="refused"}`); !strings.HasSuffix(m, " 1") {
+		t.Errorf("the metrics say %q", m)
+	}
+}
+
+// malformed are requests that are refused. id names a verification.
+func malformed(id string) []asked {
+	const path, ana = "/v1/verifications", `{"channel":"email","to":"x@example.com"`
+	check, long := path+"/"+id+"/check", strings.Repeat("x", 201)
+	key := func(value string) func(*http.Request) { return with("Authorization", value) }
+	return []asked{
+		{"POST", path, `{"channel":"email",`, 400, nil, "malformed-json", ""},
+		{"POST", path, ana + `,"tos":1}`, 400, nil, "unknown-field", "tos"},
+		{"POST", check, `{"code":"000000","code":"111111"}`, 400, nil, "malformed-json", "code"},
+		{"POST", path, `{"channel":"email","to":5}`, 422, nil, "invalid-field", "to"},
+		{"POST", path, `{"channel":"email","to":"` + strings.Repeat("a", 1<<20) + `"}`, 413, nil, "too-large", ""},
+		{"POST", path, `{"to":"x@example.com"}`, 422, nil, "invalid-field", "channel"},
+		{"POST", path, `{"channel":"fax","to":"x@example.com"}`, 422, nil, "invalid-field", "channel"},
+		{"POST", path, `{"channel":"sms","to":"015112345678"}`, 422, nil, "invalid-field", "to"},
+		{"POST", path, `{"channel":"email"}`, 422, nil, "invalid-field", "to"},
+		{"POST", path, `{"channel":"email","to":"x@example.com\r\nBcc: y@example.com"}`, 422, nil, "invalid-field", "to"},
+		{"POST", path, ana + `,"purpose":"party"}`, 422, nil, "invalid-field", "purpose"},
+		{"POST", path, ana + `,"reference":"` + long + `"}`, 422, nil, "invalid-field", "reference"},
+		{"POST", path, ana + `,"client_ip":"localhost"}`, 422, nil, "invalid-field", "client_ip"},
+		{"POST", path, `{"verification_id":"nothing"}`, 404, nil, "not-found", ""},
+		{"POST", path, `{"verification_id":"` + id + `","to":"x@example.com"}`, 422, nil, "invalid-field", "to"},
+		{"POST", path, ana + `}`, 401, key(""), "unauthorized", ""},
+		{"POST", path, ana + `}`, 401, key("Bearer sk_wrong"), "unauthorized", ""},
+		{"POST", path, "channel=email", 415, with("Content-Type", "application/x-www-form-urlencoded"), "unsupported-media-type", ""},
+		{"PUT", path, ana + `}`, 405, nil, "method-not-allowed", ""},
+		{"GET", path + "/nothing", "", 404, nil, "not-found", ""},
+		{"GET", "/v1/nothing", "", 404, nil, "not-found", ""},
+		{"POST", path + "/nothing/check", `{"code":"123456"}`, 404, nil, "not-found", ""},
+		{"POST", check, `{}`, 422, nil, "invalid-field", "code"},
+		{"POST", check, `{"code":123456}`, 422, nil, "invalid-field", "code"},
+		{"POST", check, `{"code":"` + long + `"}`, 422, nil, "invalid-field", "code"},
+		{"POST", "/v1/limits/none/take", `{"keys":{"user":"1"}}`, 404, nil, "not-found", ""},
+		{"POST", "/v1/limits/web/take", `{"keys":{"ip":"203.0.113.9"}}`, 422, nil, "invalid-field", "keys.resource"},
+		{"POST", "/v1/limits/web/record", `{}`, 422, nil, "invalid-field", "keys.ip"},
+		{"POST", "/v1/limits/month/peek", `{"keys":{"user":"` + long + `"}}`, 422, nil, "invalid-field", "keys.user"},
+		{"POST", "/v1/limits/month/take", `{"keys":{"user":42}}`, 422, nil, "invalid-field", "keys.user"},
+		{"POST", "/v1/limits/month/take", `{"keys":{"user":"42"},"n":2}`, 400, nil, "unknown-field", "n"},
 	}
 }

@@ -21,29 +21,31 @@ func TestOnACluster(t *testing.T) {
 	cluster := parts.Cluster(t)
 	s.Env["SENDCODE_REDIS_URL"] = cluster.URL()
 	s.Start(2)
-	const office = "192.0.2.7"
-	sent := s.AskFrom(0, office, apptest.Ana)
+	ask := func(i int, to string) apptest.Answer {
+		return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":"192.0.2.7"}`, to))
+	}
+	sent := ask(0, apptest.Ana)
 	if sent.StatusCode != http.StatusAccepted || sent.Quota.BlockedBy != "short" || len(sent.Quota.Rules) != 4 || sent.Quota.Rules[1].Remaining != 3 {
 		t.Fatalf("%d %s", sent.StatusCode, sent.Raw)
 	}
 	s.AwaitMail(apptest.Ana, 1)
-	refused := s.AskFrom(1, office, apptest.Ana)
+	refused := ask(1, apptest.Ana)
 	if refused.StatusCode != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"short"}) || refused.Quota.Rules[1].Remaining != 3 {
 		t.Errorf("%d %s", refused.StatusCode, refused.Raw)
 	}
 	for i := range 3 {
-		if a := s.AskFrom(i%2, office, fmt.Sprintf("one-%d@example.com", i)); a.StatusCode != http.StatusAccepted {
+		if a := ask(i%2, fmt.Sprintf("one-%d@example.com", i)); a.StatusCode != http.StatusAccepted {
 			t.Errorf("%d %s", a.StatusCode, a.Raw)
 		}
 	}
-	refused = s.AskFrom(0, office, "one-more@example.com")
+	refused = ask(0, "one-more@example.com")
 	if refused.StatusCode != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"office"}) || refused.Quota.Rules[0].Remaining != 1 || refused.Quota.Rules[3].Remaining != 96 {
 		t.Errorf("%d %s", refused.StatusCode, refused.Raw)
 	}
-	s.Await("readiness", func() bool { status, body := s.Ready(0); return status == 200 && body == "ok" })
+	s.AwaitReady(0, 200, "ok")
 
 	cluster.Nodes[1].Stop()
-	s.Await("degraded", func() bool { status, body := s.Ready(0); return status == 200 && body == "degraded" })
+	s.AwaitReady(0, 200, "degraded")
 	if n := s.Burst(30, apptest.Ana); n != 0 {
 		t.Errorf("%d let in within the window, without a master", n)
 	}
@@ -52,10 +54,8 @@ func TestOnACluster(t *testing.T) {
 			t.Errorf("%d let in of one recipient, without a master", n)
 		}
 	}
-	if err := cluster.Nodes[1].Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.Await("readiness", func() bool { status, body := s.Ready(0); return status == 200 && body == "ok" })
+	apptest.Must(t, cluster.Nodes[1].Start())
+	s.AwaitReady(0, 200, "ok")
 	if n := s.Burst(20, apptest.Ana); n != 0 {
 		t.Errorf("%d let in once the master was back, empty", n)
 	}

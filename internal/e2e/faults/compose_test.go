@@ -28,29 +28,24 @@ func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.OnRealParts(t)
 	s.Env["SENDCODE_DATA_DIR"] = "compose_test.go/data" // below a file: as little can be written as in a read-only container
-	withoutDatabase(t, s.Postgres)
-	runSQL(t, s.Postgres, filepath.Join(deploy, "postgres", "roles.sql"), "DATABASE_OWNER_PASSWORD=owner1", "DATABASE_APP_PASSWORD=app1")
-	s.Env["SENDCODE_REDIS_URL"] = redisByScript(t, "redis1")
+	template := strings.Replace(s.Postgres.AdminURL(), "/sendcode?", "/template1?", 1)
+	admin, err := pgx.Connect(t.Context(), template)
+	apptest.Must(t, err)
+	_, err = admin.Exec(t.Context(), `DROP DATABASE IF EXISTS sendcode`) // which roles.sql makes
+	apptest.Must(t, errors.Join(err, admin.Close(t.Context())))
+	bin, err := locate.Postgres().Find()
+	apptest.Must(t, err)
+	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file", filepath.Join(deploy, "postgres", "roles.sql"))
+	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD=owner1", "DATABASE_APP_PASSWORD=app1")
+	if out, err := cmd.CombinedOutput(); err != nil { // as the image of Postgres does at its first start
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.Env["SENDCODE_REDIS_URL"] = redisByScript(s, "redis1")
 	s.Env["SENDCODE_DATABASE_ROLE"] = "sendcode_app"
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_owner", "owner1")
-	if err := app.Migrate(t.Context(), s.Config()); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, app.Migrate(t.Context(), s.Config()))
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_app", "app1")
 	return s
-}
-
-// withoutDatabase makes room for the database that roles.sql makes.
-func withoutDatabase(t *testing.T, s *parts.PostgresServer) {
-	t.Helper()
-	admin, err := pgx.Connect(t.Context(), strings.Replace(s.AdminURL(), "/sendcode?", "/template1?", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = admin.Close(t.Context()) }()
-	if _, err := admin.Exec(t.Context(), `DROP DATABASE IF EXISTS sendcode`); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func loginURL(t *testing.T, raw, user, password string) string {
@@ -63,46 +58,21 @@ func loginURL(t *testing.T, raw, user, password string) string {
 	return u.String()
 }
 
-// runSQL runs a file as the image of Postgres does at its first start.
-func runSQL(t *testing.T, s *parts.PostgresServer, file string, env ...string) {
-	t.Helper()
-	bin, err := locate.Postgres().Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", strings.Replace(s.AdminURL(), "/sendcode?", "/template1?", 1), "--file", file)
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
 // redisByScript runs the script and returns the URL of its user.
-func redisByScript(t *testing.T, password string) string {
-	t.Helper()
-	port := strconv.Itoa(parts.FreePort(t))
-	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
+func redisByScript(s *apptest.Stack, password string) string {
+	s.Helper()
+	port := strconv.Itoa(parts.FreePort(s))
+	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port, "--dir", s.TempDir())
 	cmd.Env = append(os.Environ(), "REDIS_PASSWORD="+password)
 	p, err := parts.Run(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Kill)
+	apptest.Must(s.T, err)
+	s.Cleanup(p.Kill)
 	address := "redis://sendcode:" + password + "@127.0.0.1:" + port + "/0"
 	options, err := redis.ParseURL(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(s.T, err)
 	c := redis.NewClient(options)
-	defer func() { _ = c.Close() }()
-	(&apptest.Stack{T: t}).Await("Redis", func() bool {
-		select {
-		case <-p.Done():
-			t.Fatal("redis-server ended: ", p.Wait(t.Context()))
-		default:
-		}
-		return c.Ping(t.Context()).Err() == nil
-	})
+	defer c.Close()
+	s.Await("Redis", func() bool { return c.Ping(s.Context()).Err() == nil })
 	return address
 }
 
@@ -121,11 +91,9 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	if checked := s.Check(1, a.ID, code); !checked.Valid {
 		t.Errorf("the code: %d %s", checked.StatusCode, checked.Raw)
 	}
-	if ready := s.Do(0, http.MethodGet, "/readyz", ""); string(ready.Raw) != "ok" {
-		t.Errorf("/readyz says %s", ready.Raw)
-	}
-	for _, what := range []string{"redis", "refused_by_log", "permission"} {
-		if strings.Contains(s.Printed.String(), `"level":"WARN","msg":"`+what) || strings.Contains(s.Printed.String(), "NOPERM") {
+	s.AwaitReady(0, 200, "ok")
+	for _, what := range []string{`"level":"WARN","msg":"redis`, `"level":"WARN","msg":"refused_by_log`, `"level":"WARN","msg":"permission`, "NOPERM"} {
+		if s.Logged(what) {
 			t.Errorf("the log speaks of %s", what)
 		}
 	}
@@ -133,52 +101,14 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	if err := doctor.Examine(t.Context(), s.Config(), &out); err != nil || strings.Contains(out.String(), "! acts") || strings.Contains(out.String(), "! redis") {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
-}
-
-func TestComposedRolesAreNoSuperusers(t *testing.T) {
-	t.Parallel()
-	s := asComposed(t)
-	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = admin.Close(t.Context()) }()
-	var roles, mighty, open int
-	err = admin.QueryRow(t.Context(), `
-SELECT count(*), count(*) FILTER (WHERE rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls), count(*) FILTER (WHERE rolpassword IS NULL)
-FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &mighty, &open)
-	if err != nil || roles != 2 || mighty != 0 || open != 0 {
-		t.Errorf("%d roles, %d of them mighty, %d without a password, %v", roles, mighty, open, err)
-	}
-	app, err := pgx.Connect(t.Context(), s.Env["SENDCODE_DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = app.Close(t.Context()) }()
-	for _, statement := range []string{`DELETE FROM acts`, `CREATE TABLE mine (id int)`, `ALTER TABLE acts DISABLE TRIGGER ALL`} {
-		if _, err := app.Exec(t.Context(), statement); err == nil {
-			t.Errorf("the service's role may %s", statement)
-		}
-	}
-}
-
-func TestComposedRedisIsClosed(t *testing.T) {
-	t.Parallel()
-	if _, err := locate.Redis().Find(); err != nil {
-		var missing *locate.Missing
-		if errors.As(err, &missing) {
-			t.Skip(err)
-		}
-	}
-	options, err := redis.ParseURL(redisByScript(t, "redis1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rolesAreModest(s)
+	options, err := redis.ParseURL(s.Env["SENDCODE_REDIS_URL"])
+	apptest.Must(t, err)
 	closed := func(user, password string, args ...any) {
 		options := *options
 		options.Username, options.Password = user, password
 		c := redis.NewClient(&options)
-		defer func() { _ = c.Close() }()
+		defer c.Close()
 		if err := c.Do(t.Context(), args...).Err(); err == nil || errors.Is(err, redis.Nil) {
 			t.Errorf("%q may %v", user, args)
 		}
@@ -187,5 +117,28 @@ func TestComposedRedisIsClosed(t *testing.T) {
 	closed("sendcode", "wrong", "PING")
 	for _, command := range [][]any{{"FLUSHALL"}, {"CONFIG", "SET", "dir", "/"}, {"KEYS", "*"}, {"ZADD", "another", 1, "x"}, {"SET", "sendcode", 1}, {"ACL", "LIST"}} {
 		closed("sendcode", "redis1", command...)
+	}
+}
+
+// rolesAreModest says that no role of the service is a superuser, and what the service's own may not do.
+func rolesAreModest(s *apptest.Stack) {
+	s.Helper()
+	admin, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
+	apptest.Must(s.T, err)
+	defer func() { _ = admin.Close(s.Context()) }()
+	var roles, mighty, open int
+	err = admin.QueryRow(s.Context(), `
+SELECT count(*), count(*) FILTER (WHERE rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls), count(*) FILTER (WHERE rolpassword IS NULL)
+FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &mighty, &open)
+	if err != nil || roles != 2 || mighty != 0 || open != 0 {
+		s.Errorf("%d roles, %d of them mighty, %d without a password, %v", roles, mighty, open, err)
+	}
+	app, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	apptest.Must(s.T, err)
+	defer func() { _ = app.Close(s.Context()) }()
+	for _, statement := range []string{`DELETE FROM acts`, `CREATE TABLE mine (id int)`, `ALTER TABLE acts DISABLE TRIGGER ALL`} {
+		if _, err := app.Exec(s.Context(), statement); err == nil {
+			s.Errorf("the service's role may %s", statement)
+		}
 	}
 }

@@ -3,19 +3,23 @@ package faults
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/parts"
 )
 
-// Each run has two replicas under load while Redis fails in one way, again and again. Afterwards the log holds not one
+// Each run has two replicas under load while something fails in one way, again and again. Afterwards the log holds not one
 // send over policy, everything that was accepted went out once or failed and was given back, and the service has become
 // whole by itself. `make soak` runs them for longer.
 
@@ -28,25 +32,44 @@ func underTightRules(t *testing.T) *apptest.Stack {
 	return s
 }
 
-func direct(t *testing.T, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+// survives runs a fault of the limiter, which makes the log needed, and checks what it left behind.
+func survives(s *apptest.Stack, fault func(context.Context) int) {
+	s.Helper()
+	l := under(s, 5, 2, fault, func() bool { return logNeeded(s) })
+	for i := range s.Replicas {
+		s.AwaitReady(i, http.StatusOK, "")
+	}
+	l.holds(ended(s, s.Replicas[0].Log()), exact)
+	recovers(s)
 }
 
 func TestFlushedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t).Start(2)
-	c := direct(t, s.Redis.Addr())
-	l := underLoad(s, func(ctx context.Context) int {
-		return every(ctx, 200*time.Millisecond, func(int) {
-			if err := c.FlushAll(t.Context()).Err(); err != nil {
+	survives(s, func(ctx context.Context) int {
+		return every(ctx, 200*time.Millisecond, func(int) { s.Flush() })
+	})
+}
+
+// Postgres and Redis are restarted under load, in turn.
+func TestRestartedPartsUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := underTightRules(t).Start(2)
+	survives(s, func(ctx context.Context) int {
+		return every(ctx, 700*time.Millisecond, func(n int) {
+			if n%2 == 0 {
+				if err := s.Postgres.Restart(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			s.Redis.Stop()
+			apptest.Sleep(100 * time.Millisecond)
+			if err := s.Redis.Start(); err != nil {
 				t.Error(err)
 			}
 		})
 	})
-	holds(s, l, 0)
-	recovers(s)
 }
 
 // The primary dies, the Sentinel promotes its replica, and the dead one comes back empty, as a replica at last.
@@ -71,11 +94,17 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 		})
 		return now
 	}
-	l := underLoad(s, func(ctx context.Context) (times int) {
-		for ctx.Err() == nil {
-			if times > 0 && !inStep(s, ctx, watcher) {
-				break
+	inStep := func(ctx context.Context) bool { // the Sentinel knows a replica that it could promote
+		for ; ctx.Err() == nil; apptest.Sleep(50 * time.Millisecond) {
+			replicas, err := watcher.Replicas(ctx, "main").Result()
+			if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave" {
+				return true
 			}
+		}
+		return false
+	}
+	survives(s, func(ctx context.Context) (times int) {
+		for times == 0 || inStep(ctx) {
 			apptest.Sleep(500 * time.Millisecond)
 			was := primary("")
 			servers[was].Stop()
@@ -87,20 +116,6 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 		}
 		return times
 	})
-	holds(s, l, 0)
-	recovers(s)
-}
-
-// inStep waits until the Sentinel knows a replica that it could promote; false when the context ended first.
-func inStep(s *apptest.Stack, ctx context.Context, watcher *redis.SentinelClient) bool {
-	for ctx.Err() == nil {
-		replicas, err := watcher.Replicas(ctx, "main").Result()
-		if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave" {
-			return true
-		}
-		apptest.Sleep(50 * time.Millisecond)
-	}
-	return false
 }
 
 // A replica that has not heard from its primary for a while is promoted: what was counted meanwhile is gone. The address
@@ -109,118 +124,82 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t)
 	pair := [2]*parts.RedisServer{parts.Redis(t, "--repl-diskless-sync-delay", "0"), parts.Redis(t, "--repl-diskless-sync-delay", "0")}
-	address := moving(t, pair[0].Addr())
-	s.Env["SENDCODE_REDIS_URL"] = "redis://" + address.Addr().String() + "/0"
+	s.Env["SENDCODE_REDIS_URL"] = pair[0].URL()
+	address := through(s, "SENDCODE_REDIS_URL")
 	s.Start(2)
-	l := underLoad(s, func(ctx context.Context) int {
+	follow := func(replica *redis.Client, host, port string) {
+		if err := replica.ReplicaOf(s.Context(), host, port).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	survives(s, func(ctx context.Context) int {
 		return every(ctx, 100*time.Millisecond, func(n int) {
-			primary, replica := pair[n%2], direct(t, pair[(n+1)%2].Addr())
-			follow(s, replica, primary.Addr())
+			primary, next := pair[n%2], pair[(n+1)%2]
+			replica := redis.NewClient(&redis.Options{Addr: next.Addr()})
+			defer replica.Close()
+			host, port, _ := strings.Cut(primary.Addr(), ":")
+			follow(replica, host, port)
 			s.Await("the replica to be in step", func() bool {
 				return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 			})
-			follow(s, replica, "127.0.0.1:1") // no server: the link is cut, and what it has stays
+			follow(replica, "127.0.0.1", "1") // no server: the link is cut, and what it has stays
 			apptest.Sleep(1200 * time.Millisecond)
-			follow(s, replica, "NO:ONE")
-			address.move(pair[(n+1)%2].Addr())
-		})
-	})
-	holds(s, l, 0)
-	recovers(s)
-}
-
-func follow(s *apptest.Stack, replica *redis.Client, addr string) {
-	s.Helper()
-	host, port, _ := strings.Cut(addr, ":")
-	if err := replica.ReplicaOf(s.Context(), host, port).Err(); err != nil {
-		s.Error(err)
-	}
-}
-
-// Redis's clock is 5 s ahead, right, or 5 s behind, and steps from one to another.
-func TestRedisClockStepsUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := underTightRules(t)
-	server, clock := parts.RedisWithClock(t)
-	s.Env["SENDCODE_REDIS_URL"] = server.URL()
-	s.Start(2)
-	steps := []time.Duration{0, 5 * time.Second, 0, 5 * time.Second, -5 * time.Second, 0}
-	l := underLoad(s, func(ctx context.Context) int {
-		return every(ctx, 400*time.Millisecond, func(n int) {
-			if err := clock.Set(steps[n%len(steps)]); err != nil {
+			follow(replica, "NO", "ONE")
+			if err := address.Update(&toxiproxy.Proxy{Listen: address.Listen, Upstream: next.Addr(), Enabled: true}); err != nil { // ends every connection
 				t.Error(err)
 			}
 		})
 	})
-	holds(s, l, time.Second)
-	if err := clock.Set(0); err != nil {
-		t.Error(err)
+}
+
+// through puts a proxy in front of a part, and into the setting that names the part.
+func through(s *apptest.Stack, setting string) *toxiproxy.Proxy {
+	s.Helper()
+	at, err := url.Parse(s.Env[setting])
+	apptest.Must(s.T, err)
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(server, setting, "127.0.0.1:0", at.Host)
+	apptest.Must(s.T, proxy.Start())
+	s.Cleanup(proxy.Stop)
+	s.Env[setting] = strings.Replace(s.Env[setting], at.Host, proxy.Listen, 1)
+	return proxy
+}
+
+// toxics are what goes wrong with a link, in turn: it is slow, breaks off in the middle of a request or of an answer, is cut into small
+// pieces, or is reset.
+var toxics = []string{
+	`{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":60,"jitter":50}}`,
+	`{"name":"down","type":"reset_peer","stream":"downstream","attributes":{"timeout":20}}`,
+	`{"name":"part","type":"limit_data","stream":"upstream","attributes":{"bytes":700}}`,
+	`{"name":"slices","type":"slicer","stream":"downstream","attributes":{"average_size":40,"size_variation":20,"delay":300}}`,
+	`{"name":"up","type":"reset_peer","stream":"upstream","attributes":{"timeout":0}}`,
+	`{"name":"reply","type":"limit_data","stream":"downstream","attributes":{"bytes":300}}`,
+}
+
+// The links to Redis, to Postgres and to the mail server suffer in turn. Afterwards everything that was accepted has one outcome that is
+// true.
+func TestLinksUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := underTightRules(t)
+	links := []*toxiproxy.Proxy{through(s, "SENDCODE_REDIS_URL"), through(s, "SENDCODE_DATABASE_URL"), through(s, "SENDCODE_SMTP_URL")}
+	s.Start(2)
+	var suffered atomic.Int64
+	l := under(s, 20, 1, func(ctx context.Context) int {
+		return every(ctx, 150*time.Millisecond, func(n int) {
+			link := links[n/2%len(links)]
+			link.Toxics.ResetToxics(t.Context())
+			if n%2 == 1 { // between them the links work, or nothing would ever get through
+				return
+			}
+			suffered.Add(1)
+			if _, err := link.Toxics.AddToxicJson(strings.NewReader(toxics[n/2/len(links)%len(toxics)])); err != nil {
+				t.Error(err)
+			}
+		})
+	}, func() bool { return suffered.Load() >= int64(len(links)*len(toxics)) })
+	for _, link := range links {
+		link.Toxics.ResetToxics(t.Context())
 	}
 	recovers(s)
-}
-
-// mover forwards connections to an address that can be moved.
-type mover struct {
-	net.Listener
-	to    atomic.Value // string
-	moved atomic.Value // chan struct{}, closed when it moves
-}
-
-func moving(t *testing.T, to string) *mover {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &mover{Listener: l}
-	m.to.Store(to)
-	m.moved.Store(make(chan struct{}))
-	t.Cleanup(func() { m.move(""); _ = l.Close() })
-	go m.serve()
-	return m
-}
-
-// move ends every connection; the next ones go to the new address.
-func (m *mover) move(to string) {
-	m.to.Store(to)
-	close(m.moved.Swap(make(chan struct{})).(chan struct{}))
-}
-
-func (m *mover) serve() {
-	for {
-		near, err := m.Accept()
-		if err != nil {
-			return
-		}
-		moved := m.moved.Load().(chan struct{})
-		far, err := net.Dial("tcp4", m.to.Load().(string))
-		if err != nil {
-			_ = near.Close()
-			continue
-		}
-		ended := make(chan struct{}, 2)
-		go pipe(near, far, ended)
-		go pipe(far, near, ended)
-		go func() {
-			select {
-			case <-ended:
-			case <-moved:
-			}
-			_, _ = near.Close(), far.Close()
-		}()
-	}
-}
-
-func pipe(to, from net.Conn, ended chan<- struct{}) {
-	buffer := make([]byte, 16<<10)
-	for {
-		n, err := from.Read(buffer)
-		if err == nil {
-			_, err = to.Write(buffer[:n])
-		}
-		if err != nil {
-			ended <- struct{}{}
-			return
-		}
-	}
+	l.holds(ended(s, s.Replicas[0].Log()), truthful)
 }

@@ -35,25 +35,19 @@ func onASmallTablespace(t *testing.T) fullDisk {
 	t.Helper()
 	disk := parts.SmallDisk(t, 32<<20)
 	s := apptest.OnRealParts(t)
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	space := filepath.Join(disk.Dir, "space")
-	check(s.Postgres.GiveTo(space))
+	apptest.Must(t, s.Postgres.GiveTo(space))
 	u, err := url.Parse(s.Postgres.URL())
-	check(err)
+	apptest.Must(t, err)
 	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
-	check(err)
+	apptest.Must(t, err)
 	defer admin.Close(context.Background())
 	for _, statement := range []string{
 		`CREATE TABLESPACE small LOCATION '` + space + `'`, `GRANT CREATE ON TABLESPACE small TO PUBLIC`,
 		`ALTER DATABASE ` + pgx.Identifier{u.Path[1:]}.Sanitize() + ` SET default_tablespace = small`,
 	} {
 		_, err := admin.Exec(t.Context(), statement)
-		check(err)
+		apptest.Must(t, err)
 	}
 	return fullDisk{s, disk}
 }
@@ -67,18 +61,13 @@ func TestFullDiskCostsNothing(t *testing.T) {
 			f := open(t)
 			f.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
 			ask := func(to string, more ...func(*http.Request)) apptest.Answer {
-				return f.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
-			}
-			keyed := func(n int) func(*http.Request) {
-				return func(r *http.Request) { r.Header.Set("Idempotency-Key", fmt.Sprintf("a-key-of-its-own-for-%024d", n)) }
+				return f.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
 			}
 			if a := ask("before@example.com"); a.StatusCode != http.StatusAccepted {
 				t.Fatalf("%d %s", a.StatusCode, a.Raw)
 			}
-			f.Await("ready", func() bool { status, body := f.Ready(0); return status == 200 && body == "ok" })
-			if err := f.disk.Fill(); err != nil {
-				t.Fatal(err)
-			}
+			f.AwaitReady(0, 200, "ok")
+			apptest.Must(t, f.disk.Fill())
 			f.Await("not ready, with the reason", func() bool {
 				status, body := f.Ready(0)
 				return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "unavailable: log_full: ") && !strings.Contains(body, "/")
@@ -91,7 +80,7 @@ func TestFullDiskCostsNothing(t *testing.T) {
 				to := fmt.Sprintf("person-%d@example.com", n%40)
 				var key []func(*http.Request)
 				if n%2 == 0 { // a key is claimed in the log before the limiter is asked; without one the limiter is asked first
-					key = append(key, keyed(n))
+					key = append(key, apptest.WithKey(fmt.Sprintf("a-key-of-its-own-for-%024d", n)))
 				}
 				a := ask(to, key...)
 				switch {
@@ -107,14 +96,12 @@ func TestFullDiskCostsNothing(t *testing.T) {
 			if out < 30 {
 				t.Fatalf("%d sends found no room", out)
 			}
-			if err := f.disk.MakeRoom(); err != nil {
-				t.Fatal(err)
-			}
-			f.Await("ready again", func() bool { status, body := f.Ready(0); return status == 200 && body == "ok" })
+			apptest.Must(t, f.disk.MakeRoom())
+			f.AwaitReady(0, 200, "ok")
 			for n := range 40 {
 				to := fmt.Sprintf("person-%d@example.com", n)
 				f.Await("every reservation of "+to, func() bool {
-					look := f.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`)
+					look := f.Post("/v1/quota", `{"channel":"email","to":"`+to+`"}`)
 					return len(look.Quota.Rules) == 1 && look.Quota.Rules[0].Remaining == 2-in[to]
 				})
 				for range 2 - in[to] {

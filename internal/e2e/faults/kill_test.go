@@ -1,53 +1,46 @@
+// Package faults tests the whole under failures: of processes, databases, the limiter, networks, disks and mail servers.
 package faults
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/outbox"
-	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
-	"sendcode/quota"
 )
+
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
 
 // kills is how often TestKilledUnderLoad kills; `make soak` does it a hundred times.
 var kills = flag.Int("faults.kills", 10, "how often a replica is killed under load")
 
-// fleet is replicas that are processes of their own, so that they can be killed, stopped and frozen.
+// fleet is replicas that are processes of their own, so that they can be killed and stopped.
 type fleet struct {
-	*apptest.Stack
-	binary string
-	log    *postgres.DB
+	*load
+	log *postgres.DB
 
-	mu   sync.Mutex
-	at   []*apptest.Process
-	told map[uuid.UUID]bool // every 202
-	cut  int                // requests that got no answer
-	odd  []string
+	mu sync.Mutex
+	at []*apptest.Process
 }
 
 func newFleet(s *apptest.Stack, n int) *fleet {
 	s.Helper()
-	f := &fleet{Stack: s, binary: apptest.Build(s.T), told: map[uuid.UUID]bool{}}
+	f := &fleet{load: newLoad(s)}
 	for range n {
-		f.at = append(f.at, s.Spawn(f.binary))
+		f.at = append(f.at, s.Spawn())
 	}
 	log, err := postgres.Open(s.Context(), s.Env["SENDCODE_DATABASE_URL"], "")
-	if err != nil {
-		s.Fatal(err)
-	}
+	apptest.Must(s.T, err)
 	s.Cleanup(func() { _ = log.Close() })
 	f.log = log
 	return f
@@ -59,108 +52,23 @@ func (f *fleet) process(i int) *apptest.Process {
 	return f.at[i%len(f.at)]
 }
 
-// clients ask until the context ends: some for recipients whose rules are always at their end, some for new ones.
-func (f *fleet) clients(ctx context.Context, n int) (ended *sync.WaitGroup) {
-	ended = new(sync.WaitGroup)
-	transport := &http.Transport{MaxIdleConnsPerHost: n}
-	f.Cleanup(transport.CloseIdleConnections)
-	asker := &http.Client{Timeout: 30 * time.Second, Transport: transport}
-	for i := range n {
-		ended.Go(func() {
-			for k := i; ctx.Err() == nil; k++ {
-				to := fmt.Sprintf("crowd%d@example.com", i%4)
-				if k%2 == 0 {
-					to = fmt.Sprintf("once%d.%d@example.com", i, k)
-				}
-				f.note(f.askOne(asker, f.process(k).Base, to))
-				apptest.Sleep(5 * time.Millisecond)
-			}
-		})
-	}
-	return ended
-}
-
-// askOne gives the send's ID after a 202, and an error where no answer came.
-func (f *fleet) askOne(asker *http.Client, base, to string) (id, odd string, err error) {
-	req, err := http.NewRequest(http.MethodPost, base+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"`+to+`","locale":"en"}`))
-	if err != nil {
-		return "", "", err
-	}
-	req.Header.Set("Authorization", "Bearer "+f.Key)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := asker.Do(req)
-	if err != nil {
-		return "", "", err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return "", "", err
-	}
-	switch resp.StatusCode {
-	case http.StatusAccepted:
-		var body apptest.VerificationBody
-		err := json.Unmarshal(raw, &body)
-		return body.Send.ID, "", err
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return "", "", nil
-	}
-	return "", resp.Status, nil
-}
-
-func (f *fleet) note(id, odd string, err error) {
+// replace starts another process in the place of one that has ended.
+func (f *fleet) replace(i int) {
+	f.Helper()
+	reborn := f.Spawn()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case err != nil:
-		f.cut++
-	case odd != "":
-		f.odd = append(f.odd, odd)
-	case id != "":
-		f.told[uuid.MustParse(id)] = true
-	}
+	f.at[i] = reborn
 }
 
-// verdict compares what was answered, what the log says and what arrived. It gives how many mails came twice.
-func (f *fleet) verdict(h apptest.History) (doubled int) {
-	f.Helper()
-	rules := quota.OfScope(f.Config().Policies["default"].Rules, quota.Recipient) // others count other things than sends
-	for _, breach := range overPolicy(h, rules, 0) {
-		f.Error(breach)
-	}
-	for _, odd := range f.odd {
-		f.Errorf("answered %s", odd)
-	}
-	rows := map[uuid.UUID]store.Send{}
-	for _, row := range h {
-		rows[row.ID] = row
-	}
-	for id := range f.told {
-		if _, ok := rows[id]; !ok {
-			f.Errorf("send %s was accepted and is not in the log", id)
+// eight has eight clients ask: for recipients whose rules are always at their end, and for new ones.
+func (f *fleet) eight(ctx context.Context) *sync.WaitGroup {
+	return f.clients(ctx, 8, func(k int) string { return f.process(k).Base }, func(client, k int) string {
+		if k%2 == 0 {
+			return fmt.Sprintf("once%d.%d@example.com", client, k)
 		}
-	}
-	mails := map[string][]apptest.Letter{}
-	for _, m := range f.Mails() {
-		mails[m.ID] = append(mails[m.ID], m)
-	}
-	for _, row := range h {
-		got := mails[row.ID.String()+"@localhost"]
-		delete(mails, row.ID.String()+"@localhost")
-		if row.Status != store.Sent || !row.Counts || len(got) == 0 {
-			f.Errorf("send %s is %s %s with %d mails", row.ID, row.Status, row.Reason, len(got))
-		}
-		for _, again := range got[min(1, len(got)):] {
-			doubled++
-			if f.CodeIn(again) != f.CodeIn(got[0]) || again.To != got[0].To {
-				f.Errorf("send %s came twice with two codes", row.ID)
-			}
-		}
-	}
-	if len(mails) > 0 {
-		f.Errorf("%d mails belong to no send", len(mails))
-	}
-	return doubled
+		return fmt.Sprintf("crowd%d@example.com", client%4)
+	})
 }
 
 // A random one of two replicas is killed again and again under load. Nothing that was accepted is without an outcome,
@@ -170,31 +78,102 @@ func TestKilledUnderLoad(t *testing.T) {
 	f := newFleet(apptest.OnRealParts(t).Policy(tight), 2)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	clients := f.clients(ctx, 8)
+	clients := f.eight(ctx)
 	for range *kills {
 		apptest.Sleep(time.Duration(100+rand.IntN(400)) * time.Millisecond)
 		i := rand.IntN(2)
 		f.process(i).Kill()
-		reborn := f.Spawn(f.binary)
-		f.mu.Lock()
-		f.at[i] = reborn
-		f.mu.Unlock()
+		f.replace(i)
 	}
 	apptest.Sleep(time.Second)
-	f.Await("enough to show something", func() bool { // which takes a busy machine longer
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.told) >= 10**kills
-	})
+	f.Await("enough to show something", func() bool { return f.admitted.Load() >= int64(10**kills) }) // which takes a busy machine longer
 	stop()
 	clients.Wait()
 	h := ended(f.Stack, f.log)
-	doubled := f.verdict(h)
-	t.Logf("%d kills, %d sends accepted, %d in the log, %d requests without an answer, %d mails twice", *kills, len(f.told), len(h), f.cut, doubled)
-	if f.cut == 0 {
-		t.Error("no kill cut anything")
+	doubled := f.holds(h, delivered)
+	t.Logf("%d kills, %d sends accepted, %d in the log, %d requests without an answer, %d mails twice", *kills, len(f.sends), len(h), f.cut.Load(), doubled)
+	if f.cut.Load() == 0 || doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the log yet
+		t.Errorf("no kill cut anything, or %d mails came twice", doubled)
 	}
-	if doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the log yet
-		t.Errorf("%d mails came twice", doubled)
+}
+
+// SIGTERM under load: whatever the log has was answered, whatever was answered is delivered once, and the process
+// ends by itself.
+func TestTerminatedUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Policy(tight)
+	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
+		{Stage: smtptest.Dot, Delay: 50 * time.Millisecond}, // so that there is always something under way
+	}})
+	f := newFleet(s, 1)
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		clients := f.eight(ctx)
+		before := len(s.Mails())
+		s.Await("mails", func() bool { return len(s.Mails()) > before+50 })
+		p := f.process(0).Cmd
+		apptest.Must(t, p.Process.Signal(syscall.SIGTERM))
+		hung := time.AfterFunc(40*time.Second, func() { _ = p.Process.Kill() }) // twice the patience of a stop
+		if err := p.Wait(); err != nil {
+			t.Errorf("the process ended with %v", err)
+		}
+		hung.Stop()
+		stop()
+		clients.Wait()
+		f.replace(0)
 	}
+	h := ended(f.Stack, f.log)
+	for _, row := range h {
+		if !f.sends[row.ID] || row.InDoubt {
+			t.Errorf("send %s was let in, and no caller was told: %t; was left in flight: %t", row.ID, !f.sends[row.ID], row.InDoubt)
+		}
+	}
+	if doubled := f.holds(h, delivered); doubled != 0 || len(h) < 100 {
+		t.Errorf("%d sends, %d mails twice", len(h), doubled)
+	}
+}
+
+// killedAt has a process answer 202 and kills it when its first mail has come to a stage, where the mail server holds it.
+func killedAt(s *apptest.Stack, stage smtptest.Stage, arrived func() bool) apptest.Answer {
+	s.Helper()
+	s.SMTP = smtptest.Start(s.T, smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Stall: true}}})
+	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
+	killed := s.Spawn()
+	v := s.AskProcess(killed)
+	s.Await("the mail at the stage", arrived)
+	killed.Kill()
+	s.Start(1)
+	s.AwaitState(v.ID, "sent")
+	return v
+}
+
+// kill -9 between the 202 and the mail: the other replica sends it within seconds, or the same one after its restart.
+func TestKilledBetweenAnswerAndMail(t *testing.T) {
+	for name, open := range apptest.Stacks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			v := killedAt(s, smtptest.Rcpt, func() bool { return s.MailServerGot("RCPT") > 0 })
+			apptest.Sleep(3 * time.Second) // long enough to see that no second one comes
+			mails := s.AwaitMail(apptest.Ana, 1)
+			if len(mails) != 1 || mails[0].ID != v.Send.ID+"@localhost" {
+				t.Errorf("%d mails, the first %s", len(mails), mails[0].ID)
+			}
+			if c := s.Check(0, v.ID, s.CodeIn(mails[0])); !c.Valid {
+				t.Errorf("%s", c.Raw)
+			}
+		})
+	}
+	t.Run("killed after the mail, before the log knows: at most a double, with the same Message-ID", func(t *testing.T) {
+		t.Parallel()
+		s := apptest.Embedded(t).Policy(apptest.OneAtMost)
+		killedAt(s, smtptest.Dot, func() bool { return len(s.Mails()) > 0 })
+		ids := map[string]bool{}
+		for _, m := range s.AwaitMail(apptest.Ana, 1) {
+			ids[m.ID] = true
+		}
+		if again := s.Ask(0, apptest.Ana); len(ids) != 1 || again.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("Message-IDs: %v; was the place of a send in doubt given back: %d", ids, again.StatusCode)
+		}
+	})
 }

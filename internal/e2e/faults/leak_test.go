@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"net/http"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,17 +19,17 @@ func TestNoGoroutineOutlivesTheService(t *testing.T) {
 			s.WithWebhook(hook, "")
 			before := goleak.IgnoreCurrent()
 			s.Start(1)
-			a := s.Wait(0, apptest.Ana)
+			a := s.Ask(0, apptest.Ana, apptest.Patiently)
 			code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
 			if c := s.Check(0, a.ID, code); !c.Valid {
 				t.Fatalf("%s", c.Raw)
 			}
 			s.Ask(0, apptest.Ana)
-			s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
-			s.Do(0, http.MethodGet, "/v1/admin/sends", "", apptest.Bearer(apptest.Token))
+			s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
+			s.Get("/v1/admin/sends", apptest.AsAdmin)
 			s.AwaitTold(hook, 2)
 			for _, path := range []string{"/", "/readyz", "/metrics"} {
-				s.Do(0, http.MethodGet, path, "")
+				s.Get(path)
 			}
 			s.Stop(0)
 			apptest.Client.CloseIdleConnections()

@@ -2,12 +2,10 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,19 +14,13 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 // faultTime is how long each fault run lasts at least; `make soak` makes it longer.
 var faultTime = flag.Duration("faults.time", 3*time.Second, "length of each fault run")
-
-// load is what clients did and heard while something went wrong.
-type load struct {
-	admitted, refused, unavailable atomic.Int64
-
-	mu    sync.Mutex
-	sends map[uuid.UUID]bool // of every 202
-	odd   []string           // any other answer
-}
 
 // tight is a policy whose windows pass during a run.
 const tight = "    - {name: short, scope: recipient, limit: 1, window: 2s}\n    - {name: long, scope: recipient, limit: 3, window: 6s}\n"
@@ -36,45 +28,71 @@ const tight = "    - {name: short, scope: recipient, limit: 1, window: 2s}\n    
 // bouncing is a mailbox that takes nothing, so that places are given back all the time.
 const bouncing = "bouncing@example.com"
 
-// underLoad is asking, where the log is needed to be right.
-func underLoad(s *apptest.Stack, fault func(context.Context) int) *load {
-	s.Helper()
-	needed := func() bool { return decided(s, "refused_by_log")+decided(s, "admitted_by_log_alone") > 0 }
-	l := asking(s, 5, 2, fault, needed)
-	if !needed() {
-		s.Error("the log was never needed")
-	}
-	return l
+// load is what clients did and heard while something went wrong.
+type load struct {
+	*apptest.Stack
+	admitted, refused, unavailable, cut atomic.Int64 // cut: requests that got no answer
+
+	mu    sync.Mutex
+	sends map[uuid.UUID]bool // of every 202
+	odd   []string           // any other answer
 }
 
-// asking runs a fault while clients, so many for each of some recipients, ask through all replicas, as often as they get an
-// answer; on a busy machine for longer than faultTime, until so much has happened that it shows something. The fault ends with
-// its context and says how often it happened.
-func asking(s *apptest.Stack, recipients, each int, fault func(context.Context) int, more ...func() bool) *load {
-	s.Helper()
-	ctx, cancel := context.WithCancel(s.Context())
-	defer cancel()
-	l := &load{sends: map[uuid.UUID]bool{}}
-	var clients sync.WaitGroup
-	for i := range recipients * each {
-		to := fmt.Sprintf("r%d@example.com", i%recipients)
-		if i%recipients == 0 {
-			to = bouncing
-		}
-		clients.Go(func() {
-			for n := i; ctx.Err() == nil; n++ {
-				l.ask(s.Replicas[n%len(s.Replicas)].Base, to)
+func newLoad(s *apptest.Stack) *load { return &load{Stack: s, sends: map[uuid.UUID]bool{}} }
+
+// ask asks for a code at a base URL.
+func (l *load) ask(base, to string) {
+	a, err := l.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.cut.Add(1)
+	case a.StatusCode == http.StatusAccepted:
+		l.admitted.Add(1)
+		l.sends[uuid.MustParse(a.Send.ID)] = true
+	case a.StatusCode == http.StatusTooManyRequests && a.RetryAfter >= 1:
+		l.refused.Add(1)
+	case a.StatusCode == http.StatusServiceUnavailable:
+		l.unavailable.Add(1)
+	default:
+		l.odd = append(l.odd, fmt.Sprintf("%d %s", a.StatusCode, a.Raw))
+	}
+}
+
+// clients has n clients ask until the context ends. base and to name the replica and the recipient of the client's kth request.
+func (l *load) clients(ctx context.Context, n int, base func(k int) string, to func(client, k int) string) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for k := i; ctx.Err() == nil; k++ {
+				l.ask(base(k), to(i, k))
 				apptest.Sleep(5 * time.Millisecond)
 			}
 		})
 	}
+	return &all
+}
+
+// under runs a fault while clients, so many for each of some recipients, ask through all replicas; on a busy machine for longer than
+// faultTime, until so much has happened that it shows something. The fault ends with its context and says how often it happened.
+func under(s *apptest.Stack, recipients, each int, fault func(context.Context) int, needed func() bool) *load {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	l := newLoad(s)
+	clients := l.clients(ctx, recipients*each, func(k int) string { return s.Replicas[k%len(s.Replicas)].Base }, func(client, _ int) string {
+		if client%recipients == 0 {
+			return bouncing
+		}
+		return fmt.Sprintf("r%d@example.com", client%recipients)
+	})
 	started, times := time.Now(), make(chan int, 1)
-	go func() {
-		defer close(times)
-		times <- fault(ctx)
-	}()
-	enough := func() bool { return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 }
-	for apptest.Sleep(*faultTime); time.Since(started) < max(apptest.Patience, *faultTime) && !(enough() && all(more)); {
+	go func() { times <- fault(ctx) }()
+	enough := func() bool {
+		return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 && needed()
+	}
+	for apptest.Sleep(*faultTime); time.Since(started) < max(apptest.Patience, *faultTime) && !enough(); {
 		apptest.Sleep(100 * time.Millisecond)
 	}
 	cancel()
@@ -82,77 +100,22 @@ func asking(s *apptest.Stack, recipients, each int, fault func(context.Context) 
 	clients.Wait()
 	s.Logf("%d admitted, %d refused, %d unavailable; the fault happened %d times in %v",
 		l.admitted.Load(), l.refused.Load(), l.unavailable.Load(), happened, time.Since(started).Round(time.Second))
-	if !enough() || happened == 0 {
-		s.Error("too little happened to show anything")
-	}
-	for _, odd := range l.odd {
-		s.Errorf("answered %s", odd)
+	if !enough() || happened == 0 || l.cut.Load() > 0 {
+		s.Errorf("too little happened to show anything, or %d requests got no answer", l.cut.Load())
 	}
 	return l
 }
 
-func all(hold []func() bool) bool {
-	return !slices.ContainsFunc(hold, func(holds func() bool) bool { return !holds() })
-}
-
-// decided is how often the replicas' metrics say that a request came to an outcome.
-func decided(s *apptest.Stack, outcome string) (n int) {
-	s.Helper()
+// logNeeded reports whether the log had to decide where the limiter did not, or did not know enough.
+func logNeeded(s *apptest.Stack) bool {
 	for i := range s.Replicas {
-		for line := range strings.Lines(string(s.Do(i, http.MethodGet, "/metrics", "").Raw)) {
-			if strings.HasPrefix(line, "sendcode_requests_total{") && strings.Contains(line, `outcome="`+outcome+`"`) {
-				_, value, _ := strings.Cut(line, "} ")
-				count, err := strconv.Atoi(strings.TrimSpace(value))
-				if err != nil {
-					s.Error(err)
-				}
-				n += count
+		for _, outcome := range []string{"refused_by_log", "admitted_by_log_alone"} {
+			if m := s.Metric(i, `sendcode_requests_total{app="default",channel="email",outcome="`+outcome+`"`); m != "" && !strings.HasSuffix(m, " 0") {
+				return true
 			}
 		}
 	}
-	return n
-}
-
-func (l *load) ask(base, to string) {
-	req, err := http.NewRequest(http.MethodPost, base+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"`+to+`"}`))
-	if err != nil {
-		l.note(err.Error())
-		return
-	}
-	req.Header.Set("Authorization", "Bearer "+apptest.APIKey)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := apptest.Client.Do(req)
-	if err != nil {
-		l.note(err.Error())
-		return
-	}
-	defer resp.Body.Close()
-	var body apptest.VerificationBody
-	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
-		l.note(err.Error())
-	}
-	switch resp.StatusCode {
-	case http.StatusAccepted:
-		l.admitted.Add(1)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.sends[uuid.MustParse(body.Send.ID)] = true
-	case http.StatusTooManyRequests:
-		l.refused.Add(1)
-		if body.RetryAfter < 1 {
-			l.note(fmt.Sprintf("a refusal that tells to wait %d s", body.RetryAfter))
-		}
-	case http.StatusServiceUnavailable:
-		l.unavailable.Add(1)
-	default:
-		l.note(resp.Status)
-	}
-}
-
-func (l *load) note(odd string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.odd = append(l.odd, odd)
+	return false
 }
 
 // every does something at once and then at each interval, until the context ends, and counts.
@@ -174,8 +137,8 @@ func every(ctx context.Context, interval time.Duration, do func(n int)) (times i
 func recovers(s *apptest.Stack) {
 	s.Helper()
 	for i := range s.Replicas {
-		s.Await("readiness", func() bool { status, body := s.Ready(i); return status == 200 && body == "ok" })
-		s.Await("the metrics to say so", func() bool { return limiterUp(s, i) == "1" })
+		s.AwaitReady(i, 200, "ok")
+		s.Await("the metrics to say so", func() bool { return s.Metric(i, "sendcode_limiter_up") == "sendcode_limiter_up 1" })
 		tries := 0
 		s.Await("a decision by Redis", func() bool {
 			tries++
@@ -187,4 +150,107 @@ func recovers(s *apptest.Stack) {
 			return err == nil && story.Send.Clock == "redis"
 		})
 	}
+}
+
+// ended waits until no send is in flight and no place is owed, and returns the log as it is then.
+func ended(s *apptest.Stack, log apptest.Sends) (h apptest.History) {
+	s.Helper()
+	s.Await("every send and refund to end", func() bool {
+		h = s.HistoryIn(log)
+		return !slices.ContainsFunc(h, func(r store.Send) bool { return r.Status.InFlight() || r.RefundDue })
+	})
+	return h
+}
+
+// exact holds where no answer of a mail server was lost: a send arrived once and counts, or failed and does not.
+func exact(row store.Send, mails int) bool {
+	return row.Status == store.Sent && row.Counts && mails == 1 || row.Status == store.Failed && !row.Counts && mails == 0
+}
+
+// truthful holds where a link may break at any byte: a mail after whose end no answer came is unknown, and keeps its place; so does
+// what a server had taken without an answer.
+func truthful(row store.Send, mails int) bool {
+	switch row.Status {
+	case store.Sent:
+		return row.Counts && (mails == 1 || row.InDoubt && mails == 2)
+	case store.Failed:
+		return row.Counts == row.InDoubt && (mails == 0 || row.InDoubt)
+	case store.Unknown:
+		return row.Counts && mails <= 1
+	}
+	return false
+}
+
+// delivered holds where processes are killed: all arrive, some twice.
+func delivered(row store.Send, mails int) bool {
+	return row.Status == store.Sent && row.Counts && mails > 0
+}
+
+// holds checks what a run left behind, given its log once all sends have ended: nothing is over the policy, nothing accepted is lost,
+// and each row agrees with the mails that arrived, of which doubles have one code. It returns how many came twice.
+func (l *load) holds(h apptest.History, agrees func(row store.Send, mails int) bool) (doubled int) {
+	l.Helper()
+	for _, odd := range l.odd {
+		l.Errorf("answered %s", odd)
+	}
+	for _, breach := range overPolicy(h, quota.OfScope(l.Config().Policies["default"].Rules, quota.Recipient)) {
+		l.Error(breach)
+	}
+	mails := map[string][]apptest.Letter{}
+	for _, m := range l.Mails() {
+		mails[m.ID] = append(mails[m.ID], m)
+	}
+	seen := 0
+	for _, row := range h {
+		if l.sends[row.ID] {
+			seen++
+		}
+		id := row.ID.String() + "@localhost"
+		got := mails[id]
+		delete(mails, id)
+		if !agrees(row, len(got)) {
+			l.Errorf("send %s is %s %s, counts %t, in doubt %t, with %d mails", row.ID, row.Status, row.Reason, row.Counts, row.InDoubt, len(got))
+		}
+		for _, again := range got[min(1, len(got)):] {
+			doubled++
+			if l.CodeIn(again) != l.CodeIn(got[0]) || again.To != got[0].To {
+				l.Errorf("send %s came twice with two codes", row.ID)
+			}
+		}
+	}
+	if untold := len(h) - seen; seen != len(l.sends) || int64(untold) > l.unavailable.Load()+l.cut.Load() || len(mails) > 0 {
+		l.Errorf("of %d accepted sends %d are in the log, which has %d of which no caller was told; %d mails belong to no send",
+			len(l.sends), seen, untold, len(mails))
+	}
+	return doubled
+}
+
+// overPolicy lists the sends that had no place, by the instants of their takes where one clock has both, else by the log's.
+func overPolicy(h apptest.History, rules []quota.Rule) (breaches []string) {
+	of := map[recipient.Hash]apptest.History{}
+	for _, row := range h {
+		if row.Counts {
+			of[row.Recipient] = append(of[row.Recipient], row)
+		}
+	}
+	for _, sends := range of {
+		for i, row := range sends {
+			for _, rule := range rules {
+				used := 0
+				for _, earlier := range sends[:i] {
+					age := row.LoggedAt.Sub(earlier.LoggedAt)
+					if row.Clock == earlier.Clock && row.Clock != store.LogClock {
+						age = row.TakenAt.Sub(earlier.TakenAt)
+					}
+					if age < rule.Window {
+						used++
+					}
+				}
+				if used >= rule.Limit {
+					breaches = append(breaches, "send "+row.ID.String()+" is over "+rule.Name)
+				}
+			}
+		}
+	}
+	return breaches
 }

@@ -4,18 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
-
-// limiterUp is what the metrics say of the limiter.
-func limiterUp(s *apptest.Stack, i int) string {
-	s.Helper()
-	_, value, _ := strings.Cut(string(s.Do(i, http.MethodGet, "/metrics", "").Raw), "\nsendcode_limiter_up ")
-	value, _, _ = strings.Cut(value, "\n")
-	return value
-}
 
 // three are as the default ones, but for the first, whose window is longer than any test takes.
 const three = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n    - {name: hour, scope: recipient, limit: 5, window: 1h}\n" +
@@ -40,17 +35,14 @@ func TestRedisAway(t *testing.T) {
 		t.Errorf("%d %s", told.StatusCode, told.Raw)
 	}
 	s.AwaitMail(apptest.Ana, 1)
-	s.Await("degraded", func() bool { status, body := s.Ready(0); return status == 200 && body == "degraded" })
-	if up := limiterUp(s, 0); up != "0" {
+	s.AwaitReady(0, 200, "degraded")
+	if up := s.Metric(0, "sendcode_limiter_up"); up != "sendcode_limiter_up 0" {
 		t.Errorf("without Redis the metrics say %s", up)
 	}
-	if err := s.Redis.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.Await("the metrics to say so", func() bool { return limiterUp(s, 0) == "1" })
-	s.Await("readiness", func() bool { status, body := s.Ready(0); return status == 200 && body == "ok" })
+	apptest.Must(t, s.Redis.Start())
+	s.AwaitReady(0, 200, "ok")
 	s.Await("Redis to learn", func() bool {
-		q := s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
+		q := s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
 		return q.Quota.BlockedBy == "short" && q.Quota.Rules[2].Remaining == 9
 	})
 	for _, to := range []string{apptest.Ana, "before@example.com"} {
@@ -67,43 +59,61 @@ func TestPostgresAway(t *testing.T) {
 	s.AwaitMail("before@example.com", 1)
 	s.Postgres.Stop()
 	s.Unavailable(s.Ask(0, apptest.Ana))
-	s.Unavailable(s.Do(0, http.MethodGet, "/v1/verifications/"+first.ID, ""))
+	s.Unavailable(s.Look(first.ID))
 	s.Unavailable(s.Check(0, first.ID, "123456"))
-	s.Await("not ready", func() bool { status, _ := s.Ready(0); return status == http.StatusServiceUnavailable })
-	if live := s.Do(0, http.MethodGet, "/livez", ""); live.StatusCode != 200 {
+	s.AwaitReady(0, http.StatusServiceUnavailable, "")
+	if live := s.Get("/livez"); live.StatusCode != 200 {
 		t.Errorf("livez: %d", live.StatusCode)
 	}
 	if n := len(s.Mails()); n != 1 {
 		t.Errorf("%d mails while nothing could be written", n)
 	}
-	if err := s.Postgres.Start(); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, s.Postgres.Start())
 	s.Await("recovery", func() bool { return s.Ask(0, apptest.Ana).StatusCode == http.StatusAccepted })
 	s.AwaitMail(apptest.Ana, 1)
-	s.Await("readiness", func() bool { status, _ := s.Ready(0); return status == 200 })
+	s.AwaitReady(0, 200, "")
 }
 
+// Without its mail server a send waits, and the service is ready. Of two servers the one that is away is named where people look, in
+// metrics, console, log and doctor, and the other one sends; it is preferred again when it is back.
 func TestMailServerAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	s.SMTP.Stop()
+	away, good := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{}), smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{})
+	s.SMTP = good
+	s.Env["SENDCODE_SMTP_URL"] = away.URL() + "," + good.URL()
+	away.Stop()
+	good.Stop()
 	s.Start(1)
 	a := s.Ask(0, apptest.Ana)
-	if a.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
+	s.Await("the first attempt to fail", func() bool { return s.Logged("an attempt failed") })
+	s.AwaitState(a.ID, "queued") // between two attempts
+	s.AwaitReady(0, 200, "")
+	good.Restart()
+	s.AwaitState(a.ID, "sent")
+	up := func(order, server string) string {
+		m := s.Metric(0, `sendcode_mail_server_up{order="`+order+`",server="`+server+`"}`)
+		return m[strings.LastIndex(m, " ")+1:]
 	}
-	s.Await("the first attempt to fail", func() bool {
-		return strings.Contains(s.Printed.String(), "an attempt failed")
+	s.Await("the server to be set aside", func() bool {
+		s.Ask(0, "d"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
+		return up("1", away.Addr()) == "0" && up("2", good.Addr()) == "1"
 	})
-	s.Await("the state queued, between two attempts", func() bool {
-		return s.Do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "queued"
-	})
-	s.Await("readiness without it", func() bool { status, _ := s.Ready(0); return status == 200 })
-	s.SMTP.Restart()
-	s.AwaitMail(apptest.Ana, 1)
-	s.Await("the state sent", func() bool {
-		return s.Do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
+	if aside := s.Replicas[0].SetAside(); len(aside) != 1 || aside[0].Server != away.Addr() || !strings.Contains(aside[0].Why, "refused") {
+		t.Errorf("the console hears %+v", aside)
+	}
+	if !s.Logged(`"msg":"a mail server is set aside","server":"` + away.Addr() + `"`) {
+		t.Error("the log does not name the server")
+	}
+	var out strings.Builder
+	err := doctor.Examine(s.Context(), s.Config(), &out)
+	if said := out.String(); err == nil || !strings.Contains(said, "✗ mail server 1 of 2: 127.0.0.1: dial") || !strings.Contains(said, "✓ mail server 2 of 2: 127.0.0.1 answers") {
+		t.Errorf("the doctor says %s: %v", said, err)
+	}
+	away.Restart()
+	s.Await("the preferred server to be back", func() bool {
+		s.Ask(0, "e"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
+		return up("1", away.Addr()) == "1"
 	})
 }
 
@@ -116,8 +126,8 @@ func TestRefusedMailboxCostsNothing(t *testing.T) {
 	}})
 	s.Start(2)
 	a := s.Ask(0, apptest.Ana)
-	s.Await("the state failed", func() bool {
-		got := s.Do(1, http.MethodGet, "/v1/verifications/"+a.ID, "")
+	s.Await("the failure", func() bool {
+		got := s.Look(a.ID)
 		return got.Send.Status == "failed" && got.Send.Reason == "rejected" && got.Quota.Allowed
 	})
 	if again := s.Ask(1, apptest.Ana); again.StatusCode != http.StatusAccepted || again.ID != a.ID || again.Send.Number != 2 {

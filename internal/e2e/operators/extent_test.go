@@ -33,27 +33,21 @@ func TestExtentIsTold(t *testing.T) {
 	if said := ask(); !months.MatchString(said) || !strings.Contains(said, "; the oldest row is of "+time.Now().UTC().Format("2006-")) || strings.Contains(said, "! partitions") {
 		t.Errorf("the doctor says %s", said)
 	}
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
-	check(err)
+	apptest.Must(t, err)
 	defer owner.Close(s.Context())
 	rows, err := owner.Query(s.Context(), `SELECT 'DROP TABLE ' || name FROM sendcode_partitions`)
-	check(err)
+	apptest.Must(t, err)
 	drops, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	check(err)
+	apptest.Must(t, err)
 	for _, drop := range drops[1:] {
 		_, err := owner.Exec(s.Context(), drop)
-		check(err)
+		apptest.Must(t, err)
 	}
 	if said := ask(); !strings.Contains(said, "! partitions: rows can be written until ") {
 		t.Errorf("the doctor says %s", said)
 	}
 	_, err = owner.Exec(s.Context(), drops[0])
-	check(err)
-	s.Await("it to be not ready", func() bool { return s.Do(0, http.MethodGet, "/readyz", "").StatusCode == http.StatusServiceUnavailable })
+	apptest.Must(t, err)
+	s.AwaitReady(0, http.StatusServiceUnavailable, "")
 }

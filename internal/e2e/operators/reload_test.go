@@ -18,7 +18,7 @@ import (
 // Files that are replaced are seen as well: by another of the same name, or behind links that turn, as Kubernetes does it.
 func TestTheFileIsReplaced(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
+	s := apptest.Embedded(t).Watching()
 	dir := t.TempDir()
 	version := func(name, rules string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s.Write("policies:\n  default:\n" + apptest.TwoAnHour + "  bad:\n    - {name: x, scope: recipient, limit: 0, window: 1h}\npurposes:\n  login: {ttl: 1h}\n")
 	s.Hangup(0, "rejected")
 	for _, want := range []string{"policies.bad[0].limit", "purposes.login.ttl", "0 is not within"} {
-		if !strings.Contains(s.Printed.String(), want) {
+		if !s.Logged(want) {
 			t.Errorf("nothing about %s", want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	if a := s.Ask(0, "bea@example.com"); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
 		t.Errorf("%d %s", a.StatusCode, a.Raw)
 	}
-	s.Rules(apptest.TwoAnHour)
+	s.Policy(apptest.TwoAnHour)
 	s.Await("the mended file", func() bool { return s.Reloads(0, "applied") == "1" })
 	s.Hangup(0, "unchanged")
 }
@@ -97,18 +97,18 @@ func TestWhatNeedsARestartIsNamed(t *testing.T) {
 	if !slices.Equal(slices.Compact(named), want) {
 		t.Errorf("named %v", named)
 	}
-	if strings.Contains(s.Printed.String(), "another-admin-token") {
+	if s.Logged("another-admin-token") {
 		t.Error("a secret was logged")
 	}
 	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 2 {
 		t.Errorf("%d %s", a.StatusCode, a.Raw)
 	}
-	if a := s.Do(0, http.MethodGet, "/v1/admin/sends", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+apptest.Token) }); a.StatusCode != http.StatusOK {
+	if a := s.Get("/v1/admin/sends", apptest.AsAdmin); a.StatusCode != http.StatusOK {
 		t.Errorf("the token: %d", a.StatusCode)
 	}
 }
 
-// Keys, titles and purposes come and go; the generated key of the app default stays.
+// Keys, titles, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default stays.
 func TestAppsAndPurposesChange(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
@@ -120,28 +120,34 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	s.Key = cfg.APIKey.Reveal()
 	const shop = "sk_of_the_shop_0123456789abcdef"
 	ask := func(key, purpose string) apptest.Answer {
-		return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q,"locale":"en"}`, apptest.Ana, purpose),
-			func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) })
+		body := fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q,"locale":"en"}`, apptest.Ana, purpose)
+		return s.Post("/v1/verifications", body, apptest.As(key), apptest.Patiently)
 	}
+	shows := func(digits, title string) {
+		t.Helper()
+		if page := string(s.Get("/").Raw); !strings.Contains(page, digits) || !strings.Contains(page, title) {
+			t.Errorf("the page does not say %s and %s", digits, title)
+		}
+	}
+	shows("6-digit", "sendcode")
 	if a := ask(shop, ""); a.StatusCode != http.StatusUnauthorized {
 		t.Fatalf("%d", a.StatusCode)
 	}
-	with := fmt.Sprintf("policies:\n  default:\n%spurposes:\n  gift: {code: {length: 8}, notify: glance, ttl: 60s}\napps:\n"+
-		"  - {name: shop, title: The Shop, keys: [{id: k1, kind: secret, sha256: %x}]}\n", apptest.TwoAnHour, sha256.Sum256([]byte(shop)))
-	s.Write(with)
+	s.Policy(apptest.FiveAnHour).Add(fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
+apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, keys: [{id: k1, kind: secret, sha256: %x}]}]
+`, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
-	a := ask(shop, "gift")
-	if a.StatusCode != http.StatusAccepted || !regexp.MustCompile(`expires_at`).Match(a.Raw) {
+	shows("8-digit", "Corner Store")
+	if a := ask(shop, "gift"); a.StatusCode != http.StatusAccepted {
 		t.Fatalf("%d %s", a.StatusCode, a.Raw)
 	}
-	mail := s.AwaitMail(apptest.Ana, 1)[0].Text
-	if !strings.Contains(mail, "The Shop") || !regexp.MustCompile(`(?m)^\s*\d{8}\s*$`).MatchString(strings.ReplaceAll(mail, "\r", "")) {
-		t.Errorf("the mail is not by the new configuration: %d bytes", len(mail))
+	if mail := s.AwaitMail(apptest.Ana, 1)[0]; !strings.Contains(mail.Text, "The Shop") || len(s.CodeIn(mail)) != 7 {
+		t.Errorf("the mail is not by the new configuration: %d bytes", len(mail.Text))
 	}
 	if a := ask(s.Key, ""); a.StatusCode != http.StatusAccepted {
 		t.Errorf("the generated key: %d %s", a.StatusCode, a.Raw)
 	}
-	s.Rules(apptest.TwoAnHour)
+	s.Policy(apptest.FiveAnHour).Add("paused: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
 	if a := ask(shop, ""); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a key that was taken out: %d", a.StatusCode)
@@ -149,19 +155,12 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	if a := ask(s.Key, "gift"); a.StatusCode != http.StatusUnprocessableEntity || a.Field != "purpose" {
 		t.Errorf("a purpose that was taken out: %d %s", a.StatusCode, a.Raw)
 	}
-}
-
-// The page tells new names and what the next code looks like at once.
-func TestThePageChanges(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
-	page := func() string { return string(s.Do(0, http.MethodGet, "/", "").Raw) }
-	if !strings.Contains(page(), "6-digit") {
-		t.Fatal("the page does not tell the digits")
+	if a := ask(s.Key, ""); a.StatusCode != http.StatusBadGateway || a.Send.Reason != "paused" || !a.Quota.Allowed {
+		t.Errorf("paused: %d %s", a.StatusCode, a.Raw)
 	}
-	s.Write("apps:\n  - {name: default, title: Corner Store}\npurposes:\n  default: {code: {length: 8}}\n")
+	s.Policy(apptest.FiveAnHour)
 	s.Hangup(0, "applied")
-	if p := page(); !strings.Contains(p, "Corner Store") || strings.Contains(p, "6-digit") || !strings.Contains(p, "8-digit") {
-		t.Error("the page is not by the new configuration")
+	if a := ask(s.Key, ""); a.StatusCode != http.StatusAccepted || a.Send.Status != "sent" || len(s.Mails()) != 3 {
+		t.Errorf("not paused any more: %d %s", a.StatusCode, a.Raw)
 	}
 }

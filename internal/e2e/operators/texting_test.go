@@ -4,98 +4,186 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
+	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 )
 
-const (
-	phoneNumber = "+4915123456789"
-	maskedPhone = "+49 151•••789"
-)
-
-// configured writes the whole file.
-func configured(s *apptest.Stack, yaml string) *apptest.Stack {
-	s.Helper()
-	file := filepath.Join(s.TempDir(), "sendcode.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		s.Fatal(err)
-	}
-	s.Env["SENDCODE_CONFIG"] = file
-	return s
-}
-
 func text(s *apptest.Stack, i int, to string) apptest.Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":"en"}`, to))
 }
 
-var codeInText = regexp.MustCompile(`\b\d{6}\b`)
+// carrier is an API on loopback that takes every message, and remembers the form of each.
+type carrier struct {
+	*httptest.Server
+	mu    sync.Mutex
+	forms []url.Values
+}
 
-// Beside the dev mailbox everybody can try text messages: they arrive there.
+func newCarrier(t *testing.T) *carrier {
+	t.Helper()
+	c := &carrier{}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forms = append(c.forms, r.Form)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// asked returns how many messages it took, and the callback of the last one.
+func (c *carrier) asked() (n int, callback string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n = len(c.forms); n > 0 {
+		callback = c.forms[n-1].Get("cb")
+	}
+	return n, callback
+}
+
+// Beside the dev mailbox text messages can be tried: they arrive there. What there is to choose from is told.
 func TestTextMessagesWithoutACarrier(t *testing.T) {
+	const to, masked = "+4915123456789", "+49 151•••789"
 	s := apptest.Embedded(t).Start(1)
-	a := text(s, 0, phoneNumber)
-	if a.StatusCode != http.StatusAccepted || a.To != maskedPhone {
+	a := text(s, 0, to)
+	if a.StatusCode != http.StatusAccepted || a.To != masked {
 		t.Fatalf("%d %s", a.StatusCode, a.Raw)
 	}
-	got := s.AwaitMail(phoneNumber, 1)[0]
-	code := codeInText.FindString(got.Text)
+	got := s.AwaitMail(to, 1)[0]
+	code := regexp.MustCompile(`\b\d{6}\b`).FindString(got.Text)
 	if got.Text != code+" is your sendcode code. It is valid for 10 min. Do not share it with anyone." {
 		t.Errorf("%q", got.Text)
 	}
-	box := s.Do(0, http.MethodGet, "/mailbox", "")
-	if !strings.Contains(string(box.Raw), "Text message") || !strings.Contains(string(box.Raw), got.Text) {
+	if box := string(s.Get("/mailbox").Raw); !strings.Contains(box, "Text message") || !strings.Contains(box, got.Text) {
 		t.Error("the page of the mailbox does not show it")
 	}
 	if c := s.Check(0, a.ID, code); !c.Valid {
 		t.Errorf("%s", c.Raw)
 	}
-	asAdmin := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+apptest.Token) }
-	list := s.Do(0, http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"sms","to":%q}`, phoneNumber), asAdmin)
-	if !strings.Contains(string(list.Raw), a.Send.ID) || strings.Contains(string(list.Raw), phoneNumber) {
-		t.Errorf("%s", list.Raw)
+	list := string(s.ByAdmin(0, "/v1/admin/search", fmt.Sprintf(`{"channel":"sms","to":%q}`, to)).Raw)
+	if !strings.Contains(list, a.Send.ID) || strings.Contains(list, to) {
+		t.Errorf("%s", list)
 	}
-	if again := text(s, 0, phoneNumber); again.StatusCode != http.StatusTooManyRequests || again.BlockedBy != "minute" {
+	if again := text(s, 0, to); again.StatusCode != http.StatusTooManyRequests || again.BlockedBy != "minute" {
 		t.Errorf("%d %s", again.StatusCode, again.Raw)
 	}
-	if apptest.Contains(s.Printed, phoneNumber[4:]) || apptest.StandsAlone(s.Printed.String(), code) {
+	if s.Logged(to[4:]) || apptest.StandsAlone(s.Printed.String(), code) {
 		t.Error("a number or a code was logged")
 	}
-}
-
-// What there is to choose from is told, and what is paused is not chosen.
-func TestChannelsAreTold(t *testing.T) {
-	told := func(yaml string) string {
-		s := configured(apptest.Embedded(t), yaml).Start(1)
-		return string(s.Do(0, http.MethodGet, "/v1/channels", "").Raw)
-	}
-	const german = `{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}`
-	for yaml, want := range map[string]string{
-		`sms: {countries: [DE, "001"]}`:                                                            `{"channels":[{"channel":"email"},` + german + `]}`,
-		"sms: {countries: [DE]}\npaused: [{channel: email, reason: x}]":                            `{"channels":[` + german + `]}`,
-		"sms: {countries: [DE]}\npaused: [{channel: sms, purpose: default, reason: x}]":            `{"channels":[{"channel":"email"}]}`,
-		"sms: {countries: [DE]}\npaused: [{channel: sms, reason: x}, {channel: email, reason: x}]": `{"channels":[]}`,
-	} {
-		if got := strings.TrimSpace(told(yaml)); got != want {
-			t.Errorf("%s: %s", yaml, got)
-		}
-	}
-	if all := told("{}"); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
+	if all := string(s.Get("/v1/channels").Raw); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
 		t.Errorf("%s", all)
+	}
+	s = apptest.Embedded(t).Write("sms: {countries: [DE, \"001\"]}\npaused: [{channel: email, reason: x}]\n").Start(1)
+	const german = `{"channels":[{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}]}`
+	if got := strings.TrimSpace(string(s.Get("/v1/channels").Raw)); got != german {
+		t.Errorf("of one country, while mail is paused: %s", got)
 	}
 }
 
 // A title that makes a text longer than it may be is found at the start.
 func TestTextsThatTakeTooManySegments(t *testing.T) {
-	s := configured(apptest.Embedded(t), "apps: [{name: shop, title: "+strings.Repeat("Sehr langer Name ", 3)+"}]\nsms: {origin: shop.example}")
+	s := apptest.Embedded(t).Write("apps: [{name: shop, title: " + strings.Repeat("Sehr langer Name ", 3) + "}]\nsms: {origin: shop.example}")
 	_, err := app.New(t.Context(), s.Config(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "sms/default/zh-Hans/text.txt takes 2 segments") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Receipts are taken from a caller that has the address of that very send, and never bring a send back.
+func TestReceipts(t *testing.T) {
+	t.Parallel()
+	c := newCarrier(t)
+	s := apptest.Embedded(t).Write(`sms:
+  countries: [DE]
+  public_url: https://codes.example.com
+  carriers: [{name: rest, type: http, url: "` + c.URL + `/", format: form, body: "to={to}&text={text}&cb={callback}", receipt: {status: st, delivered: [ok], undelivered: [lost]}}]
+`).Start(1)
+	var ids, callbacks []string
+	for n := range 2 {
+		a := text(s, 0, fmt.Sprintf("+4915123456%03d", n))
+		s.AwaitState(a.ID, "sent")
+		_, callback := c.asked()
+		ids, callbacks = append(ids, a.ID), append(callbacks, strings.TrimPrefix(callback, "https://codes.example.com"))
+	}
+	first, token := callbacks[0], func(path string) string { return path[strings.Index(path, "&token="):] }
+	for _, c := range []struct {
+		path   string
+		status int
+		is     string // the first send, afterwards
+	}{
+		{strings.Replace(first, token(first), token(callbacks[1]), 1) + "&st=ok", 404, "sent"}, {strings.Replace(first, token(first), "", 1) + "&st=ok", 404, "sent"},
+		{strings.Replace(first, "/rest?", "/kannel?", 1) + "&st=ok", 404, "sent"}, {"/v1/receipts/rest?st=ok" + token(first), 404, "sent"},
+		{first + "&st=queued", 204, "sent"}, {first, 400, "sent"}, {first + "&st=lost", 204, "undelivered"},
+	} {
+		if got, now := s.Get(c.path), s.Look(ids[0]); got.StatusCode != c.status || now.Send.Status != c.is {
+			t.Errorf("%.40s: %d, want %d; then %s, want %s", c.path, got.StatusCode, c.status, now.Send.Status, c.is)
+		}
+	}
+	if again := text(s, 0, "+4915123456000"); again.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("an undelivered message was refunded: %d", again.StatusCode)
+	}
+	for _, status := range []string{"ok", "ok", "lost"} {
+		s.Get(first + "&st=" + status)
+	}
+	if one, two := s.Look(ids[0]).Send.Status, s.Look(ids[1]).Send.Status; one != "delivered" || two != "sent" {
+		t.Errorf("%s, and the other %s", one, two)
+	}
+	if s.Logged(token(first)[7:]) {
+		t.Error("the token was logged")
+	}
+}
+
+// Forty requests at once over two replicas, with room for three: three leave the machine, the others end with the reason and
+// cost nothing, also their recipients.
+func TestParallelSendsNeverPassTheCap(t *testing.T) {
+	t.Parallel()
+	c := newCarrier(t)
+	s := apptest.OnRealParts(t).Write(`sms:
+  countries: [DE]
+  carriers: [{name: dear, type: http, url: "` + c.URL + `/", format: form, body: "to={to}&text={text}", prices: {default: 0.075}}]
+  spend: [{name: day, scope: global, per: day, limit: 0.25}, {name: apps, scope: app, per: month, limit: 100}]
+`).Start(2)
+	number := func(n int) string { return fmt.Sprintf("+49151234567%02d", n) }
+	ids := make([]string, 40)
+	var all sync.WaitGroup
+	for n := range ids {
+		all.Go(func() {
+			a := apptest.RetryBusy(func() apptest.Answer { return text(s, n%2, number(n)) })
+			if ids[n] = a.ID; a.StatusCode != http.StatusAccepted {
+				t.Errorf("%d %s", a.StatusCode, a.Raw)
+			}
+		})
+	}
+	all.Wait()
+	sent, capped, stopped := 0, 0, 0
+	s.Await("every outcome", func() bool {
+		sent, capped = 0, 0
+		for n, id := range ids {
+			switch send := s.Look(id).Send; {
+			case send.Status == "sent":
+				sent++
+			case send.Status == "failed" && send.Reason == "spend_cap":
+				capped, stopped = capped+1, n
+			}
+		}
+		return sent+capped == len(ids)
+	})
+	again := text(s, 0, number(stopped)) // is stopped again, and nothing leaves
+	s.Await("its outcome", func() bool { return s.Look(again.ID).Send.Reason == "spend_cap" })
+	if n, _ := c.asked(); sent != 3 || capped != 37 || n != 3 || again.StatusCode != http.StatusAccepted {
+		t.Errorf("%d sent, %d stopped, the carrier was asked %d times; the next request: %d", sent, capped, n, again.StatusCode)
+	}
+	metrics := string(s.Get("/metrics").Raw) + string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
+	if !strings.Contains(metrics, `sendcode_sms_carrier_up{carrier="dear",order="1"} 1`) || !strings.Contains(metrics, `sendcode_spend_refused_total{cap="day"}`) || !s.Logged("a spend cap is reached") {
+		t.Error("there is no alarm")
 	}
 }
