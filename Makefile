@@ -76,7 +76,7 @@ lint: ## gofmt, go vet, staticcheck, go.mod; where the network allows, govulnche
 	go run $(STATICCHECK) ./...
 	go mod tidy -diff
 	go mod verify
-	go run ./tools/outside
+	tools/outside/outside.sh
 
 bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md; some seven minutes (BENCH_ROUNDS=5)
 	@go run ./tools/bench -rounds=$(BENCH_ROUNDS) -write=docs/PERFORMANCE.md

@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -195,13 +194,6 @@ func TestVersion(t *testing.T) {
 	if got, want := describe(info), "sendcode v1.2.3 commit 0123456789ab with changes go1.26"; got != want {
 		t.Errorf("got %q", got)
 	}
-	info.Settings = nil
-	if got, want := describe(info), "sendcode v1.2.3 go1.26"; got != want {
-		t.Errorf("got %q", got)
-	}
-	if got := describe(nil); got != "sendcode (version unknown)" {
-		t.Errorf("got %q", got)
-	}
 }
 
 // running starts a process and waits until it says so.
@@ -211,7 +203,9 @@ func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = os.Stderr
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -287,16 +281,6 @@ func TestFailuresEndWithOne(t *testing.T) {
 	}
 }
 
-// A context that ended for another reason than a signal is a failure.
-func TestCanceledWithoutASignalIsAFailure(t *testing.T) {
-	p := program{serve: func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error {
-		return context.Canceled
-	}}
-	if _, _, code := commandLine(p); code != 1 {
-		t.Errorf("code %d", code)
-	}
-}
-
 func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 	east := time.FixedZone("east", 8*3600)
 	for _, terminal := range []bool{false, true} {
@@ -346,20 +330,7 @@ func TestServesWithNothingGiven(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, rest)
 	}
-	if names := slices.DeleteFunc(list(t, filepath.Join(cmd.Dir, "data")), func(n string) bool { return !strings.Contains(n, "-wal") }); len(names) != 0 {
-		t.Errorf("the database was not closed: %v", names)
+	if left, err := filepath.Glob(filepath.Join(cmd.Dir, "data", "*-wal*")); err != nil || len(left) != 0 {
+		t.Errorf("the database was not closed: %v, %v", left, err)
 	}
-}
-
-func list(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
 }

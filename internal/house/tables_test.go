@@ -127,7 +127,6 @@ var edges = map[string]string{
 	"tools/ensure":       "internal/parts/locate",
 	"tools/floor":        "",
 	"tools/mutants":      "",
-	"tools/outside":      "",
 	"tools/rows":         "",
 	"tools/screenshots":  "internal/parts internal/parts/locate internal/page/pagetest internal/app internal/config",
 	"tools/up":           "internal/parts internal/parts/locate internal/delivery/mailbox",

@@ -12,30 +12,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"sendcode/internal/config"
-	"sendcode/internal/parts"
 )
-
-// BenchmarkSend measures whole sends, from the request on a loopback to the final dot, on a real Redis and a real Postgres in memory:
-// allocations and processor time of this process, where the caller and the mail server allocate nothing.
-//
-//	go test -run '^$' -bench 'Send$' -benchmem -benchtime 20000x -memprofile m -cpuprofile c ./internal/app
-func BenchmarkSend(b *testing.B) {
-	redis, postgres := parts.Redis(b), parts.Postgres(b)
-	for _, callers := range []int{1, 64} {
-		b.Run("callers="+strconv.Itoa(callers), func(b *testing.B) {
-			sink := startSink(b)
-			a := benchApp(b, map[string]string{
-				"SENDCODE_REDIS_URL": redis.URL(), "SENDCODE_DATABASE_URL": postgres.NewDatabase(b), "SENDCODE_SMTP_URL": sink.url() + "?conns=16",
-			})
-			measureSends(b, a, sink, callers)
-		})
-	}
-}
 
 const benchKey = "sk_of_the_benchmarks_0123456789abcdef"
 
@@ -69,40 +49,6 @@ func serveUntilEnd(tb testing.TB, a *App) {
 			tb.Error(err)
 		}
 	})
-}
-
-func measureSends(b *testing.B, a *App, sink *sink, callers int) {
-	serveUntilEnd(b, a)
-	var next atomic.Int64
-	send := func(n int) {
-		var all sync.WaitGroup
-		last := next.Load() + int64(n)
-		for range callers {
-			all.Go(func() {
-				caller := dialCaller(b, a.Addr())
-				defer caller.conn.Close()
-				for i := next.Add(1); i <= last; i = next.Add(1) {
-					caller.send(int(i))
-				}
-			})
-		}
-		all.Wait()
-		next.Store(last)
-		sink.await(int(last))
-	}
-	send(500)
-	b.ReportAllocs()
-	b.ResetTimer()
-	before := processorTime()
-	send(b.N)
-	b.ReportMetric(float64(processorTime()-before)/float64(b.N)/1000, "cpu-µs/send")
-	b.StopTimer()
-}
-
-func processorTime() int64 {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // leanCaller asks for codes over one connection, and allocates nothing.
