@@ -129,7 +129,7 @@ var edges = map[string]string{
 	"tools/mutants":      "",
 	"tools/rows":         "",
 	"tools/screenshots":  "internal/parts internal/parts/locate internal/page/pagetest internal/app internal/config",
-	"tools/up":           "internal/parts internal/parts/locate internal/delivery/mailbox",
+	"tools/up":           "internal/parts internal/delivery/mailbox internal/page internal/app internal/config",
 }
 
 // support is what no production package imports; every test may.
@@ -170,7 +170,6 @@ var extraInTests = map[string]string{
 	"internal/delivery/mailbox":    "internal/delivery/smtp",                     // sends to it
 	"internal/api":                 "internal/message templates internal/policy", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/config internal/recipient tools/rows",
-	"tools/up":                     "internal/config",
 	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
 	"internal/console/auth":        "internal/store/sqlite",
 	"internal/console/live":        "internal/store/sqlite",
@@ -198,7 +197,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
+	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",

@@ -1,57 +1,108 @@
-// Command up runs sendcode as in production, on real parts that it starts itself:
-// Redis with a persistent log, Postgres, and an SMTP server that shows what it
-// receives. All of them listen on loopback only and are gone with it, data and
-// all; only the secrets stay the same from run to run, so that a curl line of
-// yesterday still works.
+// Command up runs sendcode as in production, on real parts that it starts itself: Redis with a persistent log, Postgres, and an SMTP
+// server that shows what it receives. All of them listen on loopback only and are gone with it, data and all; only the secrets stay the
+// same from run to run, so that a curl line of yesterday still works.
 //
-// Variables that are set in its environment win, so SENDCODE_SMTP_URL=… make up
-// sends through another server.
+// Variables that are set in its environment win, so SENDCODE_SMTP_URL=… make up sends through another server.
 package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/app"
+	"sendcode/internal/config"
+	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/page"
+	"sendcode/internal/parts"
 )
 
-// stateDir is kept, and not under version control.
-const stateDir = "data/up"
-
 func main() {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if err := up(signals); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	const dir = "data/up"        // kept, and not under version control
+	if err := up(ctx, dir, "127.0.0.1:8025", os.Environ(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "up:", err)
 		os.Exit(1)
 	}
 }
 
-func up(signals <-chan os.Signal) error {
-	if err := os.MkdirAll(stateDir, 0o700); err != nil {
-		return err
-	}
-	seed, err := loadSeed(filepath.Join(stateDir, "seed"))
+// up runs the service until ctx ends. Received mails can be read at mailAddr, or at any port where that one is in use.
+func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writer) (err error) {
+	secrets, err := loadSecrets(dir)
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(stateDir, "sendcode")
-	build := exec.Command("go", "build", "-o", program, "./cmd/sendcode")
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build sendcode: %w", err)
-	}
-	street, err := open(context.Background(), "127.0.0.1:8025")
+	var closers []func() error
+	defer func() {
+		for _, end := range slices.Backward(closers) {
+			err = errors.Join(err, end())
+		}
+	}()
+	redis, err := parts.StartRedis(ctx, "--appendonly", "yes")
 	if err != nil {
 		return err
 	}
-	secrets := seed.secrets()
-	street.tell(os.Stdout, secrets)
-	env := append(street.env(), secrets.env()...)
-	env = append(env, "SENDCODE_DATA_DIR="+stateDir, "SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
-	return errors.Join(serve(program, append(env, os.Environ()...), signals), street.close())
+	closers = append(closers, redis.Close)
+	postgres, err := parts.StartPostgres(ctx)
+	if err != nil {
+		return err
+	}
+	closers = append(closers, postgres.Close)
+	mails, err := mailbox.New(mailbox.Config{})
+	if err != nil {
+		return err
+	}
+	closers = append(closers, mails.Close)
+	reader, err := net.Listen("tcp", mailAddr)
+	if err != nil {
+		if reader, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return err
+		}
+	}
+	e := echo.New()
+	page.RegisterStatic(e)
+	page.RegisterMailbox(e, mails)
+	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
+	closers = append(closers, server.Close)
+	go server.Serve(reader) // until Close
+	fmt.Fprintf(out, "redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox   (what the SMTP server received)\n%s\n",
+		redis.URL(), postgres.URL(), mails.URL(), reader.Addr(), secrets)
+	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(), "SENDCODE_DATABASE_URL="+postgres.URL(),
+		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
+	settings = append(settings, environ...)
+	cfg, err := config.Load(settings, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	return app.Run(ctx, cfg, app.Reload{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
+}
+
+// loadSecrets returns the settings of this checkout that are secret, a line each. It makes them once.
+func loadSecrets(dir string) (string, error) {
+	file := filepath.Join(dir, "secrets")
+	text, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return string(text), err
+	}
+	key := func() string { k := make([]byte, 32); rand.Read(k); return base64.StdEncoding.EncodeToString(k) }
+	made := "SENDCODE_SECRET_KEYS=up:" + key() + "\nSENDCODE_INDEX_KEY=" + key() + "\nSENDCODE_API_KEY=sk_" + rand.Text() + rand.Text()[:6] +
+		"\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"
+	return made, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(made), 0o600))
 }
