@@ -88,7 +88,7 @@ bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB o
 	@go run ./tools/bench -hour=1h -write=docs/PERFORMANCE.md
 
 bench-admin: ## what an administrator waits for with 1 and 10 million rows; some ten minutes, and 10 GB of room
-	@go run ./tools/benchadmin
+	@go run ./tools/bench -admin=1000000,10000000
 
 drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
 	@bin/ensure

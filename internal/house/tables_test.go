@@ -122,7 +122,6 @@ var edges = map[string]string{
 		"internal/verification internal/code internal/parts",
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/bench/report": "",
-	"tools/benchadmin":   "tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/drill":        "",
 	"tools/ensure":       "internal/parts/locate",
 	"tools/floor":        "",
@@ -202,7 +201,8 @@ var modules = map[string]string{
 	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
-	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/parts tools/floor",
+	"github.com/prometheus/procfs":          "tools/bench",
+	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/parts tools/floor tools/bench",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",

@@ -91,6 +91,7 @@ type serviceSettings struct {
 	database string    // URL; empty: a new one
 	profile  string    // file
 	to       addresses // empty: directly
+	more     []string  // of its environment
 }
 
 // startService runs the service as a child: by environment alone, as the binary does.
@@ -112,13 +113,11 @@ func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, e
 	if err != nil {
 		return contender{}, err
 	}
-	cmd.Env = []string{
-		"SENDCODE_CONFIG=" + limits,
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + b.path("data-"+s.name),
-		"SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
-		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
-		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16",
-	}
+	cmd.Env = append(s.more, "SENDCODE_CONFIG="+limits,
+		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY="+apiKey, "SENDCODE_DATA_DIR="+b.path("data-"+s.name),
+		"SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
+		"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
+		"SENDCODE_SMTP_URL=smtp://"+s.to.mail+"?conns=16")
 	c, err := b.start(report.Ours, cmd)
 	c.database = s.database
 	return c, err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -11,19 +10,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"sendcode/tools/bench/report"
 )
 
 // describe says what is measured, when, and on what.
 func (b *rig) describe(ctx context.Context, p plan) (r report.Results, err error) {
 	cpus, _ := os.ReadFile("/proc/cpuinfo")
-	memory, _ := os.ReadFile("/proc/meminfo")
-	r = report.Results{
-		Machine: report.Machine{Processors: runtime.NumCPU(), Model: cpuModel(string(cpus)),
-			Memory: int(math.Round(statusField(string(memory), "MemTotal") / (1 << 30)))},
-		Date: time.Now(), Commit: commit(ctx), Rounds: p.rounds, Length: p.length,
+	memory := 0.
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if m, err := fs.Meminfo(); err == nil && m.MemTotalBytes != nil {
+			memory = float64(*m.MemTotalBytes) / (1 << 30)
+		}
 	}
-	r.Disk, _ = fileSystem(b.dir)
+	r = report.Results{
+		Machine: report.Machine{Processors: runtime.NumCPU(), Model: cpuModel(string(cpus)), Memory: int(math.Round(memory))},
+		Date:    time.Now(), Commit: commit(ctx), Rounds: p.rounds, Length: p.length,
+	}
+	r.Disk = fileSystem(ctx, b.dir)
 	err = b.admin.QueryRow(ctx, "SELECT current_setting('server_version'), current_setting('fsync')").Scan(&r.Postgres, &r.Fsync)
 	r.Postgres, _, _ = strings.Cut(r.Postgres, " ")
 	return r, err
@@ -57,35 +62,22 @@ func commit(ctx context.Context) string {
 var errNoDisk = errors.New("the directory for temporary files is in memory: set TMPDIR to one on a disk")
 
 // realDisk is a directory on a disk, not in memory.
-func realDisk() (string, error) {
+func realDisk(ctx context.Context) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for _, dir := range []string{os.TempDir(), "/var/tmp", here} {
-		if _, memory := fileSystem(dir); !memory {
+		if kind := fileSystem(ctx, dir); kind != "" && kind != "tmpfs" && kind != "ramfs" {
 			return dir, nil
 		}
 	}
 	return "", errNoDisk
 }
 
-// fileSystemOf names what statfs(2) says.
-func fileSystemOf(magic int64) (name string, memory bool) {
-	switch magic {
-	case 0x01021994:
-		return "tmpfs", true
-	case 0x858458f6:
-		return "ramfs", true
-	case 0xef53:
-		return "ext4", false
-	case 0x58465342:
-		return "xfs", false
-	case 0x9123683e:
-		return "btrfs", false
-	case 0x794c7630:
-		return "overlay", false
-	default:
-		return fmt.Sprintf("a file system of type %#x", magic), false
-	}
+// fileSystem names that of a directory; "" where df does not say.
+func fileSystem(ctx context.Context, dir string) string {
+	said, _ := exec.CommandContext(ctx, "df", "--output=fstype", dir).Output()
+	_, name, _ := strings.Cut(string(said), "\n") // below the column's title
+	return strings.TrimSpace(name)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,29 +38,33 @@ func (b *rig) measure(ctx context.Context, c contender, callers int, length time
 	return run, err
 }
 
-// load is the asking alone.
+// load has callers send for a time, each code for a recipient of its own.
 func (b *rig) load(ctx context.Context, c contender, callers int, length time.Duration) ([]sample, error) {
+	return ask(ctx, c, callers, length, func(x *caller) (int64, error) {
+		n := b.recipients.Add(1) - 1
+		return n, x.mustSend(recipient(n))
+	})
+}
+
+// ask has callers make one request after the other for a time. request returns the number of its recipient.
+func ask(ctx context.Context, c contender, callers int, length time.Duration, request func(*caller) (int64, error)) ([]sample, error) {
 	deadline := time.Now().Add(length)
 	samples, failures := make([][]sample, callers), make([]error, callers)
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			caller := caller{base: c.base}
-			defer caller.close()
+			x := caller{base: c.base}
+			defer x.close()
 			for ctx.Err() == nil && time.Now().Before(deadline) && failures[i] == nil {
-				s := sample{n: b.recipients.Add(1) - 1, asked: time.Now()}
-				failures[i] = caller.mustSend(recipient(s.n))
+				s := sample{asked: time.Now()}
+				s.n, failures[i] = request(&x)
 				s.answered = time.Now()
 				samples[i] = append(samples[i], s)
 			}
 		})
 	}
 	all.Wait()
-	var joined []sample
-	for _, some := range samples {
-		joined = append(joined, some...)
-	}
-	return joined, errors.Join(append(failures, ctx.Err())...)
+	return slices.Concat(samples...), errors.Join(append(failures, ctx.Err())...)
 }
 
 // arrivals waits for the mails of samples, which have all recipients of a stretch, and makes a run of both. Bare HTTP sends none.

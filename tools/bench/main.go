@@ -4,6 +4,7 @@
 //
 //	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-attackers 256] [-level 1m] [-profile] [-limiter] [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -rows 1000000,10000000 [-write docs/PERFORMANCE.md]
+//	go run ./tools/bench -admin 1000000,10000000 [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -takes [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -hour 1h [-write docs/PERFORMANCE.md]
 package main
@@ -33,6 +34,7 @@ type plan struct {
 	level     time.Duration // autovacuum off
 	hour      time.Duration // autovacuum on; a run of its own
 	rows      []int         // a run of its own
+	admin     []int         // a run of its own
 	takes     bool          // a run of its own
 	profile   bool
 	limiter   bool
@@ -68,7 +70,7 @@ func exit(err error) {
 
 func flags(args []string) (p plan, err error) {
 	set := flag.NewFlagSet("bench", flag.ExitOnError)
-	var callers, rows string
+	var callers, rows, admin string
 	set.IntVar(&p.rounds, "rounds", 5, "how often each program is measured at each number of callers")
 	set.DurationVar(&p.length, "for", 2*time.Second, "for how long callers ask in each of them")
 	set.StringVar(&callers, "callers", "1,64,256", "numbers of callers at once")
@@ -76,6 +78,7 @@ func flags(args []string) (p plan, err error) {
 	set.DurationVar(&p.level, "level", time.Minute, "how long a fresh database without autovacuum is written to; 0: not at all")
 	set.DurationVar(&p.hour, "hour", 0, "measure nothing but a database with autovacuum for so long")
 	set.StringVar(&rows, "rows", "", "measure nothing but sends on databases with so many rows, by commas")
+	set.StringVar(&admin, "admin", "", "measure nothing but what an administrator waits for on databases with so many rows, by commas")
 	set.BoolVar(&p.takes, "takes", false, "measure nothing but takes of a limit beside bare HTTP")
 	set.BoolVar(&p.profile, "profile", true, "also say where the service's processor time goes")
 	set.BoolVar(&p.limiter, "limiter", true, "also run the benchmark of the limiter")
@@ -88,6 +91,9 @@ func flags(args []string) (p plan, err error) {
 	}
 	if p.callers, err = numbers(callers); err == nil {
 		p.rows, err = numbers(rows)
+	}
+	if err == nil {
+		p.admin, err = numbers(admin)
 	}
 	return p, err
 }

@@ -42,7 +42,7 @@ func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	parent, err := realDisk()
+	parent, err := realDisk(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -21,9 +21,10 @@ func (b *rig) run(ctx context.Context, p plan) (r report.Results, err error) {
 	if r, err = b.describe(ctx, p); err != nil {
 		return r, err
 	}
-	alone := len(p.rows) > 0 || p.hour > 0 || p.takes
+	alone := len(p.rows) > 0 || len(p.admin) > 0 || p.hour > 0 || p.takes
 	for _, s := range []step{
 		{"rows", len(p.rows) > 0, b.measureRows},
+		{"administrators", len(p.admin) > 0, b.measureAdmin},
 		{"an hour", p.hour > 0, b.measureHour},
 		{"start", !alone, b.measureStart},
 		{"sends", !alone, b.measureSends},

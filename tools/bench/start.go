@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"sendcode/tools/bench/report"
 )
@@ -87,21 +84,11 @@ WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`).Scan(&bytes)
 
 // redisMemory is what Redis has in use, in bytes.
 func (b *rig) redisMemory(ctx context.Context) (float64, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", b.redis.Addr())
+	client := redis.NewClient(&redis.Options{Addr: b.redis.Addr()})
+	defer client.Close()
+	memory, err := client.InfoMap(ctx, "memory").Result()
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte("INFO memory\r\n")); err != nil {
-		return 0, err
-	}
-	for in := bufio.NewReader(conn); ; {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return 0, fmt.Errorf("INFO memory: %w", err)
-		}
-		if value, ok := strings.CutPrefix(line, "used_memory:"); ok {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
-		}
-	}
+	return strconv.ParseFloat(memory["Memory"]["used_memory"], 64)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,15 +34,15 @@ func (b *rig) measureTakes(ctx context.Context, p plan, r *report.Results) error
 	}
 	r.Takes = report.Board{}
 	var taken atomic.Int64
-	requests := map[string]func(*caller) error{
-		report.Ours: func(c *caller) error {
+	requests := map[string]func(*caller) (int64, error){
+		report.Ours: func(c *caller) (int64, error) {
 			status, err := c.do(http.MethodPost, "/v1/limits/user/take", fmt.Sprintf(`{"keys":{"user":"%d"}}`, taken.Add(1)%limitUsers))
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("%d: %s", status, c.body)
 			}
-			return err
+			return 0, err
 		},
-		report.Bare: func(c *caller) error { return c.mustSend(recipient(firstRecipient)) },
+		report.Bare: func(c *caller) (int64, error) { return 0, c.mustSend(recipient(firstRecipient)) },
 	}
 	for round := range p.rounds + 1 {
 		for _, name := range []string{report.Ours, report.Bare, report.Ours}[round%2:][:2] {
@@ -59,34 +58,17 @@ func (b *rig) measureTakes(ctx context.Context, p plan, r *report.Results) error
 	return nil
 }
 
-// asks has callers make one request after the other for a time.
-func (b *rig) asks(ctx context.Context, of contender, callers int, length time.Duration, ask func(*caller) error) (run report.Run, err error) {
+// asks measures callers that make one request after the other for a time.
+func (b *rig) asks(ctx context.Context, of contender, callers int, length time.Duration, request func(*caller) (int64, error)) (run report.Run, err error) {
 	before, err := b.look(ctx, of)
 	if err != nil {
 		return run, err
 	}
 	began := time.Now()
-	answers, failures := make([][]time.Duration, callers), make([]error, callers)
-	var all sync.WaitGroup
-	for i := range callers {
-		all.Go(func() {
-			c := &caller{base: of.base}
-			defer c.close()
-			for ctx.Err() == nil && time.Since(began) < length && failures[i] == nil {
-				asked := time.Now()
-				failures[i] = ask(c)
-				answers[i] = append(answers[i], time.Since(asked))
-			}
-		})
+	samples, err := ask(ctx, of, callers, length, request)
+	run.Took, run.Sends = time.Since(began), len(samples)
+	for _, s := range samples {
+		run.Answers = append(run.Answers, s.answered.Sub(s.asked))
 	}
-	all.Wait()
-	run.Took = time.Since(began)
-	for _, some := range answers {
-		run.Answers = append(run.Answers, some...)
-	}
-	run.Sends = len(run.Answers)
-	if err := errors.Join(append(failures, ctx.Err())...); err != nil {
-		return run, err
-	}
-	return run, b.spent(ctx, of, before, &run)
+	return run, errors.Join(err, b.spent(ctx, of, before, &run))
 }

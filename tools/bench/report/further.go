@@ -85,6 +85,25 @@ func (r Results) rows() string {
 		"\n" + goals(r.rowsGoal())
 }
 
+func (r Results) admin() string {
+	if len(r.Admin) == 0 {
+		return ""
+	}
+	head := []string{"question"}
+	for _, a := range r.Admin {
+		head = append(head, thousands(float64(a.Rows))+" rows: p50, ms", "p99, ms")
+	}
+	g := newGrid(head...)
+	for i, first := range r.Admin[0].Waits {
+		row := []string{first.Name}
+		for _, a := range r.Admin {
+			row = append(row, millis(Quantile(.5, a.Waits[i].Took)), millis(Quantile(.99, a.Waits[i].Took)))
+		}
+		g.add(row...)
+	}
+	return g.String()
+}
+
 // needs are the arithmetic: unit costs, assumptions, results.
 func (r Results) needs() string {
 	u := r.Units

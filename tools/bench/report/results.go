@@ -27,6 +27,7 @@ type Results struct {
 	Attack  Attack
 	Limiter Limiter
 	Rows    Rows
+	Admin   []AdminWaits
 	Profile Profile
 	Units   Units
 }
@@ -156,4 +157,16 @@ type Profile []Share
 type Share struct {
 	Part, Percent string
 	Depth         int
+}
+
+// AdminWaits is what an administrator waits for with so many rows.
+type AdminWaits struct {
+	Rows  int
+	Waits []Waits
+}
+
+// Waits are how long one question took, each time that it was asked.
+type Waits struct {
+	Name string
+	Took []time.Duration
 }
