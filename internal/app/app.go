@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sendcode/internal/api"
-	"sendcode/internal/app/readiness"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/delivery/mailbox"
@@ -62,7 +61,7 @@ type App struct {
 	metrics  *metrics.Metrics
 
 	listeners []listener
-	writable  *readiness.Log
+	writable  *writableLog
 	health    interface{ Stopping() }
 	console   *console.Console // nil when it is off
 	closers   []func() error   // in the order of making; closed in reverse

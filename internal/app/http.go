@@ -14,7 +14,6 @@ import (
 
 	"sendcode/docs"
 	"sendcode/internal/api"
-	"sendcode/internal/app/readiness"
 	"sendcode/internal/code"
 	"sendcode/internal/compress"
 	"sendcode/internal/config"
@@ -46,7 +45,7 @@ const (
 // listen builds the HTTP servers and opens their ports: everything on one or, with an admin address, the console and the metrics on
 // another.
 func (a *App) listen() error {
-	a.writable = readiness.New(a.log.Ping, a.logger, a.now)
+	a.writable = &writableLog{ping: a.log.Ping, logger: a.logger, now: a.now}
 	health := server.NewHealth(a.probes()...)
 	a.health = health
 	var edges []*echo.Echo

@@ -90,7 +90,7 @@ var edges = map[string]string{
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/app/readiness internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+	"internal/app": "internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
@@ -98,7 +98,6 @@ var edges = map[string]string{
 
 	// For tests and tools.
 	"internal/house":                   "",
-	"internal/app/readiness":           "internal/server internal/store",
 	"internal/app/doctor":              "quota internal/app internal/config internal/delivery/smtp internal/sms internal/store internal/store/postgres",
 	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/parts internal/store",
 	"internal/e2e/*":                   "", // tests alone

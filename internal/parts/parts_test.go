@@ -1,11 +1,15 @@
 package parts
 
 import (
+	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/parts/locate"
 )
 
 func do(t *testing.T, steps ...func() error) {
@@ -101,4 +105,21 @@ func TestSweepSparesPlacesInUse(t *testing.T) {
 		t.Errorf("the place left behind: %v", err)
 	}
 	do(t, used.release, used.release)
+}
+
+func TestMissingSaysWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("CC", "")
+	for _, part := range []locate.Part{locate.Redis(), locate.Compiler()} {
+		_, err := part.Find()
+		var missing *locate.Missing
+		if !errors.As(err, &missing) {
+			t.Fatalf("%s: error %v, want *Missing", part.Name, err)
+		}
+		for _, want := range append(slices.Clone(part.Debian), part.Name, part.Homebrew) {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not name %q", err, want)
+			}
+		}
+	}
 }

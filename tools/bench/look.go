@@ -16,10 +16,10 @@ import (
 
 // snapshot is what has been spent before a run.
 type snapshot struct {
-	usages         map[string]usage
-	wal            string // position
-	mallocs, bytes float64
-	busy, all      time.Duration // of the machine's processors
+	usages    map[string]usage
+	wal       string // position
+	mallocs   float64
+	busy, all time.Duration // of the machine's processors
 }
 
 // look takes a snapshot. The processor time is read last.
@@ -28,12 +28,12 @@ func (b *rig) look(ctx context.Context, c contender) (s snapshot, err error) {
 		return s, err
 	}
 	// A look costs allocations too: a second one says how many, and they are taken out.
-	m1, b1, err := allocations(ctx, c)
+	first, err := allocations(ctx, c)
 	if err != nil {
 		return s, err
 	}
-	m2, b2, err := allocations(ctx, c)
-	s.mallocs, s.bytes = m2+(m2-m1), b2+(b2-b1)
+	second, err := allocations(ctx, c)
+	s.mallocs = second + (second - first)
 	s.busy, s.all = machineTime()
 	s.usages = b.usages(c)
 	return s, err
@@ -50,18 +50,18 @@ func (b *rig) spent(ctx context.Context, c contender, before snapshot, run *repo
 	if busy, all := machineTime(); all > before.all {
 		run.Foreign = max(0, float64(busy-before.busy-own)/float64(all-before.all))
 	}
-	mallocs, bytes, err := allocations(ctx, c)
+	mallocs, err := allocations(ctx, c)
 	if err != nil {
 		return err
 	}
-	run.Mallocs, run.Bytes = max(0, mallocs-before.mallocs), max(0, bytes-before.bytes)
+	run.Mallocs = max(0, mallocs-before.mallocs)
 	run.WAL, err = b.walSince(ctx, before.wal)
 	return err
 }
 
 // walSQL is what the log of Postgres holds from one position on, by the kind of record.
 const walSQL = `
-SELECT "resource_manager/record_type", count::float8, record_size::float8, fpi_size::float8
+SELECT "resource_manager/record_type", count::float8, fpi_size::float8
 FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn(), true) WHERE count > 0`
 
 func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err error) {
@@ -72,8 +72,8 @@ func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err 
 	}
 	rows, _ := b.admin.Query(ctx, walSQL, position)
 	var kind string
-	var count, size, images float64
-	_, err = pgx.ForEachRow(rows, []any{&kind, &count, &size, &images}, func() error {
+	var count, images float64
+	_, err = pgx.ForEachRow(rows, []any{&kind, &count, &images}, func() error {
 		addRecords(&w, kind, count, images)
 		return nil
 	})
@@ -83,7 +83,7 @@ func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err 
 
 // addRecords counts records of one kind. A B-tree gets its entries one by one, or by the split of a page.
 func addRecords(w *report.WAL, kind string, count, images float64) {
-	w.Records, w.Images = w.Records+count, w.Images+images
+	w.Images += images
 	switch kind {
 	case "Btree/INSERT_LEAF", "Btree/INSERT_POST", "Btree/SPLIT_L", "Btree/SPLIT_R":
 		w.Entries += count
@@ -93,30 +93,24 @@ func addRecords(w *report.WAL, kind string, count, images float64) {
 }
 
 // allocations of a program so far, as its metrics say.
-func allocations(ctx context.Context, c contender) (mallocs, bytes float64, err error) {
+func allocations(ctx context.Context, c contender) (mallocs float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.base+"/metrics", nil)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("metrics: %d", answer.StatusCode)
+	if err != nil {
+		return 0, err
 	}
-	return metric(string(text), "go_memstats_mallocs_total"), metric(string(text), "go_memstats_alloc_bytes_total"), err
-}
-
-// metric finds a value in the text format of Prometheus.
-func metric(text, name string) float64 {
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			f, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return f
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "go_memstats_mallocs_total "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return 0
+	return 0, fmt.Errorf("metrics: %d", answer.StatusCode)
 }

@@ -107,7 +107,7 @@ func serve(send echo.HandlerFunc) error {
 func allocations(c echo.Context) error {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return c.String(http.StatusOK, fmt.Sprintf("go_memstats_mallocs_total %d\ngo_memstats_alloc_bytes_total %d\n", m.Mallocs, m.TotalAlloc))
+	return c.String(http.StatusOK, fmt.Sprintf("go_memstats_mallocs_total %d\n", m.Mallocs))
 }
 
 // code is one request for a code.

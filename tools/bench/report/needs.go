@@ -28,13 +28,12 @@ const (
 
 // Needs are what so many sends a day need.
 type Needs struct {
-	Sends                    float64 // a day
-	Mean, Peak               float64 // a second
+	Peak                     float64 // sends a second
 	Service, Postgres, Redis float64 // processors
 	Replicas                 int
 	Connections              int     // to Postgres
 	Mail                     int     // connections to mail servers at the peak
-	WALDay, WALPeak          float64 // bytes a day; bytes a second
+	WALDay                   float64 // bytes
 	Pages                    float64 // bytes of whole pages a day, at most
 	Disk                     float64 // bytes after Retention days
 	Memory                   float64 // bytes of Redis
@@ -42,14 +41,13 @@ type Needs struct {
 
 // Need is plain arithmetic from the unit costs.
 func Need(u Units, sends float64) Needs {
-	n := Needs{Sends: sends, Mean: sends / secondsPerDay}
-	n.Peak = PeakFactor * n.Mean
+	n := Needs{Peak: PeakFactor * sends / secondsPerDay}
 	processors := func(each time.Duration) float64 { return n.Peak * each.Seconds() / Busy }
 	n.Service, n.Postgres, n.Redis = processors(u.Service), processors(u.Postgres), processors(u.Redis)
 	n.Replicas = max(2, int(math.Ceil(n.Service/PerReplica))) // one may fail
 	n.Connections = n.Replicas * Pool
 	n.Mail = int(math.Ceil(n.Peak * MailTime))
-	n.WALDay, n.WALPeak = sends*u.WAL, n.Peak*u.WAL
+	n.WALDay = sends * u.WAL
 	n.Pages = sends * Scattered * page
 	n.Disk = sends * u.Row * Retention
 	n.Memory = sends * u.Key

@@ -36,14 +36,12 @@ type Run struct {
 	CPU     map[string]time.Duration // by process
 	WAL     WAL
 	Mallocs float64
-	Bytes   float64 // allocated
 	Foreign float64 // share of the machine's processors that other programs had meanwhile
 }
 
 // WAL is what a run added to the write-ahead log of Postgres.
 type WAL struct {
 	Bytes, Images float64 // Images: of whole pages, which follow upon a checkpoint; not in Bytes
-	Records       float64
 	Entries       float64 // records that add an entry to a B-tree
 	Commits       float64
 }

@@ -1,4 +1,4 @@
-package readiness
+package app
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func TestReasonsOfTheLog(t *testing.T) {
 	}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {errors.New("dial /var/run"), "log_unreachable"}} {
 		now, asked := time.Unix(0, 0), 0
 		ping := func(context.Context) error { asked++; return c.err }
-		w := New(ping, slog.New(slog.DiscardHandler), func() time.Time { return now })
+		w := writableLog{ping: ping, logger: slog.New(slog.DiscardHandler), now: func() time.Time { return now }}
 		for range 10 {
 			if err := w.Check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), c.word) {
 				t.Errorf("%v", err)

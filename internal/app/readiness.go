@@ -1,5 +1,4 @@
-// Package readiness asks the log whether it can be written, and says in public words why it can't.
-package readiness
+package app
 
 import (
 	"context"
@@ -12,9 +11,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Log asks whether the log can be written, at most once a second, for /readyz and the metrics, and writes a line at each change. Safe for
-// concurrent use.
-type Log struct {
+// writableLog asks whether the log can be written, at most once a second, for /readyz and the metrics, and writes a line at each change.
+// Safe for concurrent use.
+type writableLog struct {
 	ping   func(context.Context) error
 	now    func() time.Time
 	logger *slog.Logger
@@ -24,16 +23,11 @@ type Log struct {
 	err error
 }
 
-// New returns a check that uses ping, which writes to the log.
-func New(ping func(context.Context) error, logger *slog.Logger, now func() time.Time) *Log {
-	return &Log{ping: ping, now: now, logger: logger}
-}
-
 // askAgain is how long an answer is kept: each one is a write.
 const askAgain = time.Second
 
 // Check returns nil if the log can be written, else a *server.Reason. It asks at most once a second.
-func (w *Log) Check(ctx context.Context) error {
+func (w *writableLog) Check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.at.IsZero() && w.now().Sub(w.at) < askAgain {
