@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type RedisServer struct {
 	place    *place
 	program  string
 	args     []string
+	env      []string    // beside this process's own
 	reporter func(error) // told of a failed Start; for tests
 
 	mu      sync.Mutex
@@ -32,6 +34,18 @@ type RedisServer struct {
 // otherwise. ctx bounds the wait (a minute where it has no deadline). The error is a
 // *locate.Missing where redis-server is not installed. The caller must Close it.
 func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
+	s, err := newRedis(args)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.place.release())
+	}
+	return s, nil
+}
+
+// newRedis claims a place for a server.
+func newRedis(args []string) (*RedisServer, error) {
 	program, err := locate.Redis().Find()
 	if err != nil {
 		return nil, err
@@ -40,11 +54,7 @@ func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &RedisServer{place: place, program: program, args: args}
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, place.release())
-	}
-	return s, nil
+	return &RedisServer{place: place, program: program, args: args}, nil
 }
 
 // URL is redis://127.0.0.1:port/0; the same through every stop and start.
@@ -128,6 +138,7 @@ func (s *RedisServer) start(ctx context.Context) error {
 		"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
 	}, s.args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.place.dir, log, log
+	cmd.Env = append(os.Environ(), s.env...)
 	process, err := Run(cmd)
 	if err != nil {
 		return err

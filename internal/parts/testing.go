@@ -35,6 +35,19 @@ func Cluster(t testing.TB, args ...string) *RedisCluster {
 	return c
 }
 
+// RedisWithClock is Redis with a wall clock that the test can set.
+func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
+	t.Helper()
+	s, clock, err := StartRedisWithClock(t.Context(), args...)
+	if errors.Is(err, errNoShim) {
+		t.Skip(err)
+	}
+	need(t, err)
+	s.reporter = func(err error) { t.Error(err) }
+	t.Cleanup(func() { closed(t, s.Close()) })
+	return s, clock
+}
+
 // Postgres starts a private Postgres for one test, as [StartPostgres] does, and
 // closes it afterwards. A later Start that fails also fails the test.
 func Postgres(t testing.TB) *PostgresServer {

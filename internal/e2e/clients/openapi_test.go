@@ -132,6 +132,14 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 	if m := s.Metric(0, `sendcode_limit_requests_total{limit="month",operation="take",outcome="refused"}`); !strings.HasSuffix(m, " 1") {
 		t.Errorf("the metrics say %q", m)
 	}
+	for _, path := range []string{"/", "/widget.js", "/client.js", "/static/page.css", "/static/page.js", "/openapi.yaml", "/problems/quota-exceeded"} {
+		for _, encoding := range []string{"br", "gzip"} {
+			got := s.Get(path, with("Accept-Encoding", encoding))
+			if got.StatusCode != http.StatusOK || got.Header.Get("Content-Encoding") != encoding || len(got.Header.Values("Vary")) == 0 {
+				t.Errorf("%s as %s: %d %v", path, encoding, got.StatusCode, got.Header)
+			}
+		}
+	}
 }
 
 // malformed are requests that are refused. id names a verification.

@@ -32,10 +32,12 @@ func underTightRules(t *testing.T) *apptest.Stack {
 	return s
 }
 
-// survives runs a fault of the limiter, which makes the log needed, and checks what it left behind.
-func survives(s *apptest.Stack, fault func(context.Context) int) {
+// survives runs a fault of the limiter, which makes the log needed, and checks what it left behind. lead is how far the limiter's clock
+// may have been ahead of the log's.
+func survives(s *apptest.Stack, lead time.Duration, fault func(context.Context) int) {
 	s.Helper()
 	l := under(s, 5, 2, fault, func() bool { return logNeeded(s) })
+	l.lead = lead
 	for i := range s.Replicas {
 		s.AwaitReady(i, http.StatusOK, "")
 	}
@@ -46,7 +48,7 @@ func survives(s *apptest.Stack, fault func(context.Context) int) {
 func TestFlushedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t).Start(2)
-	survives(s, func(ctx context.Context) int {
+	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 200*time.Millisecond, func(int) { s.Flush() })
 	})
 }
@@ -55,7 +57,7 @@ func TestFlushedUnderLoad(t *testing.T) {
 func TestRestartedPartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t).Start(2)
-	survives(s, func(ctx context.Context) int {
+	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 700*time.Millisecond, func(n int) {
 			if n%2 == 0 {
 				if err := s.Postgres.Restart(); err != nil {
@@ -103,7 +105,7 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 		}
 		return false
 	}
-	survives(s, func(ctx context.Context) (times int) {
+	survives(s, 0, func(ctx context.Context) (times int) {
 		for times == 0 || inStep(ctx) {
 			apptest.Sleep(500 * time.Millisecond)
 			was := primary("")
@@ -132,7 +134,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	survives(s, func(ctx context.Context) int {
+	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 100*time.Millisecond, func(n int) {
 			primary, next := pair[n%2], pair[(n+1)%2]
 			replica := redis.NewClient(&redis.Options{Addr: next.Addr()})
@@ -149,6 +151,27 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	})
+}
+
+// Redis's clock is 5 s ahead, right, or 5 s behind, and steps from one to another.
+func TestRedisClockStepsUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := underTightRules(t)
+	server, clock := parts.RedisWithClock(t)
+	s.Env["SENDCODE_REDIS_URL"] = server.URL()
+	s.Start(2)
+	steps := []time.Duration{0, 5 * time.Second, 0, 5 * time.Second, -5 * time.Second, 0}
+	survives(s, time.Second, func(ctx context.Context) (times int) {
+		times = every(ctx, 400*time.Millisecond, func(n int) {
+			if err := clock.Set(steps[n%len(steps)]); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := clock.Set(0); err != nil {
+			t.Error(err)
+		}
+		return times
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/outbox"
+	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 )
 
@@ -176,4 +177,41 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 			t.Errorf("Message-IDs: %v; was the place of a send in doubt given back: %d", ids, again.StatusCode)
 		}
 	})
+}
+
+// A process was frozen for longer than its lease, and another is sending its mail when it wakes and hears that the mailbox
+// does not exist. That changes nothing any more: no state goes back, no place is given back.
+func TestFrozenForLongerThanItsLease(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Policy(apptest.OneAtMost)
+	refuses, accepts := make(chan struct{}), make(chan struct{})
+	s.SMTP = smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+		{Stage: smtptest.Rcpt, Times: 1, Until: refuses, Reply: "550 5.1.1 no such user"}, {Stage: smtptest.Rcpt, Times: 1, Until: accepts},
+	}})
+	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
+	frozen := s.Spawn()
+	v := s.AskProcess(frozen)
+	s.Await("its mail", func() bool { return s.MailServerGot("RCPT") == 1 })
+	apptest.Must(t, frozen.Cmd.Process.Signal(syscall.SIGSTOP))
+	s.Start(1)
+	s.Await("the other one to take over", func() bool { return s.MailServerGot("RCPT") == 2 })
+	close(refuses)
+	apptest.Must(t, frozen.Cmd.Process.Signal(syscall.SIGCONT))
+	s.Await("the frozen one to hear of its failure", func() bool { return s.Logged("an outcome came too late") })
+	is := func(status store.Status) {
+		t.Helper()
+		if h := s.History(); len(h) != 1 || h[0].Status != status || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {
+			t.Errorf("%+v, want it %s", h, status)
+		}
+	}
+	is(store.Sending)
+	close(accepts)
+	s.AwaitState(v.ID, "sent")
+	is(store.Sent)
+	if again := s.Ask(0, apptest.Ana); again.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the place was given back: %d", again.StatusCode)
+	}
+	if list, _, err := s.Replicas[0].Log().Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 || len(s.Mails()) != 1 {
+		t.Errorf("%d mails; suppressed by a failure that changed nothing: %+v, %v", len(s.Mails()), list, err)
+	}
 }

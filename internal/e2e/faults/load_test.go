@@ -31,7 +31,8 @@ const bouncing = "bouncing@example.com"
 // load is what clients did and heard while something went wrong.
 type load struct {
 	*apptest.Stack
-	admitted, refused, unavailable, cut atomic.Int64 // cut: requests that got no answer
+	admitted, refused, unavailable, cut atomic.Int64  // cut: requests that got no answer
+	lead                                time.Duration // of the limiter's clock before the log's; 0: their instants can be compared
 
 	mu    sync.Mutex
 	sends map[uuid.UUID]bool // of every 202
@@ -193,7 +194,7 @@ func (l *load) holds(h apptest.History, agrees func(row store.Send, mails int) b
 	for _, odd := range l.odd {
 		l.Errorf("answered %s", odd)
 	}
-	for _, breach := range overPolicy(h, quota.OfScope(l.Config().Policies["default"].Rules, quota.Recipient)) {
+	for _, breach := range overPolicy(h, quota.OfScope(l.Config().Policies["default"].Rules, quota.Recipient), l.lead) {
 		l.Error(breach)
 	}
 	mails := map[string][]apptest.Letter{}
@@ -225,8 +226,9 @@ func (l *load) holds(h apptest.History, agrees func(row store.Send, mails int) b
 	return doubled
 }
 
-// overPolicy lists the sends that had no place, by the instants of their takes where one clock has both, else by the log's.
-func overPolicy(h apptest.History, rules []quota.Rule) (breaches []string) {
+// overPolicy lists the sends that had no place: by the instants of their takes where one clock has both, as long as lead
+// is 0; else by the log's, on which a limiter's clock may be ahead by the lead.
+func overPolicy(h apptest.History, rules []quota.Rule, lead time.Duration) (breaches []string) {
 	of := map[recipient.Hash]apptest.History{}
 	for _, row := range h {
 		if row.Counts {
@@ -238,8 +240,8 @@ func overPolicy(h apptest.History, rules []quota.Rule) (breaches []string) {
 			for _, rule := range rules {
 				used := 0
 				for _, earlier := range sends[:i] {
-					age := row.LoggedAt.Sub(earlier.LoggedAt)
-					if row.Clock == earlier.Clock && row.Clock != store.LogClock {
+					age := row.LoggedAt.Sub(earlier.LoggedAt) + lead
+					if lead == 0 && row.Clock == earlier.Clock && row.Clock != store.LogClock {
 						age = row.TakenAt.Sub(earlier.TakenAt)
 					}
 					if age < rule.Window {
