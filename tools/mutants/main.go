@@ -1,6 +1,6 @@
 // Command mutants changes one line of the code at a time and runs the tests that have to notice it. It prints what noticed each
-// change, and which changes live. The changes of mutants.yaml are written by hand; others are generated from the syntax. No file of the
-// tree is touched: go test gets the changed file by its flag -overlay.
+// change, and which changes live. The changes are those of mutants.yaml. No file of the tree is touched: go test gets the changed file by
+// its flag -overlay.
 package main
 
 import (
@@ -18,14 +18,13 @@ import (
 )
 
 type options struct {
-	root      string
-	results   string
-	areas     string
-	match     string
-	generated bool
-	list      bool
-	seeds     int
-	timeout   time.Duration
+	root    string
+	results string
+	areas   string
+	match   string
+	list    bool
+	seeds   int
+	timeout time.Duration
 }
 
 func main() {
@@ -35,7 +34,6 @@ func main() {
 		"directory that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
 	flag.StringVar(&o.match, "match", "", "only mutants whose name has this: a regular expression")
-	flag.BoolVar(&o.generated, "generated", false, "also those that are generated from the syntax")
 	flag.BoolVar(&o.list, "list", false, "run nothing; print the mutants and what is known of them")
 	flag.IntVar(&o.seeds, "seeds", 0, "seeds of the simulation for each mutant that the tests do not notice; 0: none")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
@@ -104,7 +102,7 @@ func chosen(o options, list *list) ([]mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := list.mutants(o.generated)
+	all, err := list.mutants()
 	if err != nil {
 		return nil, err
 	}

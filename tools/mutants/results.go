@@ -19,8 +19,7 @@ type state string
 const (
 	stateCaught  state = "caught"
 	stateAlive   state = "alive"
-	stateEqual   state = "equal"   // in effect; the list says why
-	stateInvalid state = "invalid" // a generated one that does not build
+	stateEqual   state = "equal" // in effect; the list says why
 	stateUnknown state = "not run"
 )
 
@@ -125,8 +124,6 @@ func (r *results) keep(x result) error {
 
 func (r result) print(out io.Writer) {
 	switch r.State {
-	case stateInvalid:
-		return
 	case stateCaught:
 		fmt.Fprintf(out, "%-7s %-8s %s\n                 by %s, %s\n", r.State, r.Area, r.Name, r.By, r.Took)
 	case stateEqual:
@@ -146,9 +143,6 @@ type table struct {
 func newTable() *table { return &table{counts: map[string]map[state]int{}} }
 
 func (t *table) add(r result) {
-	if r.State == stateInvalid {
-		return
-	}
 	if t.counts[r.Area] == nil {
 		t.areas, t.counts[r.Area] = append(t.areas, r.Area), map[state]int{}
 	}

@@ -17,10 +17,7 @@ import (
 // try runs the tests of a mutant until one notices it.
 func (w *runner) try(ctx context.Context, m mutant) (result, error) {
 	r := result{Area: m.area, Name: m.name(), State: stateAlive}
-	if why := w.together.invalid[m.name()]; why != "" && m.generated {
-		r.State, r.By = stateInvalid, why
-		return r, nil
-	} else if why != "" {
+	if why := w.together.invalid[m.name()]; why != "" {
 		return r, fmt.Errorf("%s: %w: %s", m.name(), errBuild, why)
 	}
 	if number, ok := w.together.numbers[m.name()]; ok {
@@ -46,10 +43,7 @@ func (w *runner) tryOn(ctx context.Context, b build, m mutant, r result) (result
 	began := time.Now()
 	for _, t := range w.runs(m) {
 		r.By, err = b.failing(ctx, t)
-		if errors.Is(err, errBuild) && m.generated {
-			r.State, r.By = stateInvalid, "it does not build"
-			return r, nil
-		} else if err != nil {
+		if err != nil {
 			return r, fmt.Errorf("%s: %w", m.name(), err)
 		} else if r.By != "" {
 			if err := w.passes(ctx, t, r.By); err != nil {
