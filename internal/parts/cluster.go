@@ -20,7 +20,7 @@ import (
 type pgDataCache struct {
 	bin   string // directory of the programs
 	owner owner
-	dir   string // <dir>/data is the data directory, <dir>/sum its checksum
+	dir   string // the data directory; whole, if it is there
 }
 
 const (
@@ -54,13 +54,12 @@ func newPgDataCache(bin string, o owner) (*pgDataCache, error) {
 		}
 	}
 	recipe := sha256.Sum256(fmt.Appendf(nil, "%s%q%q", version, initArgs, createRole))
-	dir := filepath.Join(cache, "sendcode", fmt.Sprintf("postgres-%x", recipe[:6]))
+	dir := filepath.Join(cache, "sendcode", fmt.Sprintf("postgres-data-%x", recipe[:6]))
 	return &pgDataCache{bin: bin, owner: o, dir: dir}, os.MkdirAll(filepath.Dir(dir), 0o700)
 }
 
-// copyTo copies the data directory to the empty directory dst of the owner. It
-// first rebuilds the cache if that is missing or damaged. It waits for other
-// processes that use the cache.
+// copyTo copies the data directory to the empty directory dst of the owner. It first makes it if it is missing, and waits for other
+// processes that do so.
 func (c *pgDataCache) copyTo(ctx context.Context, dst string) error {
 	lock := flock.New(c.dir + lockSuffix)
 	const poll = 50 * time.Millisecond
@@ -68,38 +67,17 @@ func (c *pgDataCache) copyTo(ctx context.Context, dst string) error {
 		return fmt.Errorf("wait for the cached cluster: %w", err)
 	}
 	defer lock.Close()
-	if c.copyIntact(dst) == nil {
-		return nil
+	if _, err := os.Stat(c.dir); err != nil {
+		if err := c.build(ctx); err != nil {
+			return err
+		}
 	}
-	if err := c.rebuild(ctx); err != nil {
-		return err
-	}
-	if err := clearDir(dst); err != nil {
-		return err
-	}
-	return c.copyIntact(dst)
+	return copyTree(c.dir, dst, c.owner)
 }
 
-// copyIntact copies the data directory and fails if its checksum is wrong.
-func (c *pgDataCache) copyIntact(dst string) error {
-	want, err := os.ReadFile(c.sumPath())
-	if err != nil {
-		return err
-	}
-	got, err := copyTree(c.dataPath(), dst, c.owner)
-	if err == nil && got != string(want) {
-		err = errors.New("the cached cluster is damaged")
-	}
-	return err
-}
-
-func (c *pgDataCache) dataPath() string { return filepath.Join(c.dir, "data") }
-func (c *pgDataCache) sumPath() string  { return filepath.Join(c.dir, "sum") }
-
-// rebuild initializes a data directory in a temporary directory of the owner and
-// copies it to the cache, where perhaps only this user may write. It writes the
-// checksum last, so an interrupted rebuild leaves an invalid cache.
-func (c *pgDataCache) rebuild(ctx context.Context) (err error) {
+// build initializes a data directory in a temporary directory of the owner and copies it to the cache, where perhaps only this user may
+// write. It gets its name when it is whole.
+func (c *pgDataCache) build(ctx context.Context) (err error) {
 	p, err := claim()
 	if err != nil {
 		return err
@@ -112,14 +90,14 @@ func (c *pgDataCache) rebuild(ctx context.Context) (err error) {
 	if err := c.bootstrapCluster(ctx, p.dir, made); err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dataPath(), 0o700)); err != nil {
+	half := c.dir + ".half"
+	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {
 		return err
 	}
-	sum, err := copyTree(made, c.dataPath(), owner{})
-	if err != nil {
+	if err := copyTree(made, half, owner{}); err != nil {
 		return err
 	}
-	return os.WriteFile(c.sumPath(), []byte(sum), 0o600)
+	return os.Rename(half, c.dir)
 }
 
 // bootstrapCluster runs initdb on dataDir, then creates the role and its database
@@ -150,20 +128,6 @@ func finish(ctx context.Context, cmd *exec.Cmd) error {
 	if err := process.Wait(ctx); err != nil {
 		process.Kill()
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, said.String())
-	}
-	return nil
-}
-
-// clearDir deletes everything in dir.
-func clearDir(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -59,20 +60,9 @@ func startPgBouncer(ctx context.Context, postgres *PostgresServer, settings []st
 	if err := s.configure(postgres, settings); err != nil {
 		return nil, err
 	}
-	log, err := place.openLog()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = log.Close() }()
 	cmd := postgres.owner.command(place.dir, program, s.file("pgbouncer.ini")) // which refuses root, as Postgres does
-	cmd.Stdout, cmd.Stderr = log, log
-	if s.process, err = Run(cmd); err != nil {
-		return nil, err
-	}
-	if err := await(ctx, s.process, func(ctx context.Context) error { return s.ping(ctx, postgres.URL()) }); err != nil {
-		return nil, failed("pgbouncer", err, place.logPath())
-	}
-	return s, nil
+	s.process, err = place.launch(ctx, cmd, syscall.SIGKILL, func(ctx context.Context) error { return s.ping(ctx, postgres.URL()) })
+	return s, err
 }
 
 func (s *PgBouncerServer) file(name string) string { return filepath.Join(s.place.dir, name) }

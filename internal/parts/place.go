@@ -85,11 +85,6 @@ func (p *place) release() error {
 	return errors.Join(os.RemoveAll(p.dir), p.lock.Close())
 }
 
-// openLog opens the server's log for appending; a server started again goes on in it.
-func (p *place) openLog() (*os.File, error) {
-	return os.OpenFile(p.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-}
-
 func (p *place) logPath() string { return filepath.Join(p.dir, "log") }
 
 // sweep removes what owners that were killed left behind: directories whose

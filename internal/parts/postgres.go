@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,16 +21,12 @@ import (
 // may be called from any goroutine; each does nothing where the server is
 // already as asked.
 type PostgresServer struct {
-	place     *place
+	server
 	bin       string // directory of the programs
 	owner     owner
 	settings  []string // win over those of args
 	databases atomic.Int64
-	reporter  func(error) // told of a failed Start; for tests
-	shared    bool        // by tests that each remove their databases
-
-	mu      sync.Mutex
-	process *Process // nil while stopped
+	shared    bool // by tests that each remove their databases
 }
 
 // StartPostgres starts a server with one empty database and returns when it
@@ -57,7 +52,8 @@ func StartPostgresIn(ctx context.Context, parent string, settings ...string) (*P
 	if err != nil {
 		return nil, err
 	}
-	s := &PostgresServer{place: place, bin: bin, owner: o, settings: settings}
+	s := &PostgresServer{server: server{place: place}, bin: bin, owner: o, settings: settings}
+	s.launch = s.run
 	if err = s.makeCluster(ctx); err == nil {
 		err = s.start(ctx)
 	}
@@ -89,24 +85,8 @@ func (s *PostgresServer) URL() string { return s.url(role, database) }
 // AdminURL is of the same database, as a superuser.
 func (s *PostgresServer) AdminURL() string { return s.url("postgres", database) }
 
-// Addr is 127.0.0.1:port.
-func (s *PostgresServer) Addr() string { return s.place.addr() }
-
-// Log is what the server has written about itself since it was made.
-func (s *PostgresServer) Log() string { return s.place.log() }
-
 func (s *PostgresServer) url(user, name string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", user, s.Addr(), name)
-}
-
-// PID is the process id of the server's first process, 0 while it is stopped.
-func (s *PostgresServer) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process == nil {
-		return 0
-	}
-	return s.process.PID()
 }
 
 // CreateDatabase makes a further empty database and returns its URL.
@@ -171,16 +151,6 @@ func (s *PostgresServer) Stop() {
 
 const stopTimeout = time.Minute // it kills its own children after 5 s, but machines are busy
 
-// Start starts a stopped (or ended) server again, on the same port and cluster,
-// and returns when it answers.
-func (s *PostgresServer) Start() error {
-	err := s.start(context.Background())
-	if err != nil && s.reporter != nil {
-		s.reporter(err)
-	}
-	return err
-}
-
 // Restart is Stop and Start.
 func (s *PostgresServer) Restart() error {
 	s.Stop()
@@ -193,30 +163,9 @@ func (s *PostgresServer) Close() error {
 	return s.place.release()
 }
 
-func (s *PostgresServer) start(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process != nil && s.process.running() {
-		return nil
-	}
-	s.process = nil
-	log, err := s.place.openLog()
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+func (s *PostgresServer) run(ctx context.Context) (*Process, error) {
 	cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), s.args()...)
-	cmd.Stdout, cmd.Stderr = log, log
-	process, err := run(cmd, syscall.SIGQUIT)
-	if err != nil {
-		return err
-	}
-	if err := await(ctx, process, s.ping); err != nil {
-		process.Kill()
-		return failed("postgres", err, s.place.logPath())
-	}
-	s.process = process
-	return nil
+	return s.place.launch(ctx, cmd, syscall.SIGQUIT, s.ping)
 }
 
 // args: nothing is synced, for the machine will not lose power in a test and

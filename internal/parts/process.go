@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -91,5 +92,5 @@ func failed(program string, cause error, log string) error {
 	text, _ := os.ReadFile(log)
 	tail := strings.Split(strings.TrimSpace(string(text)), "\n")
 	tail = tail[max(0, len(tail)-lines):]
-	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", program, cause, strings.Join(tail, "\n"))
+	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", filepath.Base(program), cause, strings.Join(tail, "\n"))
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"sendcode/internal/parts/locate"
@@ -19,14 +18,10 @@ import (
 // RedisServer is a private redis-server. Its methods may be called from any
 // goroutine; each does nothing where the server is already as asked.
 type RedisServer struct {
-	place    *place
-	program  string
-	args     []string
-	env      []string    // beside this process's own
-	reporter func(error) // told of a failed Start; for tests
-
-	mu      sync.Mutex
-	process *Process // nil while stopped
+	server
+	program string
+	args    []string
+	env     []string // beside this process's own
 }
 
 // StartRedis starts a server and returns when it answers. It keeps nothing on
@@ -54,30 +49,16 @@ func newRedis(args []string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RedisServer{place: place, program: program, args: args}, nil
+	s := &RedisServer{server: server{place: place}, program: program, args: args}
+	s.launch = s.run
+	return s, nil
 }
 
 // URL is redis://127.0.0.1:port/0; the same through every stop and start.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
 
-// Addr is 127.0.0.1:port.
-func (s *RedisServer) Addr() string { return s.place.addr() }
-
 // Dir is the server's working directory, where SAVE puts dump.rdb.
 func (s *RedisServer) Dir() string { return s.place.dir }
-
-// Log is what the server has written about itself since it was made.
-func (s *RedisServer) Log() string { return s.place.log() }
-
-// PID is the server's process id, 0 while it is stopped.
-func (s *RedisServer) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process == nil {
-		return 0
-	}
-	return s.process.PID()
-}
 
 // Stop kills the server with SIGKILL and waits: what was not on disk is lost.
 func (s *RedisServer) Stop() {
@@ -87,16 +68,6 @@ func (s *RedisServer) Stop() {
 		s.process.Kill()
 		s.process = nil
 	}
-}
-
-// Start starts a stopped (or ended) server again, on the same port and
-// directory, and returns when it answers.
-func (s *RedisServer) Start() error {
-	err := s.start(context.Background())
-	if err != nil && s.reporter != nil {
-		s.reporter(err)
-	}
-	return err
 }
 
 // Pause freezes the server: it accepts connections, as the kernel does for it,
@@ -121,34 +92,13 @@ func (s *RedisServer) signal(sig syscall.Signal) error {
 	return s.process.Signal(sig)
 }
 
-func (s *RedisServer) start(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process != nil && s.process.running() {
-		return nil
-	}
-	s.process = nil
-	log, err := s.place.openLog()
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+func (s *RedisServer) run(ctx context.Context) (*Process, error) {
 	cmd := exec.Command(s.program, append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.place.port), "--dir", s.place.dir,
 		"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
 	}, s.args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.place.dir, log, log
 	cmd.Env = append(os.Environ(), s.env...)
-	process, err := Run(cmd)
-	if err != nil {
-		return err
-	}
-	if err := await(ctx, process, s.ping); err != nil {
-		process.Kill()
-		return failed("redis-server", err, s.place.logPath())
-	}
-	s.process = process
-	return nil
+	return s.place.launch(ctx, cmd, syscall.SIGKILL, s.ping)
 }
 
 // ping is an inline PING. Any answer but -LOADING means that the server serves;

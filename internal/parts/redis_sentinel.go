@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -22,23 +23,18 @@ type SentinelServer struct {
 	process *Process
 }
 
-// StartSentinel starts a Sentinel over the primary at addr and returns when it
-// knows a replica of it that is in step. It notices within half a second that
-// the primary is gone. The caller must Close it.
-func StartSentinel(ctx context.Context, addr string) (*SentinelServer, error) {
+// Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It returns when the Sentinel knows a replica
+// that is in step. The Sentinel notices within half a second that the primary is gone.
+func Sentinel(t testing.TB, addr string) *SentinelServer {
+	t.Helper()
 	program, err := locate.Redis().Find()
-	if err != nil {
-		return nil, err
-	}
+	need(t, err)
 	place, err := claim()
-	if err != nil {
-		return nil, err
-	}
+	need(t, err)
 	s := &SentinelServer{place: place}
-	if err := s.start(ctx, program, addr); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	t.Cleanup(func() { closed(t, s.close()) })
+	need(t, s.start(t.Context(), program, addr))
+	return s
 }
 
 func (s *SentinelServer) start(ctx context.Context, program, addr string) error {
@@ -52,22 +48,12 @@ func (s *SentinelServer) start(ctx context.Context, program, addr string) error 
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return err
 	}
-	log, err := s.place.openLog()
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(program, conf, "--sentinel")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.place.dir, log, log
-	if s.process, err = Run(cmd); err != nil {
-		return err
-	}
 	client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
 	defer client.Close()
-	if err := await(ctx, s.process, func(ctx context.Context) error { return s.knowsReplica(ctx, client) }); err != nil {
-		return failed("redis-sentinel", err, s.place.logPath())
-	}
-	return nil
+	s.process, err = s.place.launch(ctx, exec.Command(program, conf, "--sentinel"), syscall.SIGKILL, func(ctx context.Context) error {
+		return s.knowsReplica(ctx, client)
+	})
+	return err
 }
 
 func (s *SentinelServer) knowsReplica(ctx context.Context, client *redis.SentinelClient) error {
@@ -84,20 +70,9 @@ func (s *SentinelServer) Addr() string { return s.place.addr() }
 // URL is redis+sentinel:// with the name and database 0.
 func (s *SentinelServer) URL() string { return "redis+sentinel://" + s.Addr() + "/main/0" }
 
-// Close stops the Sentinel and removes its directory.
-func (s *SentinelServer) Close() error {
+func (s *SentinelServer) close() error {
 	if s.process != nil {
 		s.process.Kill()
 	}
 	return s.place.release()
-}
-
-// Sentinel starts a Sentinel for one test, as [StartSentinel] does, and closes
-// it afterwards.
-func Sentinel(t testing.TB, addr string) *SentinelServer {
-	t.Helper()
-	s, err := StartSentinel(t.Context(), addr)
-	need(t, err)
-	t.Cleanup(func() { closed(t, s.Close()) })
-	return s
 }
