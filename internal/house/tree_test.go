@@ -24,6 +24,7 @@ type source struct {
 	pkg     string // the directory of name
 	test    bool
 	lines   int
+	code    int // lines that are neither empty nor a comment
 	imports []string
 	file    *ast.File
 }
@@ -87,6 +88,11 @@ func read(root, file string) (source, error) {
 	s := source{
 		name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
 		lines: bytes.Count(text, []byte{'\n'}), file: parsed,
+	}
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+			s.code++
+		}
 	}
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)

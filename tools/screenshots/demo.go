@@ -2,20 +2,14 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"image"
-	"image/color"
-	paint "image/draw"
-	"image/png"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -94,11 +88,11 @@ func drawScenes(browser context.Context, base, password string) error {
 		if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, s.steps...)...); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		shot, err := chromedp.Run(tab, chromedp.FullScreenshot(100))
-		if err != nil {
-			return err
+		shot, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(pictures, s.name+".png"), shot, 0o644)
 		}
-		if err := small(filepath.Join(pictures, s.name+".png"), shot, int(s.height)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -121,45 +115,4 @@ func until(script string) chromedp.Action[chromedp.Void] {
 			}
 		}
 	})
-}
-
-// small writes a picture with 256 colours and no more than a height.
-func small(path string, shot []byte, height int) error {
-	whole, err := png.Decode(bytes.NewReader(shot))
-	if err != nil {
-		return err
-	}
-	area := whole.Bounds()
-	area.Max.Y = min(area.Max.Y, area.Min.Y+height)
-	few := image.NewPaletted(area, palette(whole, area))
-	paint.Draw(few, area, whole, area.Min, paint.Src)
-	var encoded bytes.Buffer
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&encoded, few); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, encoded.Bytes(), 0o644)
-}
-
-// palette is the colours that a picture has most of.
-func palette(of image.Image, area image.Rectangle) color.Palette {
-	counts := map[color.RGBA]int{}
-	for y := area.Min.Y; y < area.Max.Y; y++ {
-		for x := area.Min.X; x < area.Max.X; x++ {
-			counts[color.RGBAModel.Convert(of.At(x, y)).(color.RGBA)]++
-		}
-	}
-	var all []color.RGBA
-	for c := range counts {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b color.RGBA) int { return counts[b] - counts[a] })
-	var most color.Palette
-	for _, c := range all[:min(len(all), 256)] {
-		most = append(most, c)
-	}
-	return most
 }

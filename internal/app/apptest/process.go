@@ -52,7 +52,7 @@ func (s *Stack) Spawn() *Process {
 	program, err := os.Executable()
 	Must(s.T, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), serves+"=1")
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"=1")
 	out, err := cmd.StdoutPipe()
 	Must(s.T, err)
 	cmd.Stderr = s.Printed

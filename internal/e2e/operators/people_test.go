@@ -67,7 +67,7 @@ func TestAccountsByShell(t *testing.T) {
 			t.Errorf("replica %d: %d %s", i, status, body)
 		}
 	}
-	if status, _, _ := browser.read(browser.Post(s.Replicas[1].Base+"/admin/logout", "", nil)); status != http.StatusSeeOther {
+	if status, _, _ := browser.read(browser.PostForm(s.Replicas[1].Base+"/admin/logout", nil)); status != http.StatusSeeOther {
 		t.Fatalf("logging out: %d", status)
 	}
 	for i, r := range s.Replicas {
