@@ -35,18 +35,18 @@ func main() {
 
 // ensure reports whether every part is there in the end. install is nil where it is not possible.
 func ensure(out io.Writer, parts []locate.Part, install func(packages []string) error) bool {
-	absent, names, packages, formulas := missing(parts)
+	absent, names, packages, brews := missing(parts)
 	if len(absent) > 0 && install != nil {
 		fmt.Fprintf(out, "installing %s\n", names)
 		if err := install(packages); err != nil {
 			fmt.Fprintf(out, "installing failed: %v\n", err)
 		}
-		absent, names, packages, formulas = missing(absent)
+		absent, names, packages, brews = missing(absent)
 	}
 	if len(absent) == 0 {
 		return true
 	}
-	command := "brew install " + strings.Join(formulas, " ")
+	command := strings.Join(brews, " && ")
 	if runtime.GOOS != "darwin" {
 		command = "apt-get install -y --no-install-recommends " + strings.Join(packages, " ")
 		if os.Getuid() != 0 {
@@ -57,14 +57,14 @@ func ensure(out io.Writer, parts []locate.Part, install func(packages []string) 
 	return false
 }
 
-// missing returns the parts that are not there, and what Debian and Homebrew call them.
-func missing(parts []locate.Part) (absent []locate.Part, names string, packages, formulas []string) {
+// missing returns the parts that are not there, their packages of Debian, and the commands of Homebrew.
+func missing(parts []locate.Part) (absent []locate.Part, names string, packages, brews []string) {
 	absent = slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
 	var all []string
 	for _, p := range absent {
-		all, packages, formulas = append(all, p.Name), append(packages, p.Debian...), append(formulas, p.Homebrew)
+		all, packages, brews = append(all, p.Name), append(packages, p.Debian...), append(brews, "brew install "+p.Homebrew)
 	}
-	return absent, strings.Join(all, ", "), packages, formulas
+	return absent, strings.Join(all, ", "), packages, brews
 }
 
 // aptGet installs packages. Its output is shown only where it fails. It keeps them from starting their services: 101 is "not allowed"
