@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,8 +12,6 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/store"
-	"sendcode/internal/store/postgres"
-	"sendcode/internal/store/sqlite"
 )
 
 // AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, identity,
@@ -65,22 +63,16 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 
 // openAccounts opens the store's accounts and returns a function that closes it. Postgres can be opened beside a running service; a
 // SQLite file can't, since it belongs to one process.
-func openAccounts(ctx context.Context, cfg config.Config) (store.AccountStore, func(), error) {
-	if cfg.DatabaseURL != "" {
-		log, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
-		if err != nil {
-			return nil, nil, err
+func openAccounts(ctx context.Context, cfg config.Config) (log store.AccountStore, done func(), err error) {
+	unlock := func() error { return nil }
+	if cfg.DatabaseURL == "" {
+		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
+			return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 		}
-		return log, func() { _ = log.Close() }, nil
 	}
-	unlock, err := config.LockDataDir(cfg.DataDir)
+	opened, end, err := openStore(ctx, cfg, time.Now)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
+		return nil, nil, errors.Join(err, unlock())
 	}
-	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, logFile), time.Now)
-	if err != nil {
-		_ = unlock()
-		return nil, nil, err
-	}
-	return log, func() { _ = log.Close(); _ = unlock() }, nil
+	return opened, func() { _ = end(); _ = unlock() }, nil
 }

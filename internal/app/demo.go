@@ -14,21 +14,6 @@ import (
 	"sendcode/quota"
 )
 
-// DemoConfig is the configuration of a demonstration: the embedded service, with the apps and purposes of the week that is played.
-// Of the environment it takes the address alone, so that nothing real is touched.
-func DemoConfig(addr, dataDir string) (config.Config, error) {
-	environ := []string{"SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR=" + dataDir}
-	if addr != "" {
-		environ = append(environ, "SENDCODE_ADDR="+addr)
-	}
-	return config.Load(environ, func(name string) ([]byte, error) {
-		if name == "demo.yaml" {
-			return []byte(demo.Config), nil
-		}
-		return os.ReadFile(name)
-	})
-}
-
 // Demo plays a week that ends now into a log of its own, and serves that until ctx ends. Nothing of it stays.
 func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sendcode-demo-")
@@ -36,7 +21,7 @@ func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	a, err := NewDemo(ctx, addr, dir, logger)
+	a, err := newDemo(ctx, addr, dir, logger)
 	if err != nil {
 		return err
 	}
@@ -44,9 +29,10 @@ func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) 
 	return a.Serve(ctx)
 }
 
-// NewDemo fills an empty directory and gives the service on it.
-func NewDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, error) {
-	cfg, err := DemoConfig(addr, dir)
+// newDemo fills an empty directory and returns the service on it. Of the environment it takes nothing, so that nothing real is touched.
+func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, error) {
+	environ := []string{"SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR=" + dir, "SENDCODE_ADDR=" + addr}
+	cfg, err := config.Load(environ, func(string) ([]byte, error) { return []byte(demo.Config), nil })
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
 	"sendcode/internal/config"
 	"sendcode/internal/store/postgres"
-	"sendcode/internal/store/sqlite"
 )
 
 // Migrate brings the log to the schema of this version. The start of the service does so too; this lets the schema change before
@@ -24,9 +22,9 @@ func Migrate(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer func() { _ = unlock() }()
-	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, logFile), time.Now)
+	_, done, err := openStore(ctx, cfg, time.Now)
 	if err != nil {
 		return err
 	}
-	return log.Close()
+	return done()
 }

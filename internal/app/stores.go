@@ -11,9 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/config"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/failover"
+	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
@@ -31,25 +33,35 @@ const RedisPrefix = "sendcode"
 func (a *App) openLog(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if a.cfg.DatabaseURL == "" {
-		log, err := sqlite.Open(ctx, filepath.Join(a.cfg.DataDir, logFile), a.now)
-		if err != nil {
-			return fmt.Errorf("the log can't be opened: %w", err)
+	if a.cfg.DatabaseURL != "" {
+		if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole); err != nil {
+			return fmt.Errorf("the database can't be migrated: %w", err)
 		}
-		a.log = log.Store()
-		a.onClose(log.Close)
-		return nil
 	}
-	if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole); err != nil {
-		return fmt.Errorf("the database can't be migrated: %w", err)
-	}
-	log, err := postgres.Open(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole)
+	log, done, err := openStore(ctx, a.cfg, a.now)
 	if err != nil {
-		return fmt.Errorf("the database can't be opened: %w", err)
+		return fmt.Errorf("the log can't be opened: %w", err)
 	}
-	a.log = log.Store()
-	a.onClose(log.Close)
+	a.log = log
+	a.onClose(done)
 	return nil
+}
+
+// openStore opens the configured store, and returns a function that closes it. SQLite gets the schema of this version, Postgres must have
+// one that fits.
+func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (store.Store, func() error, error) {
+	if cfg.DatabaseURL == "" {
+		log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, logFile), now)
+		if err != nil {
+			return store.Store{}, nil, err
+		}
+		return log.Store(), log.Close, nil
+	}
+	log, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
+	if err != nil {
+		return store.Store{}, nil, err
+	}
+	return log.Store(), log.Close, nil
 }
 
 func (a *App) openLimiter(ctx context.Context) error {

@@ -1,7 +1,8 @@
 // Package axe looks for what keeps people out of a page, with axe-core, in the browser of a test.
 //
-// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer tools, which any tab can be sent to. So a machine that can run the browser's tests can run these, with nothing more to fetch and nothing of
-// other people's in this repository. A browser without it fails the test.
+// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer tools, which any tab can be sent to. So a
+// machine that can run the browser's tests can run these, with nothing more to fetch and no code of others in this repository. A
+// browser without it fails the test.
 package axe
 
 import (

@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, a browser, a C compiler, an SMS gateway, Node, Python.
+// Redis, Postgres, PgBouncer, a browser, a C compiler, Node, Python.
 //
 // internal/parts starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
