@@ -132,17 +132,25 @@ func (a *tenant) settle(s *apptest.Stack) {
 func signUp(s *apptest.Stack, a *tenant, to string) (reference string) {
 	s.Helper()
 	v := pagetest.NewVisitor(s.Replicas[0].Base + "/")
-	page := func(body string, err error) string { s.Helper(); apptest.Must(s.T, err); return body }
-	page(v.Get("?app=" + a.name + "&return_url=" + url.QueryEscape("https://"+a.name+".example/signup?state=1")))
-	page(v.Post("?app="+a.name, "send", "to", to))
-	approved := page(v.Post("?app="+a.name, "check", "code", s.CodeIn(s.AwaitMail(to, 1)[0])))
-	link := regexp.MustCompile(`href="(https://[^"]+reference=[^"]+)"`).FindStringSubmatch(approved)
-	if link == nil {
-		s.Fatalf("no way back: %s", approved)
-	}
-	back, err := url.Parse(html.UnescapeString(link[1]))
+	_, err := v.Get("?app=" + a.name + "&return_url=" + url.QueryEscape("https://"+a.name+".example/signup?state=1"))
 	apptest.Must(s.T, err)
-	return back.Query().Get("reference")
+	return approved(s, v, a.name, to).Query().Get("reference")
+}
+
+// approved has a visitor of an app's page ask for a code and enter it, and returns the way back that the page offers then.
+func approved(s *apptest.Stack, v *pagetest.Visitor, app, to string) (back *url.URL) {
+	s.Helper()
+	_, err := v.Post("?app="+app, "send", "to", to)
+	apptest.Must(s.T, err)
+	page, err := v.Post("?app="+app, "check", "code", s.CodeIn(s.AwaitMail(to, 1)[0]))
+	apptest.Must(s.T, err)
+	link := regexp.MustCompile(`href="(https?://[^"]+reference=[^"]+)"`).FindStringSubmatch(page)
+	if link == nil {
+		s.Fatalf("no way back: %s", page)
+	}
+	back, err = url.Parse(html.UnescapeString(link[1]))
+	apptest.Must(s.T, err)
+	return back
 }
 
 // attempt is a request with what belongs to another app.

@@ -3,10 +3,8 @@ package clients
 import (
 	"crypto/sha256"
 	"fmt"
-	"html"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,65 +59,37 @@ func signUpWith(t *testing.T, program, file string) {
 	t.Cleanup(func() { _ = backEnd.Process.Kill(); _ = backEnd.Wait() })
 
 	person := pagetest.NewVisitor(s.Replicas[0].Base + "/")
-	get := func(v *pagetest.Visitor, url string) string {
-		answer, err := v.Client().Get(url)
+	get := func(v *pagetest.Visitor, address string) string {
+		answer, err := v.Client().Get(address)
 		if err != nil {
 			return ""
 		}
 		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
+		raw, err := io.ReadAll(answer.Body)
 		apptest.Must(t, err)
 		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d", url, answer.StatusCode)
+			t.Errorf("%s: %d", address, answer.StatusCode)
 		}
-		return string(body)
+		return string(raw)
 	}
 	s.Await("the back end", func() bool { return strings.Contains(get(person, shop+"/signup"), `value="send"`) })
-	if _, err := person.Post("?app=shop", "send", "to", apptest.Ana); err != nil {
-		t.Fatal(err)
-	}
-	approved, err := person.Post("?app=shop", "check", "code", s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0]))
-	apptest.Must(t, err)
-	link := regexp.MustCompile(`href="(` + regexp.QuoteMeta(shop) + `/signup\?[^"]+)"`).FindStringSubmatch(approved)
-	if link == nil {
-		t.Fatalf("no way back: %s", approved)
-	}
-	back, err := url.Parse(html.UnescapeString(link[1]))
-	apptest.Must(t, err)
-	begunAgain := func(reference string) string { // by the same person
-		again, err := url.Parse(begun(t, person, shop))
-		apptest.Must(t, err)
-		again.RawQuery += "&reference=" + reference
-		return again.String()
-	}
-	welcomed := func(v *pagetest.Visitor, address string) string {
-		if body := get(v, address); strings.HasPrefix(body, "Welcome, ") {
-			return body
-		}
-		return ""
-	}
-	if got := welcomed(pagetest.NewVisitor(""), back.String()); got != "" {
+	back := approved(s, person, "shop", apptest.Ana)
+	if got := get(pagetest.NewVisitor(""), back.String()); strings.HasPrefix(got, "Welcome, ") {
 		t.Errorf("another browser: %s", got)
 	}
-	if got := welcomed(person, back.String()); got != "Welcome, "+apptest.Ana {
+	if got := get(person, back.String()); got != "Welcome, "+apptest.Ana {
 		t.Errorf("the person: %q", got)
 	}
 	for what, reference := range map[string]string{"used": back.Query().Get("reference"), "forged": strings.Repeat("x", 60)} {
-		if got := welcomed(person, begunAgain(reference)); got != "" {
+		again := *person.Client() // the same person begins again, and the page will return them to where the back end says
+		again.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		answer, err := again.Get(shop + "/signup")
+		apptest.Must(t, err)
+		answer.Body.Close()
+		page, err := answer.Location()
+		apptest.Must(t, err)
+		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got, "Welcome, ") {
 			t.Errorf("a reference that was %s: %s", what, got)
 		}
 	}
-}
-
-// begun begins a sign-up, and gives the address that it wants the person back at.
-func begun(t *testing.T, v *pagetest.Visitor, shop string) string {
-	t.Helper()
-	client := *v.Client()
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	answer, err := client.Get(shop + "/signup")
-	apptest.Must(t, err)
-	answer.Body.Close()
-	to, err := answer.Location()
-	apptest.Must(t, err)
-	return to.Query().Get("return_url")
 }
