@@ -89,7 +89,10 @@ func under(s *apptest.Stack, recipients, each int, fault func(context.Context) i
 		return fmt.Sprintf("r%d@example.com", client%recipients)
 	})
 	started, times := time.Now(), make(chan int, 1)
-	go func() { times <- fault(ctx) }()
+	go func() {
+		defer close(times) // also where the fault ended the test
+		times <- fault(ctx)
+	}()
 	enough := func() bool {
 		return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 && needed()
 	}
