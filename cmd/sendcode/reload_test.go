@@ -28,7 +28,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(log)
-	said(t, lines, `"where":"retention`)
+	said(t, lines, "was read again and rejected")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
