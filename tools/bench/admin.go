@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"sendcode/tools/bench/report"
@@ -45,7 +47,9 @@ func questions(size int) (all []question) {
 		all = append(all, list("sends?"+query, func(int) string { return query }))
 	}
 	for _, last := range []string{"24h", "7d", "30d"} {
-		all = append(all, question{"counts of " + last, func(int) (string, string, string) { return http.MethodGet, "/v1/admin/stats?last=" + last, "" }})
+		all = append(all, question{"counts of " + last, func(int) (string, string, string) {
+			return http.MethodGet, "/v1/admin/stats?last=" + last, ""
+		}})
 	}
 	return append(all,
 		list("reference", func(n int) string { return "reference=order-" + strconv.Itoa(n/10*10+1) }),
@@ -68,7 +72,7 @@ func (b *rig) measureAdmin(ctx context.Context, p plan, r *report.Results) error
 		if err != nil {
 			return err
 		}
-		waits, err := askAll(&caller{base: service.base, key: adminToken}, size)
+		waits, err := askAll(ctx, service.base, size)
 		if err != nil {
 			return err
 		}
@@ -80,12 +84,11 @@ func (b *rig) measureAdmin(ctx context.Context, p plan, r *report.Results) error
 	return nil
 }
 
-func askAll(x *caller, size int) (all []report.Waits, err error) {
-	defer x.close()
+func askAll(ctx context.Context, base string, size int) (all []report.Waits, err error) {
 	for _, q := range questions(size) {
 		w := report.Waits{Name: q.name}
 		for range asked {
-			if _, err := x.timed(&w, q, size); err != nil {
+			if _, err := timed(ctx, base, &w, q, size); err != nil {
 				return nil, fmt.Errorf("%s: %w", q.name, err)
 			}
 		}
@@ -93,7 +96,7 @@ func askAll(x *caller, size int) (all []report.Waits, err error) {
 	}
 	pages, stories := report.Waits{Name: "1,000 pages on end"}, report.Waits{Name: "one send"}
 	for cursor := ""; len(pages.Took) < pagesOnEnd; {
-		answer, err := x.timed(&pages, list("", func(int) string { return "cursor=" + url.QueryEscape(cursor) }), size)
+		answer, err := timed(ctx, base, &pages, list("", func(int) string { return "cursor=" + url.QueryEscape(cursor) }), size)
 		var page struct {
 			Sends []struct{ ID string }
 			Next  string
@@ -106,7 +109,7 @@ func askAll(x *caller, size int) (all []report.Waits, err error) {
 		}
 		cursor = page.Next
 		story := question{ask: func(int) (string, string, string) { return http.MethodGet, "/v1/admin/sends/" + page.Sends[0].ID, "" }}
-		if _, err := x.timed(&stories, story, size); err != nil {
+		if _, err := timed(ctx, base, &stories, story, size); err != nil {
 			return nil, err
 		}
 	}
@@ -115,13 +118,26 @@ func askAll(x *caller, size int) (all []report.Waits, err error) {
 }
 
 // timed asks once, and notes how long it took.
-func (c *caller) timed(w *report.Waits, q question, size int) (answer []byte, err error) {
-	method, path, body := q.ask(1 + rand.IntN(size))
-	began := time.Now()
-	status, err := c.do(method, path, body)
-	w.Took = append(w.Took, time.Since(began))
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("%s %s: %d", method, path, status)
+func timed(ctx context.Context, base string, w *report.Waits, q question, size int) (body []byte, err error) {
+	method, path, asks := q.ask(1 + rand.IntN(size))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+base+path, strings.NewReader(asks))
+	if err != nil {
+		return nil, err
 	}
-	return c.body, err
+	request.Header.Set("Authorization", "Bearer "+adminToken)
+	if asks != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	began := time.Now()
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err = io.ReadAll(answer.Body)
+	w.Took = append(w.Took, time.Since(began))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %d", method, path, answer.StatusCode)
+	}
+	return body, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 // caller is one connection of a client in plain HTTP/1.1. net/http would take more processor time than what is measured.
 type caller struct {
 	base string
-	key  string // empty: the API key
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
@@ -56,7 +54,7 @@ func (c *caller) do(method, path, body string) (status int, err error) {
 	_ = c.conn.SetDeadline(time.Now().Add(settle))
 	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: "+
 		"application/json\r\nContent-Length: %d\r\n\r\n%s",
-		method, path, cmp.Or(c.key, apiKey), len(body), body)
+		method, path, apiKey, len(body), body)
 	if _, err := c.conn.Write(c.out); err != nil {
 		return 0, err
 	}

@@ -17,7 +17,8 @@ func TestAddressAloneIsNoHold(t *testing.T) {
 	ask := func(key, extra string) apptest.Answer {
 		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, apptest.Ana, extra), apptest.As(key))
 	}
-	known, victims := map[string]bool{}, []apptest.Answer{ask(apptest.PublicKey, ""), ask(apptest.APIKey, ""), ask(apptest.APIKey, `,"session":"victim"`)}
+	known := map[string]bool{}
+	victims := []apptest.Answer{ask(apptest.PublicKey, ""), ask(apptest.APIKey, ""), ask(apptest.APIKey, `,"session":"victim"`)}
 	for _, v := range victims {
 		if known[v.ID] = true; v.StatusCode != http.StatusAccepted {
 			t.Fatalf("%d %s", v.StatusCode, v.Raw)
@@ -73,7 +74,8 @@ func tryEverything(s *apptest.Stack, key string, victims []apptest.Answer) {
 			path := "/v1/verifications/" + v.ID
 			for what, a := range map[string]apptest.Answer{
 				"a look": s.Get(path, apptest.As(key)), "a check": s.Post(path+"/check", `{"code":"000000"}`, apptest.As(key)),
-				"cancel": s.Post(path+"/cancel", "", apptest.As(key)), "resend": s.Post("/v1/verifications", `{"verification_id":"`+v.ID+`"}`, apptest.As(key)),
+				"cancel": s.Post(path+"/cancel", "", apptest.As(key)),
+				"resend": s.Post("/v1/verifications", `{"verification_id":"`+v.ID+`"}`, apptest.As(key)),
 			} {
 				if a.StatusCode != 401 && a.StatusCode != 404 {
 					s.Errorf("%.3s… %s: %d", key, what, a.StatusCode)

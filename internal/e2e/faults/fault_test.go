@@ -147,7 +147,8 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 			follow(replica, "127.0.0.1", "1") // no server: the link is cut, and what it has stays
 			apptest.Sleep(1200 * time.Millisecond)
 			follow(replica, "NO", "ONE")
-			if err := address.Update(&toxiproxy.Proxy{Listen: address.Listen, Upstream: next.Addr(), Enabled: true}); err != nil { // ends every connection
+			moved := &toxiproxy.Proxy{Listen: address.Listen, Upstream: next.Addr(), Enabled: true}
+			if err := address.Update(moved); err != nil { // which ends every connection
 				t.Error(err)
 			}
 		})

@@ -114,7 +114,8 @@ func under(s *apptest.Stack, recipients, each int, fault func(context.Context) i
 func logNeeded(s *apptest.Stack) bool {
 	for i := range s.Replicas {
 		for _, outcome := range []string{"refused_by_log", "admitted_by_log_alone"} {
-			if m := s.Metric(i, `sendcode_requests_total{app="default",channel="email",outcome="`+outcome+`"`); m != "" && !strings.HasSuffix(m, " 0") {
+			m := s.Metric(i, `sendcode_requests_total{app="default",channel="email",outcome="`+outcome+`"`)
+			if m != "" && !strings.HasSuffix(m, " 0") {
 				return true
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/parts"
 )
 
-// TLS by a private authority and a user with the rights that docs/operations.md gives it, over two replicas; the certificate is exchanged under them.
+// TLS by a private authority and a user with the rights that docs/operations.md gives it, over two replicas; the certificate is
+// exchanged under them.
 func TestRedisWithTLSAndAnExchangedCertificate(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

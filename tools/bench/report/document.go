@@ -51,7 +51,8 @@ func (r Results) sections() []section {
 		{"Goals", r.goals()}, {"Sends", r.sends()}, {"What a send costs", r.costs()}, {"At half the highest rate", r.half()},
 		{"Other requests", r.others()}, {titleTakes, r.takes()},
 		{"Memory and start", r.memory()}, {"A minute on a fresh database", level}, {titleHour, hour}, {"One recipient attacked", r.attack()},
-		{"The limiter alone", r.limiter()}, {titleRows, r.rows()}, {titleAdmin, r.admin()}, {"What 10 and 100 million sends a day need", r.needs()},
+		{"The limiter alone", r.limiter()}, {titleRows, r.rows()}, {titleAdmin, r.admin()},
+		{"What 10 and 100 million sends a day need", r.needs()},
 		{"Where the program's processor time goes", r.profile()},
 	}
 }
