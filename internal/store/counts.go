@@ -54,8 +54,9 @@ func CountedRejection(s Send) CountedSend {
 
 // CounterReset ends what counts for a recipient.
 type CounterReset interface {
-	// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed checks of their recipients. A send that is under way is forgiven with all that becomes of it. The act is written with it,
-	// or neither. Codes keep the tries that they had: no more guesses are allowed at one code.
+	// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed checks of their recipients. A send
+	// that is under way is forgiven with all that becomes of it. The act is written with it, or neither. Codes keep the tries that they
+	// had: no more guesses are allowed at one code.
 	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
 	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.
 	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)

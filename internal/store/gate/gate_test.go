@@ -111,7 +111,8 @@ func TestLockout(t *testing.T) {
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: browsers}); !d.Admitted {
 		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
 	}
-	row := append(append(month(), tried(1, 1, time.Hour)...), tried(1, 1, time.Minute, approved, func(c *TriedCode) { c.ByBrowser = true })...)
+	row := append(append(month(), tried(1, 1, time.Hour)...),
+		tried(1, 1, time.Minute, approved, func(c *TriedCode) { c.ByBrowser = true })...)
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != RowLimit {
 		t.Errorf("a browser's right code ends a back end's row: %+v", d.Lockout)
 	}
