@@ -147,12 +147,17 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	}
 }
 
-// The newest of the verifications that can be resent is, in whatever order they are read.
+// The newest of the verifications that can be resent is, in whatever order they are read; one without a holder is not.
 func TestNewestIsResent(t *testing.T) {
 	old, newest := ask(1, time.Minute).Verification, ask(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", now.Add(-time.Minute), now.Add(9*time.Minute)
 	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", now.Add(-time.Second), now.Add(9*time.Minute)
 	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
 		t.Errorf("joined %q", d.Verification.ID)
+	}
+	old.Holder = ""
+	none := func(in *store.Intent) { in.Verification.Holder = "" }
+	if d := Decide(ask(1, time.Minute, none), now, Facts{Candidates: []store.Verification{old}}); d.Joined {
+		t.Error("a verification without a holder was joined")
 	}
 }
