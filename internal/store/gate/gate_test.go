@@ -52,6 +52,58 @@ func TestDecideTellsWhatCounts(t *testing.T) {
 	}
 }
 
+// Rows that are placed for a limiter have the instants of its own clock, also where that is far ahead of the log's.
+func TestBefore(t *testing.T) {
+	const clock = "redis-1"
+	ahead := now.Add(time.Hour)
+	rows := []CountedSend{
+		{ID: uuid.UUID{1}, Clock: clock, TakenAt: ahead.Add(-10 * time.Second), LoggedAt: now.Add(-10 * time.Second)},
+		{ID: uuid.UUID{2}, Clock: store.LogClock, TakenAt: now.Add(-20 * time.Second), LoggedAt: now.Add(-20 * time.Second)},
+		{ID: uuid.UUID{3}, Clock: clock, TakenAt: ahead.Add(-time.Minute), LoggedAt: now.Add(-time.Minute)},
+	}
+	events := EventsBefore(rows, time.Minute, clock, ahead, now)
+	if len(events) != 2 || events[0].At != ahead.Add(-20*time.Second) || events[1].At != ahead.Add(-10*time.Second) {
+		t.Errorf("%v", events)
+	}
+}
+
+func TestSince(t *testing.T) {
+	events := RejectionsSince([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now,
+		time.Hour)
+	if len(events) != 2 || events[0].At != now.Add(-time.Hour+time.Microsecond) || events[1].At != now.Add(-time.Second) {
+		t.Errorf("%v", events)
+	}
+}
+
+// A limiter's clock is believed where a row has it too, but no more than a second beyond the log's.
+func TestDecideOnALimitersClock(t *testing.T) {
+	row := func(taken, logged time.Duration) CountedSend {
+		return CountedSend{ID: uuid.New(), Clock: "redis", TakenAt: now.Add(-taken), LoggedAt: now.Add(-logged)}
+	}
+	on := func(clock string, ahead time.Duration) func(*store.Intent) {
+		return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, now.Add(ahead) }
+	}
+	for name, c := range map[string]struct {
+		clock string
+		ahead time.Duration
+		row   CountedSend
+		want  bool
+	}{
+		"a minute by the limiter, a little less by the log": {"redis", 0, row(time.Minute, time.Minute-MaxClockSkew), true},
+		"more than a second less by the log":                {"redis", 0, row(time.Minute, time.Minute-MaxClockSkew-time.Microsecond), false},
+		"less by the limiter":                               {"redis", 0, row(time.Minute-time.Microsecond, time.Hour), false},
+		"another clock: by the log":                         {"other", 0, row(time.Hour, time.Minute-time.Microsecond), false},
+		"another clock: a minute by the log":                {"other", 0, row(0, time.Minute), true},
+		"a limiter set far ahead":                           {"redis", time.Hour, row(0, 0), false},
+		"a row of a limiter that was set far ahead":         {"redis", 0, row(-48*time.Hour, time.Minute+MaxStale), true},
+		"the same while it may count":                       {"redis", 0, row(-48*time.Hour, time.Minute+MaxStale-time.Microsecond), false},
+	} {
+		if d := Decide(ask(1, time.Minute, on(c.clock, c.ahead)), now, Facts{Past: []CountedSend{c.row}}); d.Admitted != c.want {
+			t.Errorf("%s: admitted %v", name, d.Admitted)
+		}
+	}
+}
+
 // Failed checks lock out the codes of one kind of caller: 20 in a day, or 100 in a row in a month.
 func TestLockout(t *testing.T) {
 	tried := func(n int, attempts int, expired time.Duration, change ...func(*TriedCode)) (list []TriedCode) {
