@@ -82,11 +82,11 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 
 func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		got, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Reference: r.reference(rig.BackEnd.App)})
-		if err != nil || got.To != rig.Ana {
+		got, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)})
+		if err != nil || got.To != vtest.Ana {
 			r.Errorf("%+v, %v", got, err)
 		}
-		if _, err := r.Redeem(r.Context(), rig.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
 			r.Errorf("its proof: %v", err)
 		}
 	})
