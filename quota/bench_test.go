@@ -17,7 +17,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // rival is one way to decide, or the bare script that returns 1.
@@ -45,7 +45,7 @@ const (
 )
 
 func rivals(b *testing.B, fresh bool) []rival {
-	client := newClient(b, parts.Redis(b).URL())
+	client := newClient(b, servertest.Redis(b).URL())
 	shared, alone := NewRedis(client, "quota:"), NewRedis(client, "quota:")
 	alone.pipe = nil
 	yard := &pipe{client: client}
@@ -177,7 +177,7 @@ func together(b *testing.B, callers int, turn time.Duration, call func(context.C
 
 // BenchmarkTakeByLimit shows the cost of a higher limit, with a bucket that is full.
 func BenchmarkTakeByLimit(b *testing.B) {
-	client := newClient(b, parts.Redis(b).URL())
+	client := newClient(b, servertest.Redis(b).URL())
 	limiter := NewRedis(client, "quota:")
 	all := []rival{bare(client)}
 	for _, limit := range []int{1, 10, 100, 1000, 10_000, MaxLimit} {
@@ -212,7 +212,7 @@ end`)
 func BenchmarkTakeByRecipients(b *testing.B) {
 	var all []rival
 	for n := 10_000; n <= *mostKeys; n *= 10 {
-		client := newClient(b, parts.Redis(b).URL())
+		client := newClient(b, servertest.Redis(b).URL())
 		if len(all) == 0 {
 			all = append(all, bare(client))
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 func zone(t testing.TB, name string) *time.Location {
@@ -146,7 +146,7 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 
 // A clock that leaves the periods at each call admits nothing, and no bucket counts the event.
 func TestQuota18AClockThatRunsAwayAdmitsNothing(t *testing.T) {
-	client := newClient(t, parts.Redis(t).URL())
+	client := newClient(t, servertest.Redis(t).URL())
 	const clock = "local function clock() return redis.call('INCRBY', 'now', '100000000000') end\n" // 27 hours further each time
 	r := newRedis(client, "q:", clock)
 	rules := []Rule{calendar(1, Hour, nil), sliding(IP, 1, time.Minute)}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // homes returns the name of a bucket on each node of the cluster.
@@ -31,7 +31,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 
 // One cluster is broken in several ways, one after the other; it is whole again before the next.
 func TestClusterThatBreaks(t *testing.T) {
-	cluster := parts.Cluster(t)
+	cluster := servertest.Cluster(t)
 	client := newClient(t, cluster.URL())
 	limiter := NewRedis(client, "q:")
 	home := homes(t, limiter)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // calls makes every call on a limiter that cannot decide, and returns their errors.
@@ -45,7 +45,7 @@ func mustBeUnavailable(t *testing.T, errs map[string]error) {
 }
 
 func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
-	server := parts.Redis(t)
+	server := servertest.Redis(t)
 	client := newClient(t, server.URL())
 	limiter := NewRedis(client, "q:")
 	ctx := t.Context()
@@ -72,7 +72,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 }
 
 func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
-	server := parts.Redis(t)
+	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
 	must(t, limiter.Ping(t.Context()))
 	server.Stop()
@@ -85,7 +85,7 @@ func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
 
 // A call ends within its budget when Redis stops answering; its ID tells afterwards whether it counted.
 func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
-	server := parts.Redis(t)
+	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
 	same(t, "budget", limiter.budget, 2*time.Second)
 	must(t, limiter.Ping(t.Context()))
@@ -179,7 +179,7 @@ func TestWarnings(t *testing.T) {
 		"hidden": {[]string{"--rename-command", "CONFIG", ""}, []string{"maxmemory-policy is unknown", "appendonly is unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := NewRedis(newClient(t, parts.Redis(t, server.args...).URL()), "q:").Warnings(t.Context())
+			got := NewRedis(newClient(t, servertest.Redis(t, server.args...).URL()), "q:").Warnings(t.Context())
 			same(t, "warnings", len(got), len(server.want))
 			for i := range got {
 				if i < len(server.want) && !strings.Contains(got[i], server.want[i]) {
@@ -191,11 +191,11 @@ func TestWarnings(t *testing.T) {
 }
 
 // replicated starts a primary and a replica of it, and returns clients of both.
-func replicated(t *testing.T) (primary, replica *parts.RedisServer, first, second redis.UniversalClient) {
-	primary = parts.Redis(t, "--repl-diskless-sync-delay", "0")
+func replicated(t *testing.T) (primary, replica *servertest.RedisServer, first, second redis.UniversalClient) {
+	primary = servertest.Redis(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(primary.Addr())
 	must(t, err)
-	replica = parts.Redis(t, "--replicaof", host+" "+port)
+	replica = servertest.Redis(t, "--replicaof", host+" "+port)
 	first, second = newClient(t, primary.URL()), newClient(t, replica.URL())
 	await(t, "the replica to be one", func() bool {
 		return strings.Contains(second.Info(t.Context(), "replication").Val(), "master_link_status:up")
@@ -206,12 +206,12 @@ func replicated(t *testing.T) (primary, replica *parts.RedisServer, first, secon
 // The limiter and Sentinel's client have the documented rights alone.
 func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	primary, replica, _, second := replicated(t)
-	sentinel := parts.Sentinel(t, primary.Addr())
+	sentinel := servertest.Sentinel(t, primary.Addr())
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
 	defer watcher.Close()
 	user := aclUser("watcher", append([]string{"allchannels", "-@all"}, documentedBeside(t, "(`sentinel_username`)")...))
 	must(t, watcher.Process(t.Context(), redis.NewCmd(t.Context(), user...)))
-	for _, server := range []*parts.RedisServer{primary, replica} {
+	for _, server := range []*servertest.RedisServer{primary, replica} {
 		setUser(t, server, append([]string{"~sendcode*", "-@all"}, documented(t, "../docs/operations.md")...))
 	}
 	url := strings.Replace(sentinel.URL(), "redis+sentinel://", "redis+sentinel://plain:secret@", 1)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // documented returns the rights in the ACL rule of a file, without those of the keys.
@@ -28,7 +28,7 @@ func documented(t *testing.T, file string) []string {
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, "../docs/operations.md")
 	sameList(t, "those of compose.yaml", documented(t, "../deploy/redis/start.sh"), rights)
-	server := parts.Redis(t, "--appendonly", "yes")
+	server := servertest.Redis(t, "--appendonly", "yes")
 	limiter := limiterWith(t, server, rights)
 	must(t, limiter.Ping(t.Context()))
 	if w := limiter.Warnings(t.Context()); len(w) > 0 {
@@ -58,7 +58,7 @@ func documentedBeside(t *testing.T, what string) []string {
 }
 
 func TestPingFindsAUserWhoMayNotWrite(t *testing.T) {
-	server := parts.Redis(t)
+	server := servertest.Redis(t)
 	for name, rights := range map[string][]string{
 		"reads alone":    {"~*", "+@all", "-@write"},
 		"keys of others": {"~others*", "+@all"},
@@ -103,18 +103,18 @@ func mustAll(t *testing.T, calls map[string]error) {
 	}
 }
 
-func limiterWith(t *testing.T, server *parts.RedisServer, rights []string) *Redis {
+func limiterWith(t *testing.T, server *servertest.RedisServer, rights []string) *Redis {
 	t.Helper()
 	return userWith(t, server, append([]string{"~sendcode*", "-@all"}, rights...))
 }
 
-func userWith(t *testing.T, server *parts.RedisServer, rights []string) *Redis {
+func userWith(t *testing.T, server *servertest.RedisServer, rights []string) *Redis {
 	t.Helper()
 	setUser(t, server, rights)
 	return NewRedis(newClient(t, strings.Replace(server.URL(), "redis://", "redis://plain:secret@", 1)), "sendcode")
 }
 
-func setUser(t *testing.T, server *parts.RedisServer, rights []string) {
+func setUser(t *testing.T, server *servertest.RedisServer, rights []string) {
 	t.Helper()
 	must(t, newClient(t, server.URL()).Do(t.Context(), aclUser("plain", rights)...).Err())
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // real returns a limiter as in production, on the server's clock.
@@ -108,7 +108,7 @@ func (w *world) marked() {
 
 // A restart may have lost the newest writes, although the key exists.
 func TestQuota11AMarkEndsWithARestart(t *testing.T) {
-	server := parts.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 	client := newClient(t, server.URL())
 	w := onServer(t, NewRedis(client, "q:"), client)
 	w.marked()
@@ -140,7 +140,7 @@ func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
 
 // Without the right to INFO, marks work but end with the key only.
 func TestQuota11WithoutTheReplicationID(t *testing.T) {
-	server := parts.Redis(t)
+	server := servertest.Redis(t)
 	admin := newClient(t, server.URL())
 	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "plain", "on", ">secret", "~*", "+@all", "-info").Err())
 	client := newClient(t, strings.Replace(server.URL(), "redis://", "redis://plain:secret@", 1))
@@ -152,7 +152,7 @@ func TestQuota11WithoutTheReplicationID(t *testing.T) {
 
 // An epoch is never 0, which means that a bucket is complete.
 func TestQuota11NoEpochIsZero(t *testing.T) {
-	client := newClient(t, parts.Redis(t).URL()+patiently)
+	client := newClient(t, servertest.Redis(t).URL()+patiently)
 	life := redis.NewScript(commonScript + "return server_epoch(tonumber(ARGV[1]))")
 	first, err := life.Run(t.Context(), client, nil, 0).Int64()
 	must(t, err)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // counting counts the Takes of a limiter, and can make them slow or fail.
@@ -181,7 +181,7 @@ func TestARefusalByAnEventInTheFutureIsNotRemembered(t *testing.T) {
 }
 
 func TestCallersShareOneQuestionWhenTheMemoryRunsOut(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		memory := NewMemory(time.Now, "memory")
 		behind := &counting{Limiter: memory, slow: 10 * time.Millisecond}
 		m := Remember(behind, time.Now)

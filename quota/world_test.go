@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts"
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest"
+	"sendcode/internal/servertest/locate"
 )
 
 // tester is the common part of testing.T and rapid.T, so that rapid can shrink a failing schedule.
@@ -193,9 +193,9 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 
 // Servers for all tests that do not break them. A cluster needs seconds to start. Its long node timeout keeps it whole on a slow machine.
 var (
-	sharedRedis   = shared(func(ctx context.Context) (*parts.RedisServer, error) { return parts.StartRedis(ctx) })
-	sharedCluster = shared(func(ctx context.Context) (*parts.RedisCluster, error) {
-		return parts.StartRedisCluster(ctx, "--cluster-node-timeout", "30000")
+	sharedRedis   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
+	sharedCluster = shared(func(ctx context.Context) (*servertest.RedisCluster, error) {
+		return servertest.StartRedisCluster(ctx, "--cluster-node-timeout", "30000")
 	})
 	stops []func() error
 )

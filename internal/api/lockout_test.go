@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -33,7 +33,7 @@ func (c client) lockOut(to string) {
 func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the log alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			parts.Bubble(t, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
 				e := newAPI(t, io.Discard, verificationtest.WithRules(
 					quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},
 					quota.Rule{Name: "wide", Scope: quota.IP, Limit: 6, Window: 2 * time.Hour}))

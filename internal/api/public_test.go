@@ -15,8 +15,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/policy"
+	"sendcode/internal/servertest"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -138,7 +138,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 		quota.Global: "198.51.100.1", policy.Everything: "198.51.100.1",
 	} {
 		t.Run(string(scope), func(t *testing.T) {
-			parts.Bubble(t, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
 				rule := quota.Rule{Name: "wide", Scope: scope, Limit: 3, Window: time.Hour}
 				change := policyOf(rule)
 				if scope == policy.Everything {
@@ -175,7 +175,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 
 // Of several wider rules the browser reads the one that blocks longest.
 func TestTheWiderRuleThatBlocksLongest(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, io.Discard, policyOf(
 			quota.Rule{Name: "short", Scope: quota.IP, Limit: 1, Window: time.Minute},
 			quota.Rule{Name: "long", Scope: quota.Network, Limit: 1, Window: time.Hour}))
@@ -192,7 +192,7 @@ func TestTheWiderRuleThatBlocksLongest(t *testing.T) {
 
 // With room in every wider rule, a browser learns no more than whether it is refused, by which rule and until when.
 func TestABrowserWithoutAVerificationReadsTheRuleThatRefuses(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, io.Discard, policyOf())
 		client{t, e, "192.0.2.1", secret}.admitted(alice)
 		time.Sleep(10 * time.Second)
@@ -211,7 +211,7 @@ func TestABrowserWithoutAVerificationReadsTheRuleThatRefuses(t *testing.T) {
 
 // A browser reads every rule while its verification is pending, and then the rule that blocks, alone.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, io.Discard, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute }) // it goes on for a day
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
@@ -256,7 +256,7 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 		{"128 random bits", "5f0c9a4be1d24786a35e70c81b9f2d63", "203.0.113.9", "198.51.100.1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			parts.Bubble(t, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
 				e := newAPI(t, io.Discard)
 				ask := func(ip string) *httptest.ResponseRecorder {
 					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 )
 
@@ -15,7 +15,7 @@ const mostAllocations = 235
 
 // A send takes no more allocations than it did: each costs twice, when it is made and when it is collected.
 func TestAllocationsOfASend(t *testing.T) {
-	parts.SkipUnderRace(t)
+	servertest.SkipUnderRace(t)
 	sink := startSink(t)
 	a := benchApp(t, map[string]string{"SENDCODE_SMTP_URL": sink.url()})
 	log := &emptyLog{Store: a.log, finished: make(chan struct{}, 1)}

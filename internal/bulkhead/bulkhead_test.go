@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		l := New()
 		var slots []*Slot
 		for range Abreast {
@@ -53,7 +53,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 
 // Requests that came together do not continue together: slots are freed one by one, at the same rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		l := New()
 		began := time.Now()
 		entered := map[time.Duration]int{}

@@ -19,15 +19,15 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts"
-	"sendcode/internal/parts/axe"
+	"sendcode/internal/servertest"
+	"sendcode/internal/servertest/axe"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 )
 
 // These tests share one browser; each has a window with cookies of its own.
 func TestInABrowser(t *testing.T) {
-	browser, end := pagetest.Browser(context.Background(), parts.Chromium(t))
+	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts/axe"
+	"sendcode/internal/servertest/axe"
 )
 
 // window is a real browser's in front of a console, in the zone of Shanghai.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // fillForm puts the fill in the place of "§".
@@ -118,7 +118,7 @@ func TestLayoutsAreBoundedAndHoldNoCode(t *testing.T) {
 
 // To fill a mail in costs next to nothing.
 func TestAllocationsOfALayout(t *testing.T) {
-	parts.SkipUnderRace(t)
+	servertest.SkipUnderRace(t)
 	var l Layouts
 	m := formed(&usual, "739154")
 	m.Marks = nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/failover"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // try makes one attempt, if it is let in.
@@ -20,7 +20,7 @@ func try(b *failover.Breaker, verdict error) bool {
 }
 
 func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := failover.New("a", false), []bool(nil)
 		b.Watch(func(h failover.Health) { heard = append(heard, h.Up) })
 		for _, verdict := range []error{failover.ErrFault, failover.ErrFault, nil, failover.ErrFault, failover.ErrNoVerdict, failover.ErrFault} {

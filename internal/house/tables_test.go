@@ -99,42 +99,42 @@ var edges = map[string]string{
 	// For tests and tools.
 	"internal/house":                   "",
 	"internal/app/doctor":              "quota internal/app internal/config internal/delivery/smtp internal/sms internal/store internal/store/postgres",
-	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/parts internal/store",
+	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/servertest internal/store",
 	"internal/e2e/*":                   "", // tests alone
-	"internal/parts":                   "internal/parts/locate",
-	"internal/parts/locate":            "",
-	"internal/parts/axe":               "",
+	"internal/servertest":              "internal/servertest/locate",
+	"internal/servertest/locate":       "",
+	"internal/servertest/axe":          "",
 	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
 	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
 	"internal/verification/verificationtest": "quota internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
 		"internal/delivery internal/sms internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox " +
-		"internal/parts internal/policy internal/recipient internal/refusals internal/support internal/vault internal/verification templates",
+		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/vault internal/verification templates",
 	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keyring internal/message " +
-		"internal/parts internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
+		"internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
 		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
-	"internal/delivery/smtptest":   "internal/parts internal/delivery",
+	"internal/delivery/smtptest":   "internal/servertest internal/delivery",
 	"internal/openid/openidtest":   "",
-	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
+	"internal/sms/smstest":         "internal/sms internal/delivery internal/servertest",
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
 	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
-		"internal/verification internal/code internal/parts",
-	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/store/postgres internal/config",
+		"internal/verification internal/code internal/servertest",
+	"tools/bench":        "tools/bench/report tools/rows internal/servertest internal/app internal/store/postgres internal/config",
 	"tools/bench/report": "",
 	"tools/drill":        "",
-	"tools/ensure":       "internal/parts/locate",
+	"tools/ensure":       "internal/servertest/locate",
 	"tools/floor":        "",
 	"tools/mutants":      "",
 	"tools/rows":         "",
-	"tools/screenshots":  "internal/parts internal/parts/locate internal/page/pagetest internal/app internal/config",
-	"tools/up":           "internal/parts internal/delivery/mailbox internal/page internal/app internal/config",
+	"tools/screenshots":  "internal/servertest internal/servertest/locate internal/page/pagetest internal/app internal/config",
+	"tools/up":           "internal/servertest internal/delivery/mailbox internal/page internal/app internal/config",
 }
 
 // support is what no production package imports; every test may.
 var support = map[string]bool{
-	"internal/parts":                         true,
-	"internal/parts/locate":                  true,
-	"internal/parts/axe":                     true,
+	"internal/servertest":                    true,
+	"internal/servertest/locate":             true,
+	"internal/servertest/axe":                true,
 	"internal/store/sqlite/sqlitetest":       true,
 	"internal/store/storetest":               true,
 	"internal/app/apptest":                   true,
@@ -183,7 +183,7 @@ var modules = map[string]string{
 	"github.com/evanw/esbuild":              "internal/bundle",
 	"github.com/boombuler/barcode":          "internal/console/auth/factor",
 	"github.com/chromedp/cdproto":           "internal/page/pagetest tools/screenshots",
-	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/parts/axe tools/screenshots",
+	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/servertest/axe tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/openid",
 	"github.com/dunglas/httpsfv":            "quota/quotahttp",
 	"github.com/emersion/go-message":        "internal/delivery/mailbox",
@@ -192,16 +192,16 @@ var modules = map[string]string{
 	"github.com/go-json-experiment/json":    "internal/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
-	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",
+	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
+	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/bench tools/rows tools/floor",
 	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          "tools/bench",
-	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/parts tools/floor tools/bench",
+	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor tools/bench",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",
@@ -223,7 +223,7 @@ const (
 )
 
 // bubbles is the package that opens testing/synctest's.
-const bubbles = "sendcode/internal/parts"
+const bubbles = "sendcode/internal/servertest"
 
 // sleepers and initialisers are the files that may call time.Sleep or declare
 // func init, each with the reason. Tests in a bubble need no leave to sleep:

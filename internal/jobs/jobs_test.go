@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // counter is a job that is noted each time it runs.
@@ -44,7 +44,7 @@ func during(d time.Duration, table []Job, logger *slog.Logger) {
 
 // At once, at the next tick while there is more to do, else after its interval; and those that ask for it once more at the stop.
 func TestJobsRunWhenTheyAreDue(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{}
 		during(90*time.Second, []Job{
 			{Name: "seldom", Every: time.Minute, Run: seldom.run}, {Name: "busy", Every: time.Minute, Run: busy.run},
@@ -67,7 +67,7 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 
 // A job that hangs holds up no other one, and ends with its context.
 func TestAJobHoldsUpNoOther(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		other := &counter{}
 		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
 		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, slog.New(slog.DiscardHandler))
@@ -79,8 +79,8 @@ func TestAJobHoldsUpNoOther(t *testing.T) {
 
 // While the log is away, the process's own log has a line for each job in ten minutes, not one for each tick.
 func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
-		printed := &parts.Text{}
+	servertest.Bubble(t, func(t *testing.T) {
+		printed := &servertest.Text{}
 		job := &counter{fails: true}
 		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, slog.New(slog.NewTextHandler(printed, nil)))
 		if n := strings.Count(printed.String(), `msg="a job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {

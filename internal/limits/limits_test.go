@@ -13,8 +13,8 @@ import (
 
 	"sendcode/internal/gates"
 	"sendcode/internal/limits"
-	"sendcode/internal/parts"
 	"sendcode/internal/policy"
+	"sendcode/internal/servertest"
 	"sendcode/quota"
 )
 
@@ -60,7 +60,7 @@ var set = limits.Set{
 }
 
 func inBubble(t *testing.T, test func(r *rig)) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		r := &rig{T: t, limiter: &shared{Memory: quota.NewMemory(time.Now, "shared")}}
 		gate := gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		r.Service = limits.New(gate, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {

@@ -14,14 +14,14 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts"
-	"sendcode/internal/parts/axe"
+	"sendcode/internal/servertest"
+	"sendcode/internal/servertest/axe"
 )
 
 // The browser's tests share one Chromium, and its axe-core; each has a tab with cookies of its own. They show what no other test can:
 // scripts, focus, clocks, tabs, the connection, and how pages look. Which card is shown when is in testdata/cards.json.
 func TestInABrowser(t *testing.T) {
-	browser, end := pagetest.Browser(context.Background(), parts.Chromium(t))
+	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	t.Cleanup(end)
 	engine, err := axe.Load(browser)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/page"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts"
 	"sendcode/internal/server"
+	"sendcode/internal/servertest"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -147,7 +147,7 @@ func aGroup(t *testing.T, seed uint64, rules, people int) *outcome {
 
 // inPage runs a page in a bubble, with the real parts behind it, under the first of the default rules.
 func inPage(t *testing.T, rules int, test func(*testing.T, *postman, http.Handler)) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		r := vtest.NewRig(t, vtest.MinuteTick(func(s *vtest.Settings) {
 			for name, p := range s.Purposes {
 				p.Policy.Rules = p.Policy.Rules[:rules]

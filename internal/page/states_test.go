@@ -14,7 +14,7 @@ import (
 
 	"sendcode/internal/bundle"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts/axe"
+	"sendcode/internal/servertest/axe"
 	"sendcode/web"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts/axe"
+	"sendcode/internal/servertest/axe"
 	"sendcode/internal/store"
 )
 

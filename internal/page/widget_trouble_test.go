@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts/axe"
+	"sendcode/internal/servertest/axe"
 )
 
 // aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks for nothing.

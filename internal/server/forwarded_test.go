@@ -11,11 +11,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
-	out, now := &parts.Text{}, time.Unix(1e9, 0)
+	out, now := &servertest.Text{}, time.Unix(1e9, 0)
 	s := &untrustedProxies{
 		proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, now: func() time.Time { return now },
 		logger: slog.New(slog.NewJSONHandler(out, nil)),

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 func TestReadiness(t *testing.T) {
@@ -47,7 +47,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		looks := 0
 		h := NewHealth(Probe{Name: "log", Required: true, Check: func(ctx context.Context) error {
 			looks++

@@ -29,7 +29,7 @@ import (
 	"testing/cryptotest"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // Result is what a world came to.
@@ -57,7 +57,7 @@ type Options struct {
 // Run runs the world of a plan to its end.
 func Run(t *testing.T, p Plan, o Options) (result Result) {
 	t.Helper()
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, p.Seed)
 		w := newWorld(t, p, o)
 		w.play()

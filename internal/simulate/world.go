@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification/verificationtest"
@@ -25,9 +25,9 @@ type world struct {
 	begin   time.Time
 	log     *sqlite.DB                  // as the oracles read it: nothing goes wrong with it
 	redis   *verificationtest.FakeRedis // the limiter
-	logged  *parts.Text                 // what the replicas wrote to their logs
-	posted  *parts.Text                 // the bodies of webhooks
-	answers *parts.Text                 // the bodies of answers
+	logged  *servertest.Text            // what the replicas wrote to their logs
+	posted  *servertest.Text            // the bodies of webhooks
+	answers *servertest.Text            // the bodies of answers
 	now     trouble
 	actors  sync.WaitGroup
 
@@ -67,8 +67,8 @@ type inForce struct {
 
 func newWorld(t *testing.T, p Plan, o Options) *world {
 	w := &world{
-		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &parts.Text{}, posted: &parts.Text{},
-		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &parts.Text{},
+		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &servertest.Text{}, posted: &servertest.Text{},
+		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
 	}
 	w.redis = verificationtest.NewFakeRedis(clockName)
 	w.policies = []inForce{{w.begin, 0}}

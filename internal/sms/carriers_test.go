@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/failover"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // scripted is a carrier whose outcomes are told.
@@ -84,7 +84,7 @@ func TestRoutesByPrefix(t *testing.T) {
 }
 
 func TestCarriersAreSetAside(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
 		var heard []bool
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h failover.Health) { heard = append(heard, h.Up) }})

@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // probed is a carrier that can be asked for receipts and probed, at an endpoint.
@@ -48,7 +48,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 }
 
 func TestProbeOfAHostThatIsNotThere(t *testing.T) {
-	unused := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t))
+	unused := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
 	t.Cleanup(foreign.Close)
 	for endpoint, want := range map[string]error{unused: errNoReach, foreign.URL: errNoTLS, "https://unknown.invalid": errResolve} {

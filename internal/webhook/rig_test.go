@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -43,7 +43,7 @@ type posted struct {
 
 func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		test(&rig{
 			T: t, log: sqlitetest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
 			answer: map[string]func(context.Context) answer{},

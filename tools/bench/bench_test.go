@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 	"sendcode/tools/bench/report"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/tools/bench/report"
 )
 
@@ -23,8 +23,8 @@ const firstRecipient = 1_000_000
 // rig is what all contenders share, and the contenders.
 type rig struct {
 	dir        string // on the disk
-	redis      *parts.RedisServer
-	postgres   *parts.PostgresServer
+	redis      *servertest.RedisServer
+	postgres   *servertest.PostgresServer
 	admin      *pgx.Conn // of a superuser
 	mails      *mails
 	contenders []contender
@@ -53,7 +53,7 @@ func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
 	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres may run as another user
 		return nil, err
 	}
-	if b.redis, err = parts.StartRedis(ctx, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+	if b.redis, err = servertest.StartRedis(ctx, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.redis.Close)
@@ -66,7 +66,7 @@ func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
 
 // openPostgres starts a Postgres that is set as by default where it matters for speed, but that no checkpoint falls into a run.
 func (b *rig) openPostgres(ctx context.Context) (err error) {
-	b.postgres, err = parts.StartPostgresIn(ctx, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
+	b.postgres, err = servertest.StartPostgresIn(ctx, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
 		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // clerk is an administrator in front of the console.
@@ -25,7 +25,7 @@ type clerk struct {
 
 func newClerk(t *testing.T, base string) *clerk {
 	t.Helper()
-	browser, end := pagetest.Browser(context.Background(), parts.Chromium(t))
+	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil {
 		t.Fatal(err)

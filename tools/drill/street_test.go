@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/app"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/tools/rows"
 )
 
@@ -102,10 +102,10 @@ apps:
 // open starts the service, with so many ordinary sends.
 func open(t *testing.T, size int) *street {
 	t.Helper()
-	s := &street{T: t, mails: smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{}), carrier: startCarrier(t)}
-	postgres, err := parts.StartPostgres(t.Context(), "shared_buffers=512MB", "max_wal_size=4GB", "maintenance_work_mem=256MB")
+	s := &street{T: t, mails: smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}), carrier: startCarrier(t)}
+	postgres, err := servertest.StartPostgres(t.Context(), "shared_buffers=512MB", "max_wal_size=4GB", "maintenance_work_mem=256MB")
 	if err != nil {
-		parts.Postgres(t) // skips where there is none
+		servertest.Postgres(t) // skips where there is none
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.must(postgres.Close()) })
@@ -113,7 +113,7 @@ func open(t *testing.T, size int) *street {
 	s.must(os.WriteFile(file, []byte(settings(s.carrier.URL)), 0o600))
 	cfg, err := config.Load([]string{
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + filepath.Join(t.TempDir(), "data"), "SENDCODE_CONFIG=" + file,
-		"SENDCODE_DATABASE_URL=" + postgres.URL(), "SENDCODE_REDIS_URL=" + parts.Redis(t).URL(), "SENDCODE_SMTP_URL=" + s.mails.URL(),
+		"SENDCODE_DATABASE_URL=" + postgres.URL(), "SENDCODE_REDIS_URL=" + servertest.Redis(t).URL(), "SENDCODE_SMTP_URL=" + s.mails.URL(),
 		"SENDCODE_ADMIN_PASSWORD=" + adminPassword, "SENDCODE_ADMIN_TOKEN=" + adminToken, "SENDCODE_ADMIN_TOKEN_ROLE=owner",
 		"POST_SECRET=" + hookSecret,
 		"SENDCODE_SECRET_KEYS=k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "SENDCODE_INDEX_KEY=8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",

@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 func main() {

@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 const folder = "screenshots"

@@ -30,7 +30,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/page"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 func main() {
@@ -55,12 +55,12 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 			err = errors.Join(err, end())
 		}
 	}()
-	redis, err := parts.StartRedis(ctx, "--appendonly", "yes")
+	redis, err := servertest.StartRedis(ctx, "--appendonly", "yes")
 	if err != nil {
 		return err
 	}
 	closers = append(closers, redis.Close)
-	postgres, err := parts.StartPostgres(ctx)
+	postgres, err := servertest.StartPostgres(ctx)
 	if err != nil {
 		return err
 	}

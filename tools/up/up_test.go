@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // What up starts is ready on all its parts, a mail can be read, and the secrets stay for the next run.
 func TestUp(t *testing.T) {
-	parts.Redis(t) // these skip where there is none
-	parts.Postgres(t)
-	dir, out := t.TempDir(), &parts.Text{}
+	servertest.Redis(t) // these skip where there is none
+	servertest.Postgres(t)
+	dir, out := t.TempDir(), &servertest.Text{}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- up(ctx, dir, "127.0.0.1:0", []string{"SENDCODE_ADDR=127.0.0.1:0"}, out) }()

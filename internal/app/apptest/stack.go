@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/app"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // Stack is one or more replicas with the parts that they share, as an operator runs them: by environment alone.
@@ -29,12 +29,12 @@ type Stack struct {
 	Env      map[string]string
 	Key      string
 	Replicas []*Replica
-	Redis    *parts.RedisServer
-	Postgres *parts.PostgresServer
+	Redis    *servertest.RedisServer
+	Postgres *servertest.PostgresServer
 	SMTP     *smtptest.Server
-	Printed  *parts.Text
-	Answered *parts.Text // every answer, but the dev mailbox's
-	watches  bool        // whether replicas read their configuration again
+	Printed  *servertest.Text
+	Answered *servertest.Text // every answer, but the dev mailbox's
+	watches  bool             // whether replicas read their configuration again
 }
 
 // Replica is one process's worth of service, run inside the test.
@@ -66,8 +66,8 @@ func Embedded(t *testing.T) *Stack {
 func OnRealParts(t *testing.T) *Stack {
 	t.Helper()
 	s := newStack(t)
-	s.Redis, s.Postgres = parts.Redis(t), parts.Postgres(t)
-	s.SMTP = smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more"})
+	s.Redis, s.Postgres = servertest.Redis(t), servertest.Postgres(t)
+	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more"})
 	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
 	s.Env["SENDCODE_REDIS_URL"] = s.Redis.URL()
 	s.Env["SENDCODE_DATABASE_URL"] = s.Postgres.URL()
@@ -80,7 +80,7 @@ func OnRealParts(t *testing.T) *Stack {
 
 func newStack(t *testing.T) *Stack {
 	t.Helper()
-	s := &Stack{T: t, Key: APIKey, Printed: &parts.Text{}, Answered: &parts.Text{}, Env: map[string]string{
+	s := &Stack{T: t, Key: APIKey, Printed: &servertest.Text{}, Answered: &servertest.Text{}, Env: map[string]string{
 		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 	}}
 	t.Cleanup(s.checkLog)

@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // dns answers from a table; what is not in it does not exist.
@@ -87,7 +87,7 @@ func (s patient) says(said string, lines ...string) {
 func TestDoctorComparesClocks(t *testing.T) {
 	t.Parallel()
 	s := newPatient(t)
-	s.env["SENDCODE_REDIS_URL"], s.env["SENDCODE_DATABASE_URL"] = parts.Redis(t).URL(), parts.Postgres(t).URL()
+	s.env["SENDCODE_REDIS_URL"], s.env["SENDCODE_DATABASE_URL"] = servertest.Redis(t).URL(), servertest.Postgres(t).URL()
 	s.env["SENDCODE_SECRET_KEYS"] = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
 	s.env["SENDCODE_INDEX_KEY"] = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
 	if err := app.Migrate(t.Context(), s.config()); err != nil {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -29,7 +29,7 @@ type followed struct {
 
 func inTail(t *testing.T, test func(f *followed)) {
 	t.Helper()
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		f := &followed{T: t, log: sqlitetest.Open(t, time.Now)}
 		f.tail = New(f.log, slog.New(slog.DiscardHandler))
 		test(f)
@@ -185,7 +185,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 
 // A row whose writer's clock, or commit, was a moment behind is not missed.
 func TestTailFindsRowsThatComeLate(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		var back atomic.Int64 // ns, that the log's clock is behind
 		f := &followed{T: t, log: sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })}
 		f.tail = New(f.log, slog.New(slog.DiscardHandler))

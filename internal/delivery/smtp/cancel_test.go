@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // TestCancelling ends the context while the server thinks, at every stage: before the final dot nothing was
@@ -28,7 +28,7 @@ func TestCancelling(t *testing.T) {
 		smtptest.Dot:   {class: delivery.Unknown, stage: delivery.StageDot},
 	} {
 		t.Run(string(stage), func(t *testing.T) {
-			parts.Bubble(t, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
 				server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: stage, Times: 1, Delay: 20 * time.Second}))
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
@@ -77,7 +77,7 @@ func TestCancelledBeforehand(t *testing.T) {
 
 // TestCancelledOnAKeptConnection: there is no time for a fresh one.
 func TestCancelledOnAKeptConnection(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Stall: true}))
 		sendAll(t, s, 1, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

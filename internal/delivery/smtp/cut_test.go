@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // cutConn is a socket that fails to write after a number of bytes behind the DATA command.
@@ -134,7 +134,7 @@ func TestServerStopsReadingTheMessage(t *testing.T) {
 
 // TestServerNeverReadsTheRest: writing the body has its end in time too.
 func TestServerNeverReadsTheRest(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Body, Stall: true}))
 		began := time.Now()
 		_, err := piped(t, server).Send(t.Context(), bigMessage(1))

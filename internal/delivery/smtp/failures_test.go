@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // misbehaviour is one row: what the server does, and what must come of it.
@@ -138,7 +138,7 @@ func TestMisbehaviourInABubble(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
 			t.Run(row.name, func(t *testing.T) {
-				parts.Bubble(t, func(t *testing.T) {
+				servertest.Bubble(t, func(t *testing.T) {
 					server := smtptest.New(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
 					row.run(t, server, piped(t, server))
 				})
@@ -182,7 +182,7 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Clien
 }
 
 func TestNothingListens(t *testing.T) {
-	s := newSender(t, smtp.Config{Host: "127.0.0.1", Port: parts.FreePort(t), TLS: smtp.TLSNone})
+	s := newSender(t, smtp.Config{Host: "127.0.0.1", Port: servertest.FreePort(t), TLS: smtp.TLSNone})
 	for range 6 { // more often than there are places
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
@@ -194,7 +194,7 @@ func TestNothingListens(t *testing.T) {
 
 // TestDiallingEnds: a host that swallows packets costs ten seconds.
 func TestDiallingEnds(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		s := newSender(t, smtp.Config{Host: "mail.example", Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if network != "tcp" || addr != "mail.example:587" {
 				t.Errorf("dials %s %s", network, addr)

@@ -6,7 +6,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // FuzzReplies puts any bytes in place of an answer and then closes. Nothing but a whole line that starts with the right
@@ -25,7 +25,7 @@ func FuzzReplies(f *testing.F) {
 		if n < 0 || n >= len(stages) || len(said) == 0 {
 			t.Skip()
 		}
-		parts.Bubble(t, func(t *testing.T) {
+		servertest.Bubble(t, func(t *testing.T) {
 			server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
 			_, err := piped(t, server).Send(t.Context(), smtptest.Sample(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)

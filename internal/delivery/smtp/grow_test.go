@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // between sets how many connections there are.
@@ -38,7 +38,7 @@ var takes300ms = misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * tim
 
 // A receiver that takes 300 ms a mail gets as many mails a second as its connections allow.
 func TestSlowReceiverGetsAllItsConnections(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
 		began := time.Now()
 		burst(t, s, 0, 200)
@@ -50,7 +50,7 @@ func TestSlowReceiverGetsAllItsConnections(t *testing.T) {
 
 // A receiver that takes mails at once gets them over the least connections: none is opened that would have nothing to do.
 func TestQuickReceiverGetsFewConnections(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
 		burst(t, s, 0, 60)
 		expectCounts(t, server, 60, min(server.Connections(), 2)) // on a busy machine one may serve them all
@@ -59,7 +59,7 @@ func TestQuickReceiverGetsFewConnections(t *testing.T) {
 
 // Connections beyond the least end soon after the backlog, and the others as ever.
 func TestConnectionsShrinkAgain(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms, between(2, 20))
 		burst(t, s, 0, 40)
 		synctest.Wait()
@@ -85,7 +85,7 @@ func TestConnectionsShrinkAgain(t *testing.T) {
 
 // A connection that ends makes room for another one at once, also while mails wait for those that there are.
 func TestConnectionsThatEndAreReplaced(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 20), func(c *smtp.Config) { c.MaxMails = 1 })
 		began := time.Now()
 		burst(t, s, 0, 20)
@@ -99,7 +99,7 @@ func TestConnectionsThatEndAreReplaced(t *testing.T) {
 // A mail that waits for a place, or for a connection that is busy, heeds its context.
 func TestWaitingHonoursTheContext(t *testing.T) {
 	for _, conns := range []int{1, 20} {
-		parts.Bubble(t, func(t *testing.T) {
+		servertest.Bubble(t, func(t *testing.T) {
 			server, s := inBubble(t, takes300ms, between(1, conns))
 			go burst(t, s, 0, 1)
 			synctest.Wait()

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // pair is two servers, the preferred one first, in a bubble.
@@ -82,7 +82,7 @@ func blackHole(dials *atomic.Int32) func(*smtp.Config) {
 
 // TestDeadServerCostsFewMailsTheirTime: its dial timeout is not paid by each mail.
 func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		good := smtptest.New(t, smtptest.Script{})
 		servers := smtp.Servers{newSender(t, smtp.Config{Host: "x", TLS: smtp.TLSNone}, blackHole(&dials)), piped(t, good)}
@@ -104,7 +104,7 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 
 // TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the old one.
 func TestOneMailTriesAServerSetAside(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
 			Close: true}), smtptest.Script{})
 		post(t, servers, 1, 100)
@@ -135,7 +135,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 
 // TestNothingAcceptedIsOfferedTwice: also while a server is set aside and tried again.
 func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(
 			smtptest.Rule{Stage: smtptest.Dot, Skip: 5, Times: 10, Close: true},
 			smtptest.Rule{Stage: smtptest.Greet, Skip: 1, Times: 20, Reply: "421 4.3.2 busy", Close: true},
@@ -159,7 +159,7 @@ func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
 
 // TestEveryServerSetAside: a mail fails at once, and its failure is Temporary.
 func TestEveryServerSetAside(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		busy := misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true})
 		servers, first, second := pair(t, busy, busy)
 		post(t, servers, 1, 32)
@@ -175,7 +175,7 @@ func TestEveryServerSetAside(t *testing.T) {
 
 // TestBackAllAtOnce: mails that come while a lone server is being tried wait for what that shows.
 func TestBackAllAtOnce(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
 		servers := smtp.Servers{piped(t, server)}
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // TestCommandsGoTogether: a server that says nothing until it has heard DATA is heard out by a client that pipelines, and by no other.
@@ -18,7 +18,7 @@ func TestCommandsGoTogether(t *testing.T) {
 	for keyword, want := range map[string]outcome{
 		"PIPELINING": {}, "8BITMIME": {class: delivery.Temporary, stage: delivery.StageMail},
 	} {
-		parts.Bubble(t, func(t *testing.T) {
+		servertest.Bubble(t, func(t *testing.T) {
 			config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 				client, server := net.Pipe()
 				go silentUntilData(server, keyword)

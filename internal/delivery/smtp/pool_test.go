@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // sendAll sends mails first..last one after the other; all must be accepted.
@@ -50,7 +50,7 @@ func TestConnectionServesHundredMails(t *testing.T) {
 }
 
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{})
 		sendAll(t, s, 1, 1)
 		time.Sleep(30*time.Second - time.Millisecond)
@@ -78,7 +78,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 		"closes": {Stage: smtptest.Quit, Close: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parts.Bubble(t, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
 				server, s := inBubble(t, misbehaving(rule), func(c *smtp.Config) { c.MaxMails = 1 })
 				began := time.Now()
 				_, err := s.Send(t.Context(), smtptest.Sample(1))
@@ -116,7 +116,7 @@ func TestCloseEndsIdleConnections(t *testing.T) {
 
 // TestCloseLetsASendEnd: a send under way ends as if nothing were, and its connection is not kept.
 func TestCloseLetsASendEnd(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
 		var wg sync.WaitGroup
 		wg.Go(func() {

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // TestServersInOrder: the next server is asked only when the message was certainly not accepted and may be elsewhere.
@@ -59,7 +59,7 @@ func TestServersInOrder(t *testing.T) {
 
 // TestServersStopWithTheContext: a server that used up the time leaves none for the next.
 func TestServersStopWithTheContext(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		first := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}))
 		second := smtptest.New(t, smtptest.Script{})
 		servers := smtp.Servers{piped(t, first), piped(t, second)}

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/failover"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // inTenSeconds gives every answer late.
@@ -25,7 +25,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 	for name, slow := range map[string]smtptest.Script{
 		"after the dot": misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}), "every answer": inTenSeconds(),
 	} {
-		parts.Bubble(t, func(t *testing.T) {
+		servertest.Bubble(t, func(t *testing.T) {
 			servers, first, healthy := pair(t, slow, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
 			began, failures := time.Now(), make(chan []error)
 			go func() { failures <- post(t, servers, 1, mails) }()
@@ -43,7 +43,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 
 // TestSlowButAlone: slowness is held against a server only while another one is up.
 func TestSlowButAlone(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		slow := smtptest.New(t, inTenSeconds())
 		servers := smtp.Servers{piped(t, slow)}
 		if failures := post(t, servers, 1, 16); failures != nil || !servers.Health()[0].Up {
@@ -51,7 +51,7 @@ func TestSlowButAlone(t *testing.T) {
 		}
 		allOnce(t, 16, slow)
 	})
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, inTenSeconds(), inTenSeconds())
 		if failures := post(t, servers, 1, 64); failures != nil {
 			t.Errorf("%v", failures)
@@ -62,7 +62,7 @@ func TestSlowButAlone(t *testing.T) {
 
 // TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the server.
 func TestSlowOneAfterTheOther(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
 		for n := range 4 {
 			if _, err := servers.Send(t.Context(), smtptest.Sample(n)); err != nil {
@@ -77,7 +77,7 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 
 // TestCrowdGoesOn: who finds every connection of a server in use waits a second, no longer, while another is up.
 func TestCrowdGoesOn(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, inTenSeconds(), smtptest.Script{})
 		go post(t, servers, 1, 16)
 		time.Sleep(999 * time.Millisecond)
@@ -97,7 +97,7 @@ func TestCrowdGoesOn(t *testing.T) {
 
 // TestWatch hears of each change once, with its reason.
 func TestWatch(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, _ := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("421 4.3.2")}), smtptest.Script{})
 		var heard []failover.Health
 		servers.Watch(func(h failover.Health) { heard = append(heard, h) })

@@ -11,12 +11,12 @@ import (
 
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // TestWornOutConnectionsAreClosed: the one that failed, and those that have been idle for longer.
 func TestWornOutConnectionsAreClosed(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
 		burst(t, s, 0, 3)
 		if synctest.Wait(); server.Open() != 3 {
@@ -43,7 +43,7 @@ func (c counted) Close() error {
 
 // TestNeverMoreSocketsThanAllowed: also while connections are replaced, retired, probed or expire.
 func TestNeverMoreSocketsThanAllowed(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, misbehaving(
 			smtptest.Rule{Stage: smtptest.Mail, Skip: 3, Times: 3, Reply: "421 4.3.2 no"}, smtptest.Rule{Stage: smtptest.Quit, Delay: 300 * time.Millisecond}))
 		var now, peak atomic.Int32

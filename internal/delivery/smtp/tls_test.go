@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 func tlsFailure() outcome { return outcome{class: delivery.Temporary, stage: delivery.StageTLS} }
@@ -137,7 +137,7 @@ func TestNothingInTheClear(t *testing.T) {
 
 // TestPasswordStaysHome: no login in the clear beyond this machine, whatever the server offers.
 func TestPasswordStaysHome(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{Username: username, Password: password}, func(c *smtp.Config) {
 			c.Host, c.TLS, c.Username, c.Password = "relay.example", smtp.TLSOpportunistic, username, password
 		})

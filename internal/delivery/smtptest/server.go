@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // Server plays a [Script]. Safe for concurrent use.
@@ -18,7 +18,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	script    Script
-	authority *parts.Authority // made with the first script that has TLS
+	authority *servertest.Authority // made with the first script that has TLS
 	identity  tls.Certificate
 	uses      []int // fitting occasions of each rule
 	listener  net.Listener
@@ -45,7 +45,7 @@ func Start(tb testing.TB, script Script) *Server {
 	return start(tb, "127.0.0.1:0", script)
 }
 
-// StartAt is Start on a port that no other server is given, as parts.FreePort has them: it can Restart there.
+// StartAt is Start on a port that no other server is given, as servertest.FreePort has them: it can Restart there.
 func StartAt(tb testing.TB, port int, script Script) *Server {
 	tb.Helper()
 	s := start(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), script)
@@ -69,7 +69,7 @@ func (s *Server) SetScript(script Script) {
 		return
 	}
 	var err error
-	s.authority = parts.NewAuthority(s.tb)
+	s.authority = servertest.NewAuthority(s.tb)
 	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(s.tb)); err != nil {
 		s.tb.Fatalf("smtptest: %v", err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // documented are the snippets of docs/policies.md that have limits, by the beginnings of their chapters' titles.
@@ -90,8 +90,8 @@ func TestTheDocumentedPolicies(t *testing.T) {
 		"Codes": 24 * time.Hour, "Gifts and notices": 7*24*time.Hour + 4*time.Hour, "A web resource": time.Minute,
 		"Fixed": time.Hour, "Sliding": time.Hour, "A free trial": 31 * 24 * time.Hour, "A gateway": time.Second,
 	}
-	alone, cluster := parts.Redis(t), parts.Cluster(t)
-	for kind, servers := range map[string][]*parts.RedisServer{"in process": nil, "Redis": {alone}, "Cluster": cluster.Nodes} {
+	alone, cluster := servertest.Redis(t), servertest.Cluster(t)
+	for kind, servers := range map[string][]*servertest.RedisServer{"in process": nil, "Redis": {alone}, "Cluster": cluster.Nodes} {
 		for chapter, yaml := range documented(t) {
 			t.Run(kind+"/"+chapter, func(t *testing.T) {
 				s := apptest.Embedded(t)
@@ -125,7 +125,7 @@ func TestTheDocumentedPolicies(t *testing.T) {
 	}
 }
 
-func empty(t *testing.T, servers []*parts.RedisServer) {
+func empty(t *testing.T, servers []*servertest.RedisServer) {
 	t.Helper()
 	for _, server := range servers {
 		c := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -134,7 +134,7 @@ func empty(t *testing.T, servers []*parts.RedisServer) {
 }
 
 // ttls are when each key in Redis ends; -1 ns: never.
-func ttls(t *testing.T, servers []*parts.RedisServer) (all []time.Duration) {
+func ttls(t *testing.T, servers []*servertest.RedisServer) (all []time.Duration) {
 	t.Helper()
 	for _, server := range servers {
 		c := redis.NewClient(&redis.Options{Addr: server.Addr()})

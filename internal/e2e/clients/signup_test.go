@@ -14,7 +14,7 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // maxSignUp is how long the back end of a sign-up may be, in lines.
@@ -29,7 +29,7 @@ func TestASignUpInTwelveLines(t *testing.T) {
 	for language, c := range map[string]struct {
 		file string
 		run  func(testing.TB) string
-	}{"js": {"signup.mjs", parts.Node}, "python": {"signup.py", parts.Python}} {
+	}{"js": {"signup.mjs", servertest.Node}, "python": {"signup.py", servertest.Python}} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			program := c.run(t)
@@ -47,7 +47,7 @@ func TestASignUpInTwelveLines(t *testing.T) {
 func signUpWith(t *testing.T, program, file string) {
 	t.Helper()
 	const key = "sk_ofthesignupabcdefghijABCDEFGHIJ"
-	shop := fmt.Sprintf("http://127.0.0.1:%d", parts.FreePort(t))
+	shop := fmt.Sprintf("http://127.0.0.1:%d", servertest.FreePort(t))
 	s := apptest.Embedded(t)
 	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
 	s.Write(fmt.Sprintf("apps: [{name: shop, return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n", shop+"/signup", sha256.Sum256([]byte(key))))

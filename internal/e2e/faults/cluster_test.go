@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // Redis Cluster, with a bucket of each scope somewhere on three masters: a send, refusals by each scope, and a master killed.
@@ -18,7 +18,7 @@ func TestOnACluster(t *testing.T) {
     - {name: purpose, scope: purpose, limit: 100, window: 60s}
     - {name: shop, scope: app, limit: 100, window: 60s}
 `)
-	cluster := parts.Cluster(t)
+	cluster := servertest.Cluster(t)
 	s.Env["SENDCODE_REDIS_URL"] = cluster.URL()
 	s.Start(2)
 	ask := func(i int, to string) apptest.Answer {

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
-	"sendcode/internal/parts"
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest"
+	"sendcode/internal/servertest/locate"
 )
 
 const deploy = "../../../deploy"
@@ -61,10 +61,10 @@ func loginURL(t *testing.T, raw, user, password string) string {
 // redisByScript runs the script and returns the URL of its user.
 func redisByScript(s *apptest.Stack, password string) string {
 	s.Helper()
-	port := strconv.Itoa(parts.FreePort(s))
+	port := strconv.Itoa(servertest.FreePort(s))
 	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port, "--dir", s.TempDir())
 	cmd.Env = append(os.Environ(), "REDIS_PASSWORD="+password)
-	p, err := parts.Run(cmd)
+	p, err := servertest.Run(cmd)
 	apptest.Must(s.T, err)
 	s.Cleanup(p.Kill)
 	address := "redis://sendcode:" + password + "@127.0.0.1:" + port + "/0"

@@ -16,7 +16,7 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // Each run has two replicas under load while something fails in one way, again and again. Afterwards the log holds not one
@@ -78,10 +78,10 @@ func TestRestartedPartsUnderLoad(t *testing.T) {
 func TestFailoverBySentinelUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t)
-	servers := map[string]*parts.RedisServer{s.Redis.Addr(): s.Redis}
-	second := parts.Redis(t, "--replicaof", strings.ReplaceAll(s.Redis.Addr(), ":", " "))
+	servers := map[string]*servertest.RedisServer{s.Redis.Addr(): s.Redis}
+	second := servertest.Redis(t, "--replicaof", strings.ReplaceAll(s.Redis.Addr(), ":", " "))
 	servers[second.Addr()] = second
-	sentinel := parts.Sentinel(t, s.Redis.Addr())
+	sentinel := servertest.Sentinel(t, s.Redis.Addr())
 	s.Env["SENDCODE_REDIS_URL"] = sentinel.URL()
 	s.Start(2)
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
@@ -125,7 +125,7 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t)
-	pair := [2]*parts.RedisServer{parts.Redis(t, "--repl-diskless-sync-delay", "0"), parts.Redis(t, "--repl-diskless-sync-delay", "0")}
+	pair := [2]*servertest.RedisServer{servertest.Redis(t, "--repl-diskless-sync-delay", "0"), servertest.Redis(t, "--repl-diskless-sync-delay", "0")}
 	s.Env["SENDCODE_REDIS_URL"] = pair[0].URL()
 	address := through(s, "SENDCODE_REDIS_URL")
 	s.Start(2)
@@ -159,7 +159,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 func TestRedisClockStepsUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t)
-	server, clock := parts.RedisWithClock(t)
+	server, clock := servertest.RedisWithClock(t)
 	s.Env["SENDCODE_REDIS_URL"] = server.URL()
 	s.Start(2)
 	steps := []time.Duration{0, 5 * time.Second, 0, 5 * time.Second, -5 * time.Second, 0}

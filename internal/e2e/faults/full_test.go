@@ -12,19 +12,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // fullDisk has the service in front of a database that has little room, and fills its disk.
 type fullDisk struct {
 	*apptest.Stack
-	disk *parts.Disk
+	disk *servertest.Disk
 }
 
 // onASmallDisk is SQLite, with its keys, on a disk of its own.
 func onASmallDisk(t *testing.T) fullDisk {
 	t.Helper()
-	disk := parts.SmallDisk(t, 12<<20)
+	disk := servertest.SmallDisk(t, 12<<20)
 	s := apptest.Embedded(t)
 	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(disk.Dir, "data")
 	return fullDisk{s, disk}
@@ -33,7 +33,7 @@ func onASmallDisk(t *testing.T) fullDisk {
 // onASmallTablespace is Postgres with the service's tables on a disk of their own.
 func onASmallTablespace(t *testing.T) fullDisk {
 	t.Helper()
-	disk := parts.SmallDisk(t, 32<<20)
+	disk := servertest.SmallDisk(t, 32<<20)
 	s := apptest.OnRealParts(t)
 	space := filepath.Join(disk.Dir, "space")
 	apptest.Must(t, s.Postgres.GiveTo(space))

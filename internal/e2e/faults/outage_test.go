@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // three are as the default ones, but for the first, whose window is longer than any test takes.
@@ -79,7 +79,7 @@ func TestPostgresAway(t *testing.T) {
 func TestMailServerAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	away, good := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{}), smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{})
+	away, good := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}), smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
 	s.SMTP = good
 	s.Env["SENDCODE_SMTP_URL"] = away.URL() + "," + good.URL()
 	away.Stop()

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // TLS by a private authority and a user with the rights that docs/operations.md gives it, over two replicas; the certificate is
@@ -17,9 +17,9 @@ import (
 func TestRedisWithTLSAndAnExchangedCertificate(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	ca, port := parts.NewAuthority(t), strconv.Itoa(parts.FreePort(t))
+	ca, port := servertest.NewAuthority(t), strconv.Itoa(servertest.FreePort(t))
 	certificate, key := ca.Issue(t)
-	s.Redis = parts.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File, "--tls-cert-file", certificate, "--tls-key-file", key)
+	s.Redis = servertest.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File, "--tls-cert-file", certificate, "--tls-key-file", key)
 	admin := s.RedisClient()
 	text, err := os.ReadFile("../../../docs/operations.md")
 	apptest.Must(t, err)

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/keyring"
 	"sendcode/internal/page"
-	"sendcode/internal/parts"
 	"sendcode/internal/server"
+	"sendcode/internal/servertest"
 	"sendcode/internal/widget"
 	"sendcode/quota"
 )
@@ -24,7 +24,7 @@ import (
 type World struct {
 	*Visitor
 	Codes  *Codes
-	Log    *parts.Text
+	Log    *servertest.Text
 	Logger *slog.Logger // writes to Log
 
 	server *httptest.Server
@@ -62,7 +62,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	if err != nil {
 		panic(err)
 	}
-	w := &World{clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
+	w := &World{clock: &clock{at: time.Now().UTC()}, Log: &servertest.Text{}}
 	w.Codes = newCodes(w.clock.now, rules)
 	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	w.Logger = logger

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/sms"
 )
 
@@ -234,7 +234,7 @@ func everyCarrier(t *testing.T, r Rig) {
 	}
 	t.Run("the wait is over after the request", func(t *testing.T) { givenUp(t, r) })
 	t.Run("nothing listens", func(t *testing.T) {
-		_, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", parts.FreePort(t))))
+		_, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))))
 		if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
 			t.Errorf("%v", fail)
 		}

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -36,7 +36,7 @@ func newGatedRuns() *gatedRuns {
 }
 
 func TestCoalescerSharesRoundTrips(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
 		call := func(key int64) { _, err := g.submit(t.Context(), newCall(store.Intent{}, key)); storetest.OK(t, err) }
 		for key := range int64(2) {
@@ -107,7 +107,7 @@ func TestCoalescerKeepsKeysApart(t *testing.T) {
 }
 
 func TestCoalescerCallersWhoLeave(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
 		results := map[string]chan error{}
@@ -134,7 +134,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 }
 
 func TestCoalescerBound(t *testing.T) {
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range maxWaiting + 1 {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -166,7 +166,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 }
 
 func TestPostgresRestart(t *testing.T) {
-	server := parts.Postgres(t)
+	server := servertest.Postgres(t)
 	f := storetest.NewFixture(openTest(t, newDatabaseOn(t, server), serverClock))
 	f.Beside(f.DB)
 	for round := range 3 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -194,7 +194,7 @@ func newDatabase(t testing.TB) string {
 }
 
 // newDatabaseOn makes a migrated database on another server.
-func newDatabaseOn(t testing.TB, server *parts.PostgresServer) string {
+func newDatabaseOn(t testing.TB, server *servertest.PostgresServer) string {
 	t.Helper()
 	url := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
@@ -209,7 +209,7 @@ func openTest(t testing.TB, url, now string, role ...string) *DB {
 }
 
 // shared is the server of all tests but those that stop it, change its settings or wait for its disk.
-var shared parts.SharedPostgres
+var shared servertest.SharedPostgres
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "40") // unless the command says how many

@@ -9,12 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store/storetest"
 )
 
 // newDatabaseIn is newDatabase whose tables are in a tablespace.
-func newDatabaseIn(t *testing.T, server *parts.PostgresServer, admin *pgx.Conn, space string) string {
+func newDatabaseIn(t *testing.T, server *servertest.PostgresServer, admin *pgx.Conn, space string) string {
 	t.Helper()
 	address := server.NewDatabase(t)
 	u := storetest.Must(url.Parse(address))(t)
@@ -25,8 +25,8 @@ func newDatabaseIn(t *testing.T, server *parts.PostgresServer, admin *pgx.Conn, 
 
 // A tablespace without room fails at a statement; an error of the COMMIT itself is as certain.
 func TestPostgresDiskIsFull(t *testing.T) {
-	server := parts.Postgres(t)
-	disk := parts.SmallDisk(t, 24<<20)
+	server := servertest.Postgres(t)
+	disk := servertest.SmallDisk(t, 24<<20)
 	space := filepath.Join(disk.Dir, "space")
 	storetest.OK(t, server.GiveTo(space))
 	admin := connect(t, server.AdminURL())

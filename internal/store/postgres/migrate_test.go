@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
 )
@@ -114,7 +114,7 @@ func TestMigrateComesAgain(t *testing.T) {
 }
 
 func TestPostgresErrorsTellNoPassword(t *testing.T) {
-	port := parts.FreePort(t)
+	port := servertest.FreePort(t)
 	for _, url := range []string{
 		"postgres://me:hunter2@127.0.0.1:none/db", "postgres://me:hunter2@[::1/db", "host=/tmp password=hunter2 port=x",
 		"postgres://me:hunter2@127.0.0.1:" + strconv.Itoa(port) + "/db?connect_timeout=1", "hunter2://me",
@@ -134,7 +134,7 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	// each case has a database, and with it a pool: those of cases that are over make room
-	bouncer := parts.PgBouncer(t, server, "max_user_connections = 100")
+	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 100")
 	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},
@@ -145,7 +145,7 @@ func TestBehindPgBouncer(t *testing.T) {
 func TestSettingsBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	makeAppRole(t)
-	bouncer := parts.PgBouncer(t, server)
+	bouncer := servertest.PgBouncer(t, server)
 	direct := server.NewDatabase(t)
 	through := bouncer.Through(direct) + "&statement_timeout=7s"
 	storetest.OK(t, Migrate(t.Context(), through, appRole))
@@ -177,7 +177,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := parts.PgBouncer(t, server, settings...).Through(direct)
+			url := servertest.PgBouncer(t, server, settings...).Through(direct)
 			_, opened := Open(t.Context(), url, "")
 			for _, err := range []error{opened, Migrate(t.Context(), url, "")} {
 				if err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
@@ -186,7 +186,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, url := range []string{direct, parts.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
+	for _, url := range []string{direct, servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
 		config := storetest.Must(pgx.ParseConfig(url))(t)
 		storetest.OK(t, checkSessions(t.Context(), config))
 	}
@@ -195,7 +195,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 // A session for each of two connections is the least.
 func TestAPoolerWithOneConnectionIsRefused(t *testing.T) {
 	server := shared.Server(t)
-	url := parts.PgBouncer(t, server, "default_pool_size = 1").Through(server.NewDatabase(t))
+	url := servertest.PgBouncer(t, server, "default_pool_size = 1").Through(server.NewDatabase(t))
 	if err := Migrate(t.Context(), url, ""); err == nil || !strings.Contains(err.Error(), "default_pool_size") {
 		t.Errorf("%v", err)
 	}

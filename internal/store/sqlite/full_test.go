@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -39,7 +39,7 @@ func TestSQLiteUndone(t *testing.T) {
 
 // On a disk without room the commit itself fails, and is known to have failed.
 func TestSQLiteDiskIsFull(t *testing.T) {
-	disk := parts.SmallDisk(t, 6<<20)
+	disk := servertest.SmallDisk(t, 6<<20)
 	path, clock := filepath.Join(disk.Dir, "sendcode.db"), &storetest.TestClock{At: storetest.Epoch}
 	log := openSQLite(t, path, clock)
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)

@@ -17,9 +17,9 @@ import (
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
-	"sendcode/internal/parts"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -56,7 +56,7 @@ type Rig struct {
 	Limiter    *SwapLimiter
 	MailServer *MailServer
 	Carrier    *Carrier
-	Printed    *parts.Text // what was logged
+	Printed    *servertest.Text // what was logged
 	Settings   Settings
 	Renderer   *message.Renderer
 	Stop       context.CancelFunc
@@ -87,7 +87,7 @@ func InBubbleWith(t *testing.T, change func(*Settings), test func(r *Rig)) {
 // InBubbleIdle is InBubbleWith for tests that start the service, if they do.
 func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	t.Helper()
-	parts.Bubble(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		r := NewRig(t, change)
 		test(r)
 		r.Quit()
@@ -114,7 +114,7 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	}
 	r := &Rig{
 		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: newSwapLimiter(quota.NewMemory(time.Now, "process")),
-		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &parts.Text{}, Settings: TestSettings(t), Renderer: renderer,
+		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t), Renderer: renderer,
 	}
 	if change != nil {
 		change(&r.Settings)

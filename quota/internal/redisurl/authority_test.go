@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/parts"
+	"sendcode/internal/servertest"
 )
 
 // A private CA signs Redis's certificate: the system trusts it not, ca= does.
 func TestRedisBehindAPrivateAuthority(t *testing.T) {
-	ca, other := parts.NewAuthority(t), parts.NewAuthority(t)
+	ca, other := servertest.NewAuthority(t), servertest.NewAuthority(t)
 	certificate, key := ca.Issue(t)
-	port := strconv.Itoa(parts.FreePort(t))
-	parts.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File,
+	port := strconv.Itoa(servertest.FreePort(t))
+	servertest.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File,
 		"--tls-cert-file", certificate, "--tls-key-file", key)
 	url := "rediss://127.0.0.1:" + port + "/0"
 	must(t, opened(t, url+"?pool_size=3&ca="+ca.File).Ping(t.Context()).Err())
@@ -28,7 +28,7 @@ func TestRedisBehindAPrivateAuthority(t *testing.T) {
 }
 
 func TestAuthoritiesOfEveryKindOfURL(t *testing.T) {
-	ca := parts.NewAuthority(t)
+	ca := servertest.NewAuthority(t)
 	file, pool := ca.File, x509.NewCertPool()
 	pool.AddCert(ca.Certificate)
 	alone, err := aloneOptions("rediss://u:p%40@h/0?ca=" + file)

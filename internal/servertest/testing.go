@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 // Redis starts a private Redis for one test, as [StartRedis] does, and closes

@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 // PostgresServer is a private Postgres with a cluster of its own. Its methods

@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 // SentinelServer is a private Redis Sentinel that watches one primary, by the

@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 // RedisServer is a private redis-server. Its methods may be called from any

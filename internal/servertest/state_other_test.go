@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package parts
+package servertest
 
 import (
 	"os/exec"

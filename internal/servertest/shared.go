@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"sync"

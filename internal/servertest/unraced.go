@@ -1,5 +1,5 @@
 //go:build !race
 
-package parts
+package servertest
 
 const raced = false

@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"runtime"
 	"time"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 // Redis has no setting for its clock and nothing between it and us can change what its scripts read. libfaketime can't

@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 func do(t *testing.T, steps ...func() error) {

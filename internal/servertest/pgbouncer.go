@@ -1,4 +1,4 @@
-package parts
+package servertest
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts/locate"
+	"sendcode/internal/servertest/locate"
 )
 
 // PgBouncerServer is a private PgBouncer in front of a private Postgres.
