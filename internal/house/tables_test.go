@@ -230,8 +230,7 @@ const bubbles = "sendcode/internal/servertest"
 // there it moves the bubble's clock and takes no time.
 var (
 	sleepers = map[string]string{
-		"internal/simulate/happen.go":                   "in a bubble, where time is virtual",
-		"internal/simulate/world.go":                    "in a bubble, where time is virtual",
+		"internal/simulate/happen_test.go":              "in a bubble, where time is virtual",
 		"internal/verification/verificationtest/rig.go": "lets the time of a bubble pass",
 	}
 	initialisers = map[string]string{}
