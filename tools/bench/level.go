@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"sendcode/tools/bench/report"
@@ -57,6 +58,7 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration, 
 			return err
 		}
 		l.Sends = append(l.Sends, perSecond(samples, run.Mails, began, part)...)
+		fmt.Fprintf(b.progress, "%s left; %d sends in the last %s\n", length-part, run.Sends, part)
 	}
 	return service.process.Close()
 }

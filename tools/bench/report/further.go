@@ -12,12 +12,12 @@ func (r Results) level() string {
 	}
 	n := len(l.Sends)
 	text := fmt.Sprintf("%d callers for %d s. The last %d s against the first: %s times the sends, %s times the processor time of a send.\n", l.Callers, n,
-		edge, number(l.Ratio()), number(l.CostRatio()))
+		l.edge(), number(l.Ratio()), number(l.CostRatio()))
 	if !l.Vacuum {
 		return text
 	}
 	g := newGrid("seconds", "sends/s", "processor time of a send, µs")
-	step := max(1, n/12)
+	step := l.edge()
 	for first := 0; first+step <= n; first += step {
 		sum := 0
 		for _, sends := range l.Sends[first : first+step] {

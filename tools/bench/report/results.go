@@ -86,7 +86,7 @@ func (l Level) cost(first, last int) time.Duration {
 // CostRatio is the cost of a send in the last seconds against that in the first.
 func (l Level) CostRatio() float64 {
 	n := len(l.Sends)
-	k := min(edge, n/2)
+	k := l.edge()
 	first := l.cost(0, k)
 	if first == 0 {
 		return 0
@@ -94,11 +94,17 @@ func (l Level) CostRatio() float64 {
 	return float64(l.cost(n-k, n)) / float64(first)
 }
 
-const edge = 4 // s at each end
+// edge is how many seconds at each end are compared: a twelfth with autovacuum, which comes and goes, else 4.
+func (l Level) edge() int {
+	if l.Vacuum {
+		return max(1, len(l.Sends)/12)
+	}
+	return min(4, len(l.Sends)/2)
+}
 
 // Ratio is the last seconds against the first.
 func (l Level) Ratio() float64 {
-	n := min(edge, len(l.Sends)/2)
+	n := l.edge()
 	first, last := 0, 0
 	for i := range n {
 		first, last = first+l.Sends[i], last+l.Sends[len(l.Sends)-1-i]
