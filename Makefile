@@ -13,8 +13,8 @@ GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=te
 TIMEOUT ?= 20m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
 TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -timeout=$(TIMEOUT)
-# What checks the code lives for a minute and has memory: it collects its garbage seldom.
-SELDOM := GOGC=400
+# A program that checks the code runs for a minute: with four times the memory it spends less time on collecting garbage.
+LESS_GC := GOGC=400
 # What `make test` runs under the race detector: the packages that are made of goroutines, and the whole service under load and faults.
 # It makes tests two to ten times slower; `make race` has it on all.
 RACED := ./internal/e2e/faults ./quota/... ./internal/bulkhead ./internal/events ./internal/failover ./internal/gates ./internal/jobs ./internal/limits \
@@ -44,7 +44,7 @@ USERS ?= 100000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run demo test race test-fast lint vet analyze bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate users mutants up screenshots tools
+.PHONY: help run demo test race test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate users mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,16 +73,12 @@ race: tools ## every test under the race detector, but for worlds and counts of 
 test-fast: tools ## the tests of what changed, without the race detector
 	@$(GOTESTSUM) -shuffle=on -timeout=$(TIMEOUT) ./...
 
-lint: vet analyze ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulncheck and the specification under tools from npm
-
-vet: # what also compiles most of what the tests need
+lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulncheck and the specification under tools from npm
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
-	$(SELDOM) go vet ./...
+	$(LESS_GC) go vet ./...
 	go mod tidy -diff
 	go mod verify
-
-analyze: # what only computes; .ci/run has it beside the tests, which wait much
-	$(SELDOM) go run $(STATICCHECK) ./...
+	$(LESS_GC) go run $(STATICCHECK) ./...
 	tools/outside/outside.sh
 
 bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md; some seven minutes (BENCH_ROUNDS=5)
