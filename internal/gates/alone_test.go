@@ -2,6 +2,7 @@ package gates_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -218,6 +219,24 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 			lines(away, round)
 			lines(back, round)
 			lines("sends_decided_by_the_log=5", round)
+		}
+	})
+}
+
+// With neither gate a send is refused as unavailable and leaves no row; afterwards the recipient has all places.
+func TestBothAway(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		r.CutStore()
+		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		r.MendStore()
+		r.EmptyLimiter()
+		r.Sleep(2 * time.Second)
+		r.SendTo(vtest.Ana)
+		if rows := r.Rows(); len(rows) != 1 {
+			t.Errorf("%d rows", len(rows))
 		}
 	})
 }

@@ -2,7 +2,9 @@ package outbox_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -191,6 +194,26 @@ func TestNoneOvertakesWhatWaitsInTheLog(t *testing.T) {
 		synctest.Wait()
 		if s := r.Get(id).Send; s.Reason != "backlog" {
 			t.Errorf("it is %s %q", s.Status, s.Reason)
+		}
+	})
+}
+
+// While the log takes no outcomes, a line a second says how many writes failed, however many sends wait.
+func TestOneWarningASecondOfFailedWrites(t *testing.T) {
+	slowly(t, time.Millisecond, 16, func(r *vtest.Rig, server *vtest.SlowMailServer) {
+		r.FailStore(sqlite.Down, "Finish")
+		r.SendMany(0, 100)
+		r.Sleep(10 * time.Second)
+		r.MendStore()
+		r.Sleep(2 * time.Second)
+		persons(r, server, 100)
+		failed, lines := 0, 0
+		for _, m := range regexp.MustCompile(`did not take outcomes; repeating" count=(\d+)`).FindAllStringSubmatch(r.Printed.String(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			failed, lines = failed+n, lines+1
+		}
+		if lines < 9 || lines > 11 || failed < 1000 {
+			t.Errorf("%d lines of %d failed writes", lines, failed)
 		}
 	})
 }
