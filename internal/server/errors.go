@@ -136,13 +136,14 @@ func as[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// is returns a row of the table for one error.
+// is returns a row of the table for one error. Each call of the row returns a copy, which must not change the shared Header.
 func is(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
-		if errors.Is(err, target) {
-			return &problem
+		if !errors.Is(err, target) {
+			return nil
 		}
-		return nil
+		copied := problem
+		return &copied
 	}
 }
 
