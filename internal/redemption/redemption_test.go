@@ -125,11 +125,8 @@ func TestRedeemRefuses(t *testing.T) {
 		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: own}); refused(err) != "reference expired" {
 			r.Errorf("an old reference: %v", err)
 		}
-		if got, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)}); err != nil || got.To != vtest.Ana {
-			r.Errorf("a new one: %+v, %v", got, err)
-		}
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
-			r.Errorf("its proof: %v", err)
+		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)}); err != nil {
+			r.Errorf("afterwards: %v", err)
 		}
 	})
 }
