@@ -1,7 +1,6 @@
 package store
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,11 +17,8 @@ const (
 	ProviderComplained ProviderEventKind = "complained"
 )
 
-// ProviderEventKinds are the kinds of provider events, the strongest last.
+// ProviderEventKinds are the kinds of provider events, the strongest last. A send shows the strongest kind that a provider reported.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut, ProviderComplained}
-
-// rank orders kinds from weakest to strongest. A send shows the strongest kind that a provider reported.
-func (k ProviderEventKind) rank() int { return slices.Index(ProviderEventKinds, k) }
 
 // ProviderEvent is one event of a send, which has one of each kind: a repeated one changes nothing.
 type ProviderEvent struct {
