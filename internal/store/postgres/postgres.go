@@ -43,7 +43,7 @@ const (
 	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
 
 	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
-	finisherConns  = 5 // one each for Finish, Postpone, Renew, TakeOver and the ends of events
+	finisherConns  = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
 	connectTimeout = 3 * time.Second
 	idleTime       = 5 * time.Minute
 	lifetime       = time.Hour
