@@ -118,7 +118,7 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.writers, err = newPool(ctx, url, role, poolOptions{conns: maxWriters, least: 1, session: writerSession, statements: p.beginStatements()}); err != nil {
 		return now, err
 	}
-	if p.finishers, err = newPool(ctx, url, role, poolOptions{conns: finisherConns, session: finisherSession, statements: p.finishStatements()}); err != nil {
+	if p.finishers, err = newPool(ctx, url, role, poolOptions{conns: finisherConns, least: 1, session: finisherSession, statements: p.finishStatements()}); err != nil {
 		return now, err
 	}
 	return p.Clock(ctx)
