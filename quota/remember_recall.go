@@ -73,7 +73,8 @@ func bucketsOfRules(req Request) []string {
 	return all
 }
 
-// key hashes the names and buckets of the rules. It is never 0. Requests with the same key may differ: see answers.
+// key returns a hash of the names and buckets of the request's rules. Different requests can have the same key, so sameRequest compares
+// them too. It never returns 0, which stands for "remember nothing".
 func (m *Remembering) key(req Request) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)

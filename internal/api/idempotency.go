@@ -21,7 +21,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	if len(values) == 0 {
 		return "", nil
 	}
-	key, ok := unquoted(strings.Trim(values[0], " \t"))
+	key, ok := unquotedOrBare(strings.Trim(values[0], " \t"))
 	if !ok || len(values) > 1 || len(key) < minKey || len(key) > maxKey {
 		return "", &server.Problem{Kind: server.BadRequest,
 			Detail: "An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, " +
@@ -30,8 +30,8 @@ func idempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// unquoted removes the quotes of a text, if it has them, and replaces the escapes \" and \\. It returns false for other syntax.
-func unquoted(text string) (string, bool) {
+// unquotedOrBare removes the quotes of a text, if it has them, and replaces the escapes \" and \\. It returns false for other syntax.
+func unquotedOrBare(text string) (string, bool) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", false
 	}

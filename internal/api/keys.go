@@ -54,7 +54,8 @@ func (k Keys) find(presented string) (*Key, bool) {
 
 const callerKey = "sendcode.caller"
 
-// authenticate lets a request through with the caller that its key names, if the key has the scope.
+// authenticate finds the API key of a request and passes the request to next, with the key's caller in the context. It returns an error if the
+// key is missing, unknown or expired, if it lacks the scope, or if a browser's key comes from another origin or too often.
 func (a *API) authenticate(needed Scope, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		scheme, presented, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")

@@ -33,7 +33,7 @@ func (w *writableLog) Check(ctx context.Context) error {
 	if !w.at.IsZero() && w.now().Sub(w.at) < askAgain {
 		return w.err
 	}
-	err := reasonOf(w.ping(ctx))
+	err := unwritableReason(w.ping(ctx))
 	switch {
 	case err != nil && w.err == nil:
 		w.logger.Error("the log can't be written: nothing is sent", "error", err)
@@ -44,8 +44,8 @@ func (w *writableLog) Check(ctx context.Context) error {
 	return err
 }
 
-// reasonOf returns the public reason why the log can't be written.
-func reasonOf(err error) error {
+// unwritableReason returns a *server.Reason that tells operators why the log can't be written; nil if err is nil.
+func unwritableReason(err error) error {
 	reason := server.Reason{Word: "log_unreachable", Text: "The database does not answer.", Err: err}
 	switch {
 	case err == nil:

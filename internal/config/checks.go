@@ -42,7 +42,7 @@ var checks = map[string]func(text string) string{
 	"country":    checkCountry, "price_of": allowing(defaultName, checkCountry), "prefix": checkPrefix, "sender": checkSender,
 	"page_host": allowing("", checkPageHost), "public_url": allowing("", checkPublicURL),
 	"sender_address_or_none": allowing("", checkMailFrom), "accent": allowing("", brand.CheckAccent),
-	"logo": allowing("", checkLogo), "home": allowing("", checkHome),
+	"logo": allowing("", checkLogo), "home": allowing("", checkHomeLink),
 	"country_or_none": allowing("", checkCountry), "sender_or_none": allowing("", checkSender),
 	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
@@ -150,8 +150,8 @@ func checkReturnURL(text string) string {
 	return when(u.RawPath != "" || u.Path != "" && u.Path != clean && u.Path != clean+"/", "must have a plain path, without . and .. and escapes")
 }
 
-// checkHome returns "" for a plain https link, which can stand in mails and on the page, else what is wrong.
-func checkHome(text string) string {
+// checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else what is wrong.
+func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
 		u.Scheme != "https" && !delivery.Loopback(u.Hostname()) {
@@ -165,7 +165,7 @@ var logoPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || checkHome(text) != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") || !logoPath.MatchString(u.EscapedPath()) {
+	if err != nil || checkHomeLink(text) != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") || !logoPath.MatchString(u.EscapedPath()) {
 		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
 	}
 	return ""

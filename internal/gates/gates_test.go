@@ -139,7 +139,7 @@ func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 			t.Fatalf("%v %+v", err, a)
 		}
 		r.Sleep(time.Second)
-		if n := len(r.MailServer.All()); n != 1 {
+		if n := len(r.MailServer.Attempts()); n != 1 {
 			t.Errorf("%d mails", n)
 		}
 	})

@@ -35,10 +35,10 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 			fmt.Sprint(w.All) != "[shop DE]" {
 			r.Errorf("told %v, logged %s", w.All, said)
 		}
-		left := len(r.Carrier.All())
+		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
-		if got := r.Status(a); got != "failed paused" || len(r.Carrier.All()) != left {
-			r.Errorf("%s, %d left", got, len(r.Carrier.All())-left)
+		if got := r.Status(a); got != "failed paused" || len(r.Carrier.Accepted()) != left {
+			r.Errorf("%s, %d left", got, len(r.Carrier.Accepted())-left)
 		}
 		if d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.PumpedNumber(60), ""); err != nil || !d.Quota.Allowed() ||
 			d.Quota.Rules[0].Used != 0 {
@@ -63,7 +63,7 @@ func TestApprovedCodesKeepAPrefix(t *testing.T) {
 			for n := range 20 {
 				a := r.Send(vtest.TextTo(vtest.PumpedNumber(n)))
 				if n < approved {
-					r.Check(a.View.ID, r.Carrier.All()[n].Code)
+					r.Check(a.View.ID, r.Carrier.Accepted()[n].Code)
 				}
 			}
 			r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
@@ -80,9 +80,9 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial, RetryAfter: 5 * time.Minute})
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
 		r.Carrier.Fail(nil)
-		left := len(r.Carrier.All())
+		left := len(r.Carrier.Accepted())
 		r.Sleep(6 * time.Minute)
-		if got := r.Status(a); got != "failed paused" || len(r.Carrier.All()) != left {
+		if got := r.Status(a); got != "failed paused" || len(r.Carrier.Accepted()) != left {
 			r.Errorf("%s", got)
 		}
 	})
@@ -93,7 +93,7 @@ func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))
-		if got := r.Status(a); got != "queued temporary_log" || len(r.Carrier.All()) != 0 {
+		if got := r.Status(a); got != "queued temporary_log" || len(r.Carrier.Accepted()) != 0 {
 			r.Errorf("%s", got)
 		}
 		r.MendStore()

@@ -26,12 +26,13 @@ func htmlText(document string, hidden bool) string {
 	return strings.Join(lines, "\n")
 }
 
-func writeText(out *strings.Builder, node *html.Node, hidden bool) {
+// writeText writes the text of a node and its children. Without withHidden it leaves out elements that are not displayed.
+func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	switch {
 	case node.Type == html.TextNode:
 		out.WriteString(strings.NewReplacer("\n", " ", "\r", " ").Replace(node.Data))
 		return
-	case node.Type == html.ElementNode && (isSilent(node.DataAtom) || !hidden && isHidden(node)):
+	case node.Type == html.ElementNode && (isSilent(node.DataAtom) || !withHidden && isHidden(node)):
 		return
 	}
 	block := node.Type == html.ElementNode && !slices.Contains(inline, node.DataAtom)
@@ -39,7 +40,7 @@ func writeText(out *strings.Builder, node *html.Node, hidden bool) {
 		out.WriteString("\n")
 	}
 	for child := range node.ChildNodes() {
-		writeText(out, child, hidden)
+		writeText(out, child, withHidden)
 	}
 	if block {
 		out.WriteString("\n")

@@ -39,7 +39,7 @@ func slowly(t *testing.T, each time.Duration, workers int, test func(*vtest.Rig,
 // persons returns whom the mails were for, in their order, and fails the test unless each of n persons got one.
 func persons(r *vtest.Rig, p *vtest.SlowMailServer, n int) (order []int) {
 	r.Helper()
-	for _, m := range p.All() {
+	for _, m := range p.Attempts() {
 		var who int
 		if _, err := fmt.Sscanf(m.To, "person-%d@", &who); err != nil || slices.Contains(order, who) {
 			r.Fatalf("an unexpected mail, or a second one: %v", err)
@@ -121,7 +121,7 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 		r.Sleep(time.Millisecond)
 		r.CutStore()
 		r.Sleep(7 * time.Second)                                            // less than a lease
-		if stopped := len(server.All()); stopped > outbox.MaxOutcomes+300 { // and those under way at either end
+		if stopped := len(server.Attempts()); stopped > outbox.MaxOutcomes+300 { // and those under way at either end
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
 		r.MendStore()
@@ -144,11 +144,11 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 		r.Start()
 		r.Sleep(10 * time.Second)
 		seen := map[string]bool{}
-		for _, m := range append(server.All(), r.MailServer.All()...) {
+		for _, m := range append(server.Attempts(), r.MailServer.Attempts()...) {
 			seen[m.ID] = true
 		}
 		if len(seen) != 500 {
-			t.Errorf("%d of 500 sends went out, %d of them before the stop", len(seen), len(server.All()))
+			t.Errorf("%d of 500 sends went out, %d of them before the stop", len(seen), len(server.Attempts()))
 		}
 	})
 }

@@ -112,8 +112,8 @@ func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.Window()})
 }
 
-// recordTakenOver is RecordLater for a row that was taken over. The log admitted it alone, and its process may have died before it
-// recorded it in the limiter.
+// recordTakenOver queues a send for RecordLater that this process took over. Only sends that the log admitted without the limiter need it:
+// the process that had the send may have died before it recorded the send in the limiter.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
 		o.RecordLater(policy.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)

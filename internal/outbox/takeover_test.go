@@ -23,8 +23,8 @@ func TestCrashIsTakenOver(t *testing.T) {
 		a, dead, release := r.Orphan(nil)
 		r.Start()
 		r.Sleep(10 * time.Second)
-		mails := r.MailServer.All()
-		if len(mails) != 1 || mails[0].ID != dead.All()[0].ID || r.Code(0) != vtest.CodeIn(dead.All()[0]) {
+		mails := r.MailServer.Attempts()
+		if len(mails) != 1 || mails[0].ID != dead.Attempts()[0].ID || r.Code(0) != vtest.CodeIn(dead.Attempts()[0]) {
 			t.Fatalf("after ten seconds: %d mails", len(mails))
 		}
 		for range 2 {
@@ -132,7 +132,7 @@ func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 		r.Sleep(3 * time.Second)
 		close(release)
 		r.Sleep(20 * time.Second)
-		if n := len(r.MailServer.All()) + len(slow.All()); n != 1 {
+		if n := len(r.MailServer.Attempts()) + len(slow.Attempts()); n != 1 {
 			t.Errorf("%d mails", n)
 		}
 		stop()

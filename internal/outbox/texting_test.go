@@ -20,9 +20,9 @@ import (
 func TestTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		a := r.Send(vtest.TextTo("+49 151 23456789"))
-		got := r.Carrier.All()
-		if len(got) != 1 || len(r.MailServer.All()) != 0 {
-			r.Fatalf("%d text messages, %d mails", len(got), len(r.MailServer.All()))
+		got := r.Carrier.Accepted()
+		if len(got) != 1 || len(r.MailServer.Attempts()) != 0 {
+			r.Fatalf("%d text messages, %d mails", len(got), len(r.MailServer.Attempts()))
 		}
 		m := got[0]
 		want := sms.Message{
@@ -58,7 +58,7 @@ func TestDeniedCountries(t *testing.T) {
 			}
 		}
 		r.Send(vtest.TextTo(vtest.American))
-		if n := len(r.Carrier.All()); n != 1 {
+		if n := len(r.Carrier.Accepted()); n != 1 {
 			r.Errorf("%d text messages", n)
 		}
 	})
@@ -74,7 +74,7 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 		r.Svc.Change(terms)
 		r.Carrier.Fail(nil)
 		r.Sleep(time.Minute)
-		if r.Status(a) != "failed "+outbox.ReasonCountry || len(r.Carrier.All()) != 0 {
+		if r.Status(a) != "failed "+outbox.ReasonCountry || len(r.Carrier.Accepted()) != 0 {
 			r.Error(r.Status(a))
 		}
 		r.Svc.Change(r.Settings.Set)
@@ -127,7 +127,7 @@ func TestOptingOutSuppresses(t *testing.T) {
 		r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		a := r.Send(vtest.TextTo(vtest.Mobile))
-		if r.Status(a) != "failed "+store.ReasonSuppressed || len(r.Carrier.All()) != 0 {
+		if r.Status(a) != "failed "+store.ReasonSuppressed || len(r.Carrier.Accepted()) != 0 {
 			r.Error(r.Status(a))
 		}
 	})
@@ -158,7 +158,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		if err != nil || looked.Quota.RetryAfter() != 40*time.Minute || looked.Quota.Allowed() {
 			r.Errorf("%+v, %v", looked.Quota, err)
 		}
-		if len(r.Carrier.All()) != 0 {
+		if len(r.Carrier.Accepted()) != 0 {
 			r.Error("the carrier was asked again")
 		}
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -177,7 +177,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		r.Sleep(2*time.Minute - time.Second)
-		if len(r.Carrier.All()) != 0 {
+		if len(r.Carrier.Accepted()) != 0 {
 			r.Error("it was asked again too early")
 		}
 		r.Sleep(3 * time.Second)

@@ -94,8 +94,9 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the typed address or number. If the browser's verification has the same recipient, it is resent, so that
-// a person who types the address again stays its holder.
+// send asks for a code for the typed address or number and returns the new session. If the browser already has a verification of this
+// recipient, send resends its code instead of opening another one. If the address is wrong or doubtful, send asks for nothing: the session
+// keeps the text and a note.
 func (u *Page) send(ctx context.Context, s session, p posted) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {

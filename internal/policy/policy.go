@@ -68,8 +68,8 @@ type App struct {
 	Brand  brand.Brand
 }
 
-// Message returns the data on an app for message templates.
-func (s Set) Message(app string) message.Data {
+// AppData returns the data on an app for message templates.
+func (s Set) AppData(app string) message.Data {
 	a := s.Apps[app]
 	return message.Data{
 		App: cmp.Or(a.Title, app), Home: a.Brand.Home, Accent: a.Brand.Light.Accent, DarkAccent: a.Brand.Dark.Accent,

@@ -23,7 +23,8 @@ const Everything quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser returns the purpose with the rules that apply to browsers: those of its policy, browserRules, spellings and the breaker.
+// ForBrowser returns the purpose with the rules for requests of browsers: those of its policy, each of browserRules whose scope the policy
+// does not limit, and, if configured, the rule that counts all spellings of one mailbox together and the breaker, the rule on all sends.
 func (s Set) ForBrowser(p Purpose) Purpose {
 	p.Policy.Rules = s.withBreaker(forBrowsers(p.Policy.Rules, s.Spellings))
 	return p

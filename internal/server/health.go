@@ -73,7 +73,8 @@ func (h *Health) Stopping() {
 	h.stopping = true
 }
 
-// ready returns the status and body of /readyz, from the last second's probes if there are any.
+// ready returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their result
+// again. While the server stops, it returns 503.
 func (h *Health) ready(ctx context.Context) (int, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

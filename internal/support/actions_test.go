@@ -80,7 +80,7 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		}
 		for i, a := range sent[:4] {
 			for range 5 {
-				_, _ = r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.All()[i])))
+				_, _ = r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.Attempts()[i])))
 			}
 		}
 		last := sent[4]
@@ -143,7 +143,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.RefuseTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(time.Minute)
-		if mails := r.MailServer.All(); len(mails) != 1 {
+		if mails := r.MailServer.Attempts(); len(mails) != 1 {
 			t.Errorf("%d attempts after the erasure", len(mails)-1)
 		}
 		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "erased" || v.To != store.Erased || v.State != verification.Canceled {
@@ -195,7 +195,7 @@ func TestLongWaitersAreReadAgain(t *testing.T) {
 			end(r, a.View.ID)
 			close(release)
 			r.Sleep(time.Second)
-			for _, m := range r.MailServer.All() {
+			for _, m := range r.MailServer.Attempts() {
 				if m.To == vtest.Ana {
 					t.Errorf("%s: a mail went out all the same", what)
 				}
@@ -236,7 +236,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		again, err = r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		r.NoError(err)
 		synctest.Wait()
-		if mails := r.MailServer.All(); !again.Admitted || again.View.ID != v.ID || len(mails) != 2 ||
+		if mails := r.MailServer.Attempts(); !again.Admitted || again.View.ID != v.ID || len(mails) != 2 ||
 			vtest.CodeIn(mails[0]) != vtest.CodeIn(mails[1]) {
 			t.Errorf("sent again: %+v, %d mails", again.View, len(mails))
 		}

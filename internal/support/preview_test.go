@@ -98,7 +98,7 @@ func TestTry(t *testing.T) {
 			t.Errorf("the acts are %s", got)
 		}
 		synctest.Wait()
-		mails := r.MailServer.All()
+		mails := r.MailServer.Attempts()
 		inChinese := slices.ContainsFunc(mails, func(m delivery.Message) bool {
 			return m.To == vtest.Ana && strings.Contains(m.Text, "验证码")
 		})

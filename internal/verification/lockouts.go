@@ -96,8 +96,8 @@ func (s *Service) lockedOut(a asked) (store.Lockout, bool) {
 	return s.lockouts.find(a.lockoutKey(mine), s.Now())
 }
 
-// refusedByChecks records a send that is refused by a lockout, and returns the *TooManyChecksError.
-func (s *Service) refusedByChecks(a asked, out store.Lockout) error {
+// refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
+func (s *Service) refusedByLockout(a asked, out store.Lockout) error {
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, out.Wait, 1
 	s.Refusals.Add(row, quota.Recipient)

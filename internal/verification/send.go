@@ -70,7 +70,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case begun.Lockout.Wait > 0:
 		s.Outbox.RefundNow(ctx, string(c.send[:]), a.buckets)
 		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout, s.Now())
-		return Answer{}, s.refusedByChecks(a, begun.Lockout)
+		return Answer{}, s.refusedByLockout(a, begun.Lockout)
 	case !begun.Admitted:
 		return s.refusedByLog(ctx, a, c, decision, begun), nil
 	case begun.Repeated: // another request with the key has written the send
@@ -94,7 +94,7 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 		refusal := s.refused(a, d, "refused")
 		return &refusal, nil
 	case locked:
-		return &Answer{}, s.refusedByChecks(a, lockout)
+		return &Answer{}, s.refusedByLockout(a, lockout)
 	}
 	return nil, nil
 }

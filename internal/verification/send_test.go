@@ -28,7 +28,7 @@ func TestSendArrives(t *testing.T) {
 		if a.Quota.Allowed() || a.Quota.RetryAfter() != time.Minute {
 			t.Errorf("a success must tell the wait: %v", a.Quota.RetryAfter())
 		}
-		mails := r.MailServer.All()
+		mails := r.MailServer.Attempts()
 		if len(mails) != 1 || mails[0].To != vtest.Ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
 			t.Fatalf("mails: %+v", mails)
 		}

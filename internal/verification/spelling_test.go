@@ -21,7 +21,7 @@ const (
 func TestSpellingsShareOneQuota(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		r.SendTo(taggedAna)
-		if to := r.MailServer.All()[0].To; to != taggedAna {
+		if to := r.MailServer.Attempts()[0].To; to != taggedAna {
 			t.Errorf("the mail went to %s", to)
 		}
 		for _, to := range []string{plainAna, otherAna, taggedAna} {
@@ -63,7 +63,7 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna} {
-			if got := r.MailServer.All()[i].To; got != to || (r.Code(i) == r.Code(0)) != (to == taggedAna) {
+			if got := r.MailServer.Attempts()[i].To; got != to || (r.Code(i) == r.Code(0)) != (to == taggedAna) {
 				t.Errorf("mail %d went to %s, with the code of the first: %v", i, got, r.Code(i) == r.Code(0))
 			}
 		}
@@ -78,7 +78,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 		named := func(to, code string) (verification.Checked, error) {
 			return r.Svc.CheckNamed(r.Context(), vtest.BackEnd, verification.Named{Channel: "email", To: to}, code)
 		}
-		mails := r.MailServer.All()
+		mails := r.MailServer.Attempts()
 		if _, err := named(otherAna, vtest.CodeIn(mails[0])); err != verification.ErrNotFound {
 			t.Errorf("a spelling that was never asked for: %v", err)
 		}
@@ -110,7 +110,7 @@ func TestAProofIsOfTheSpelling(t *testing.T) {
 			if to == otherAna {
 				r.Svc.Vault.Folding = nil
 			}
-			if c := r.Check(a.View.ID, vtest.CodeIn(r.MailServer.All()[i])); !c.Valid || c.Proof == "" {
+			if c := r.Check(a.View.ID, vtest.CodeIn(r.MailServer.Attempts()[i])); !c.Valid || c.Proof == "" {
 				t.Errorf("%s: %+v", to, c)
 			}
 			want = append(want, vtest.ParseEmail(t, to).Hash(r.Settings.Vault.IndexKey).String())
@@ -133,7 +133,7 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 		}
 		for i, a := range sent {
 			for range 3 {
-				_, was, _ := r.Try(vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.All()[i])))
+				_, was, _ := r.Try(vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.Attempts()[i])))
 				if was {
 					compared++
 				}
@@ -182,7 +182,7 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)
 		if again := r.Send(verification.Ask{Caller: vtest.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID ||
-			r.MailServer.All()[2].To != taggedAna {
+			r.MailServer.Attempts()[2].To != taggedAna {
 			t.Errorf("%+v", again.View)
 		}
 		r.WantApproved(tagged.View.ID, r.Code(0))

@@ -69,7 +69,8 @@ func script(name string) string {
 	return string(body)
 }
 
-// module adds a module that the widget loads later, and returns its address.
+// module adds a JavaScript module in w's language to s.modules, and returns its path, which contains its version. The widget loads it when it
+// needs it.
 func (s *served) module(name string, w texts.Words, all words, body string) string {
 	f := compress.NewFile(javascript, all.before(body))
 	name += "." + w.Lang() + ".js"
@@ -136,7 +137,7 @@ func entry(c echo.Context) error {
 	return answer(c, files().entries[lang])
 }
 
-// answer serves a file to any site: files hold nothing of a person.
+// answer serves a file to pages of any origin: files contain no personal data.
 func answer(c echo.Context, f *compress.File) error {
 	if f == nil {
 		return echo.ErrNotFound

@@ -76,8 +76,8 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// AskProcess asks a process to send Ana a code, and fails the test unless it answers 202.
-func (s *Stack) AskProcess(p *Process) Answer {
+// SendToAnaBy asks a process to send Ana a code, and fails the test unless the answer is 202.
+func (s *Stack) SendToAnaBy(p *Process) Answer {
 	s.Helper()
 	a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", sendBody(Ana))
 	if err != nil || a.StatusCode != http.StatusAccepted {

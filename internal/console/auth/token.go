@@ -70,7 +70,8 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	}
 }
 
-// reportToken logs at most one line a minute about refused tokens, and another about each expired one.
+// reportToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
+// most one line a minute for each expired token, and one for all other refusals together.
 func (a *Auth) reportToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
 	if expired != "" {

@@ -15,7 +15,7 @@ import (
 
 func (c matter) refused() (what, next texts.Sentence) {
 	if c.BlockedBy == verification.ChecksRule {
-		return c.refusedByChecks()
+		return c.refusedByLockout()
 	}
 	if policy.Unserved(c.Send) {
 		return c.unserved()
@@ -45,8 +45,8 @@ func (c matter) unserved() (what, next texts.Sentence) {
 	return what, c.about("norows.next." + c.BlockedBy)
 }
 
-// refusedByChecks says that no code was sent because none could have been entered, for which kind of caller, and until when.
-func (c matter) refusedByChecks() (what, next texts.Sentence) {
+// refusedByLockout says that no code was sent because none could have been entered, for which kind of caller, and until when.
+func (c matter) refusedByLockout() (what, next texts.Sentence) {
 	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)),
 		texts.Plain("n", strconv.Itoa(c.Count)))
 	if len(c.facts.Locks) == 0 {

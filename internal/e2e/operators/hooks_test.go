@@ -98,7 +98,7 @@ func TestKilledBetweenOutcomeAndEvent(t *testing.T) {
 	})
 	s := apptest.OnRealParts(t).WithWebhook(hook, "")
 	killed := s.Spawn()
-	v := s.AskProcess(killed)
+	v := s.SendToAnaBy(killed)
 	s.AwaitTold(hook, 1)
 	killed.Kill()
 	s.Start(1)

@@ -25,8 +25,8 @@ const (
 	RowWindow = 30 * 24 * time.Hour
 )
 
-// TriedCode is a verification as the bounds see it.
-type TriedCode struct {
+// TriedVerification has what the bounds on failed checks need of a verification that was tried.
+type TriedVerification struct {
 	ExpiresAt  time.Time
 	ApprovedAt time.Time
 	Attempts   int
@@ -35,7 +35,7 @@ type TriedCode struct {
 }
 
 // failures counts the wrong tries that were not forgiven. One try of an approved verification was right and is not counted.
-func (t TriedCode) failures() int {
+func (t TriedVerification) failures() int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {
 		n--
@@ -45,7 +45,7 @@ func (t TriedCode) failures() int {
 
 // LockoutOf returns how long no code can be tried until both bounds on failed checks (per day, and in a row) allow it again, and
 // the failures that the longer bound counts.
-func LockoutOf(list []TriedCode, now time.Time) store.Lockout {
+func LockoutOf(list []TriedVerification, now time.Time) store.Lockout {
 	day := store.Lockout{Wait: waitBelow(list, now, FailureWindow, FailureLimit), Failures: countFailures(list, now, FailureWindow)}
 	row := unbrokenRow(list)
 	if wait := waitBelow(row, now, RowWindow, RowLimit); wait > day.Wait {
@@ -56,7 +56,7 @@ func LockoutOf(list []TriedCode, now time.Time) store.Lockout {
 
 // unbrokenRow returns the verifications that belong to the present row of failures: not approved, and not expired when the newest right
 // code was entered.
-func unbrokenRow(list []TriedCode) (row []TriedCode) {
+func unbrokenRow(list []TriedVerification) (row []TriedVerification) {
 	var last time.Time
 	for _, t := range list {
 		if t.ApprovedAt.After(last) {
@@ -73,9 +73,9 @@ func unbrokenRow(list []TriedCode) (row []TriedCode) {
 
 // waitBelow returns the wait until fewer than limit failures count; 0 means now. A verification's failures count until its expiry plus
 // window.
-func waitBelow(list []TriedCode, now time.Time, window time.Duration, limit int) time.Duration {
+func waitBelow(list []TriedVerification, now time.Time, window time.Duration, limit int) time.Duration {
 	list, count := slices.Clone(list), countFailures(list, now, window)
-	slices.SortFunc(list, func(a, b TriedCode) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
+	slices.SortFunc(list, func(a, b TriedVerification) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
 	wait := time.Duration(0)
 	for _, t := range list {
 		if count < limit {
@@ -89,7 +89,7 @@ func waitBelow(list []TriedCode, now time.Time, window time.Duration, limit int)
 }
 
 // OpenedBy returns the verifications that were opened by a browser, or those opened with a secret key.
-func OpenedBy(list []TriedCode, byBrowser bool) (some []TriedCode) {
+func OpenedBy(list []TriedVerification, byBrowser bool) (some []TriedVerification) {
 	for _, t := range list {
 		if t.ByBrowser == byBrowser {
 			some = append(some, t)
@@ -99,7 +99,7 @@ func OpenedBy(list []TriedCode, byBrowser bool) (some []TriedCode) {
 }
 
 // countFailures adds up the failures of the verifications that still count at now.
-func countFailures(list []TriedCode, now time.Time, window time.Duration) (n int) {
+func countFailures(list []TriedVerification, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
 		if t.counts(now, window) {
 			n += t.failures()
@@ -108,6 +108,6 @@ func countFailures(list []TriedCode, now time.Time, window time.Duration) (n int
 	return n
 }
 
-func (t TriedCode) counts(now time.Time, window time.Duration) bool {
+func (t TriedVerification) counts(now time.Time, window time.Duration) bool {
 	return now.Sub(t.ExpiresAt) < window
 }

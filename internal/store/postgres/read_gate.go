@@ -138,7 +138,7 @@ func (v *view) addRow(r gateRow) error {
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.Rejection{ID: r.id.Bytes, At: store.Micro(r.at.Time)})
 	case triedRow:
-		t := gate.TriedCode{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
+		t := gate.TriedVerification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
 		if r.taken.Valid {
 			t.ApprovedAt = store.Micro(r.taken.Time)
 		}

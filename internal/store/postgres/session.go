@@ -115,7 +115,8 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	return pid, err
 }
 
-// checkSessions is ownSessions on a new connection, which it closes.
+// checkSessions opens a connection, checks with ownSessions that no pooler divides its session, and closes it. It returns an error if the
+// connection fails or if a pooler divides sessions.
 func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	setAfterwards(config) // not needed for the question

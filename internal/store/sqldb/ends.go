@@ -90,12 +90,13 @@ func (db *DB) Newest(ctx context.Context, h store.HolderQuery) (store.Verificati
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
 }
 
-func triedFields(t *gate.TriedCode) []any {
+func triedFields(t *gate.TriedVerification) []any {
 	return []any{TimeField{&t.ExpiresAt}, TimeField{&t.ApprovedAt}, &t.Attempts, &t.Forgiven, &t.ByBrowser}
 }
 
-// AllTried are the verifications of a recipient, as far as they may count at now, whichever kind of caller opened them.
-func (q Tx) AllTried(v store.Verification, now time.Time) ([]gate.TriedCode, error) {
+// TriedOfRecipient returns the verifications of v's recipient, app and channel that have failed or right tries and that expired at most
+// gate.RowWindow before now, whichever kind of caller opened them.
+func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]gate.TriedVerification, error) {
 	return All(q, triedFields, `
 SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven, v.by_browser FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
@@ -104,7 +105,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 
 // LockedOut returns how long no code of v's recipient can be tried by the kind of caller that opened v.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
-	list, err := q.AllTried(v, now)
+	list, err := q.TriedOfRecipient(v, now)
 	return gate.LockoutOf(gate.OpenedBy(list, v.ByBrowser), now).For(v), err
 }
 

@@ -70,7 +70,7 @@ func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	if has.Candidates, err = candidates(q, in); err != nil {
 		return has, err
 	}
-	if has.Tried, err = q.AllTried(in.Verification, q.Now); err != nil {
+	if has.Tried, err = q.TriedOfRecipient(in.Verification, q.Now); err != nil {
 		return has, err
 	}
 	has.Suppression, err = activeSuppression(q, in)

@@ -94,7 +94,7 @@ func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 
 // A message is asked about at its time, then after 30 s and twice as long each time, until there is an answer or three days
 // are over.
-func pollsUntilAnswered(t *testing.T, f *Fixture) {
+func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now

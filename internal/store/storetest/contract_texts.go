@@ -259,7 +259,7 @@ func watchList(t *testing.T, f *Fixture) {
 }
 
 // A send that was stopped tells of the pause that stopped it, also when that is over; others tell of none.
-func watchStory(t *testing.T, f *Fixture) {
+func storyNamesThePause(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
 	p := f.prefixPaused(t, "shop", "+49151", true)
 	end := func(reason string, changes ...func(*store.Intent)) uuid.UUID {

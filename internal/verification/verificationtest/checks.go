@@ -12,10 +12,10 @@ import (
 )
 
 // Code is the code in the nth mail.
-func (r *Rig) Code(n int) string { return CodeIn(r.MailServer.All()[n]) }
+func (r *Rig) Code(n int) string { return CodeIn(r.MailServer.Attempts()[n]) }
 
 // LastCode is the code in the mail that was sent last.
-func (r *Rig) LastCode() string { return r.Code(len(r.MailServer.All()) - 1) }
+func (r *Rig) LastCode() string { return r.Code(len(r.MailServer.Attempts()) - 1) }
 
 // WrongCode is another code of the same length.
 func WrongCode(code string) string {
@@ -62,7 +62,7 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) {
 	r.Helper()
 	right := map[string]bool{}
-	mails := r.MailServer.All()
+	mails := r.MailServer.Attempts()
 	for _, m := range mails[max(0, len(mails)-10):] {
 		right[CodeIn(m)] = true
 	}
@@ -82,14 +82,14 @@ func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) 
 // WantLockedOut fails the test unless a send is refused since its code could not be checked.
 func (r *Rig) WantLockedOut(ask verification.Ask) (wait time.Duration) {
 	r.Helper()
-	mails := len(r.MailServer.All())
+	mails := len(r.MailServer.Attempts())
 	_, err := r.Svc.Send(r.Context(), ask)
 	var many *verification.TooManyChecksError
 	if !errors.As(err, &many) || !many.Send || many.RetryAfter <= 0 {
 		r.Fatalf("Send: %v, want it locked out", err)
 	}
 	synctest.Wait()
-	if n := len(r.MailServer.All()); n != mails {
+	if n := len(r.MailServer.Attempts()); n != mails {
 		r.Errorf("%d mails went out", n-mails)
 	}
 	return many.RetryAfter

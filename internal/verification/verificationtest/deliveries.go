@@ -41,8 +41,8 @@ func (p *MailServer) Answer(answers ...func(context.Context) error) {
 	p.Answers = append(p.Answers, answers...)
 }
 
-// All are the mails of all attempts.
-func (p *MailServer) All() []delivery.Message {
+// Attempts returns the mails of all attempts, also of refused ones.
+func (p *MailServer) Attempts() []delivery.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.mails)
@@ -121,8 +121,8 @@ func (h *Carrier) Fail(err error) {
 	h.fail = err
 }
 
-// All are the messages that were accepted.
-func (h *Carrier) All() []sms.Message {
+// Accepted returns the text messages that the carrier accepted.
+func (h *Carrier) Accepted() []sms.Message {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	return slices.Clone(h.got)

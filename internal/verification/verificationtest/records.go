@@ -88,7 +88,7 @@ func (r *Rig) WantStatus(a verification.Answer, want string) {
 // WantMails fails the test unless there were so many attempts.
 func (r *Rig) WantMails(want int) {
 	r.Helper()
-	if got := len(r.MailServer.All()); got != want {
+	if got := len(r.MailServer.Attempts()); got != want {
 		r.Errorf("%d mails, want %d", got, want)
 	}
 }
