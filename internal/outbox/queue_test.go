@@ -120,7 +120,7 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 		r.SendMany(0, 1900)
 		r.Sleep(time.Millisecond)
 		r.CutStore()
-		r.Sleep(7 * time.Second)                                            // less than a lease
+		r.Sleep(7 * time.Second)                                                 // less than a lease
 		if stopped := len(server.Attempts()); stopped > outbox.MaxOutcomes+300 { // and those under way at either end
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
