@@ -290,9 +290,9 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 	for range callers {
 		wg.Go(func() {
 			for range calls {
-				req := Request{ID: fmt.Sprint(rand.IntN(callers * calls / 4)), Rules: rules, Buckets: map[Scope]string{
-					Recipient: Bucket("r", fmt.Sprint(rand.IntN(6))), IP: Bucket("ip", fmt.Sprint(rand.IntN(6))),
-					App: Bucket("app", fmt.Sprint(rand.IntN(6))),
+				n := rand.IntN(callers * calls / 4)
+				req := Request{ID: fmt.Sprint(n), Rules: rules, Buckets: map[Scope]string{ // a repeated ID has the same buckets
+					Recipient: Bucket("r", fmt.Sprint(n%6)), IP: Bucket("ip", fmt.Sprint(n/6%6)), App: Bucket("app", fmt.Sprint(n/36)),
 				}}
 				d, err := limiter.Take(t.Context(), req)
 				if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, ErrRefunded) {
