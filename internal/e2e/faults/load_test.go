@@ -139,8 +139,9 @@ func every(ctx context.Context, interval time.Duration, do func(n int)) (times i
 }
 
 // recovers waits until the service is whole by itself: it says so, and Redis decides.
-func recovers(s *apptest.Stack) {
-	s.Helper()
+func (l *load) recovers() {
+	l.Helper()
+	s := l.Stack
 	for i := range s.Replicas {
 		s.AwaitReady(i, 200, "ok")
 		s.Await("the metrics to say so", func() bool { return s.Metric(i, "sendcode_limiter_up") == "sendcode_limiter_up 1" })
@@ -151,6 +152,7 @@ func recovers(s *apptest.Stack) {
 			if a.StatusCode != http.StatusAccepted {
 				return false
 			}
+			l.sends[uuid.MustParse(a.Send.ID)] = true
 			story, err := s.Replicas[i].Log().Story(s.Context(), uuid.MustParse(a.Send.ID))
 			return err == nil && story.Send.Clock == "redis"
 		})
