@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/recipient"
@@ -110,7 +111,9 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
-			storetest.OK(t, f.Ping(t.Context())) // a connection is there, so it is not opening one that fails
+			// A connection of each pool is there, so it is not opening one that fails.
+			storetest.OK(t, f.Ping(t.Context()))
+			storetest.OK(t, f.Renew(t.Context(), time.Second, []store.Held{{ID: uuid.New(), Attempt: 1}}))
 			p.arm(cutAny, 1)
 			if strings.HasPrefix(name, "then ") { // it asks for the time first, which is repeated
 				p.after(1)
