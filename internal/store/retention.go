@@ -81,8 +81,8 @@ func DueBefore(now time.Time, age time.Duration) time.Time {
 // ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"
 
-// Nobody is the zero hash, which replaces the hash of a recipient who was forgotten.
-var Nobody recipient.Hash
+// NoRecipient is the zero hash. It replaces the hash of a recipient that was forgotten.
+var NoRecipient recipient.Hash
 
 // CheckErased validates the arguments of Erase and returns act as it is stored; errors wrap ErrBadRequest.
 func CheckErased(h recipient.Hash, keep time.Duration, act AuditEntry) (AuditEntry, error) {

@@ -74,7 +74,7 @@ func SuppressionsOf(list []store.Suppression, now time.Time) []Suppression {
 	return out
 }
 
-// wish is a request to suppress a recipient, who is named in the body, never in a URL.
+// wish is the body of a request to suppress a recipient. The recipient is never in a URL.
 type wish struct {
 	Channel string `json:"channel"`
 	To      string `json:"to"`

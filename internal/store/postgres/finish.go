@@ -130,8 +130,8 @@ func (p *DB) postpone(batch []*putBack) {
 	changeBatch(p, stmtPostpone, batch, postponeParameters, func(q store.Postponement) uuid.UUID { return q.ID })
 }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID, and tells each whether its row changed. If one row made the batch fail, it
-// repeats each call alone. Every call gets an answer or an error.
+// changeBatch runs a statement on a batch of calls, which it sorts by ID, and tells each whether its row changed. If one row made the
+// batch fail, it repeats each call alone. Every call gets an answer or an error.
 func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()

@@ -154,8 +154,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
 	}
-	// A connection that died while it was idle must not make a write uncertain. Begin, which can be repeated, is spared
-	// the round trip that others make after a pause.
+	// A connection that died while it was idle must not make a write uncertain. Prepared statements, which are all repeated after a
+	// failure, are spared the round trip that others make after a pause.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return readable(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}

@@ -41,7 +41,7 @@ FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'fai
 	{
 		Table: "failures", // after their sends
 		Forget: `
-UPDATE failures SET recipient = @nobody
+UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
 	},
 	{
@@ -50,7 +50,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 UPDATE verifications SET masked = '•••', sealed = NULL, holder = '', nonce = @empty, locale = '', reference = '',
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
-		Forget: `UPDATE verifications SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••'`,
+		Forget: `UPDATE verifications SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`,
 	},
 	{
 		Table:  "act_people",
@@ -68,7 +68,7 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
 		Forget: `
-UPDATE suppressions SET recipient = @nobody, address = @nobody
+UPDATE suppressions SET recipient = @none, address = @none
 WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL OR until <= @now)`,
 	},
 }
@@ -78,7 +78,7 @@ const (
 	eraseSendsSQL = `
 UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
 WHERE recipient = @recipient AND masked <> '•••' AND `
-	forgetSendsSQL = `UPDATE sends SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••' AND `
+	forgetSendsSQL = `UPDATE sends SET recipient = @none WHERE recipient = @recipient AND masked = '•••' AND `
 
 	// A second erasure of a recipient puts off the forgetting of what the first one erased.
 	addErasureSQL = `
@@ -136,7 +136,7 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		statements := Each(Personal, func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
-			if err := q.execAll(Args{"recipient": h, "nobody": store.Nobody}, statements...); err != nil {
+			if err := q.execAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {
 				return 0, err
 			}
 		}

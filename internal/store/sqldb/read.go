@@ -164,7 +164,7 @@ ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
 // refusedAs returns the recipient hash to find refusals by; nil, which finds none, for the zero hash, which all forgotten
 // recipients share.
 func refusedAs(h recipient.Hash) []byte {
-	if h == store.Nobody {
+	if h == store.NoRecipient {
 		return []byte{}
 	}
 	return h[:]

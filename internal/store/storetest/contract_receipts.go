@@ -245,7 +245,7 @@ func providerEventsExpire(t *testing.T, f *Fixture) {
 // sharedRefusal is a row of refusals of several recipients.
 func (f *Fixture) sharedRefusal(recipients, count int) store.Send {
 	return f.Refusal(1, func(s *store.Send) {
-		s.Recipient, s.To, s.Reference, s.Locale, s.BlockedBy = store.Nobody, "", "", "", "office"
+		s.Recipient, s.To, s.Reference, s.Locale, s.BlockedBy = store.NoRecipient, "", "", "", "office"
 		s.Recipients, s.Count = recipients, count
 	})
 }
@@ -259,7 +259,7 @@ func refusalsShareARow(t *testing.T, f *Fixture) {
 	more.Count, more.Recipients, more.RetryAfter = 2, 4, 20*time.Second // an estimate never falls
 	OK(t, f.Refused(t.Context(), []store.Send{more, f.Refusal(2, nil)}))
 	row := f.Row(t, several.ID)
-	Equal(t, "row", []any{row.Count, row.Recipients, row.RetryAfter, row.Recipient, row.To}, []any{17, 7, 20 * time.Second, store.Nobody, ""})
+	Equal(t, "row", []any{row.Count, row.Recipients, row.RetryAfter, row.Recipient, row.To}, []any{17, 7, 20 * time.Second, store.NoRecipient, ""})
 
 	own := recipient.Hash{15: 2}
 	rows := Must(f.Sends(t.Context(), store.Filter{Recipient: &own, Limit: 10}))(t)
