@@ -7,9 +7,14 @@
 --                            has all events of the last so many seconds. Or doubtful - instant: the bucket lacked an event of
 --                            the log, and must not be marked as complete before that instant.
 
-local call = redis.call -- it writes numbers with 17 digits; Lua's tostring writes 14, and an instant has 16
+local call = redis.call
 local lowest, span = -2 ^ 52, 2 ^ 22
 local doubtful = lowest - 2 ^ 50 -- below the marks of all epochs
+
+-- Returns the digits of a whole number. redis.call would print it as a double, slowly; Lua's tostring rounds to 14 digits.
+local function whole(n)
+  return string.format('%d', n)
+end
 
 -- Returns the epoch and the seconds of a mark with this score; 0 and 0 without a mark or in doubt.
 local function read_mark(score)
@@ -37,27 +42,28 @@ local function server_epoch(source)
   return (replid + source) % (2 ^ 28 - 1) + 1
 end
 
--- Removes the events older than keep, the tombstones that have ended, and a mark of more seconds than keep.
-local function prune(key, keep, now)
-  call('ZREMRANGEBYSCORE', key, -now, now - keep)
-  local _, seconds = read_mark(call('ZSCORE', key, ''))
+-- Removes the events older than keep, the tombstones that have ended, and the mark with this score if it is of more seconds than keep.
+local function prune(key, keep, now, mark)
+  call('ZREMRANGEBYSCORE', key, whole(-now), whole(now - keep))
+  local _, seconds = read_mark(mark)
   if seconds > keep / 1000000 then
     call('ZREM', key, '')
   end
 end
 
--- Makes a key expire at this instant, unless it expires later already.
-local function extend(key, till)
-  till = math.ceil(till / 1000)
-  if call('PEXPIREAT', key, till, 'NX') == 0 then -- not a new key
-    call('PEXPIREAT', key, till, 'GT')
+-- Makes a key expire at this instant, unless it expires later already. One command is nearly always enough: a new key has no expiry,
+-- and an old one has an earlier expiry.
+local function extend(key, till, new)
+  till = whole(math.ceil(till / 1000))
+  if call('PEXPIREAT', key, till, new and 'NX' or 'GT') == 0 then
+    call('PEXPIREAT', key, till, new and 'GT' or 'NX')
   end
 end
 
 -- Sets a key's expiry to the end of its last member: the end of a tombstone, or keep after an event. It never makes the expiry
 -- earlier, unless the key has only tombstones.
 local function expire(key, keep)
-  local first = call('ZRANGE', key, string.format('(%.0f', lowest), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  local first = call('ZRANGE', key, '(' .. whole(lowest), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   if not first then
     return -- no key, or a mark alone
   end

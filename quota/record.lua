@@ -3,7 +3,7 @@
 -- KEYS: the bucket. ARGV: how long it keeps events; the epoch for which to mark it as complete, 0 for no mark; how long it is in
 -- doubt if it lacked an event, 0 for never; then the ID and the instant of each event.
 local key, keep, epoch, doubt_for, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, clock()
-prune(key, keep, now)
+prune(key, keep, now, call('ZSCORE', key, ''))
 local had, lacked = doubt_for == 0, false
 for a = 4, #ARGV, 2 do
   local id, at = ARGV[a], tonumber(ARGV[a + 1])

@@ -19,15 +19,17 @@ local few, buckets, code = 16, {}, UNCHANGED
 for i = 1, #KEYS do
   local key = KEYS[i]
   local keep, size, newest, mark, at = ARGV[3 * i + 1] + 0, call('ZCARD', key), {}, nil, nil
+  local stale = size > few -- it may have an event older than keep or a tombstone that has ended
   if size > few then
     mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
   elseif size > 0 then
     local members = call('ZRANGE', key, 0, -1, 'REV', 'WITHSCORES')
     for m = 1, #members, 2 do
-      local rank, score = (m + 1) / 2, tonumber(members[m + 1])
+      local rank, member, score = (m + 1) / 2, members[m], tonumber(members[m + 1])
       newest[rank] = score
-      mark = members[m] == '' and score or mark
-      at = members[m] == id and score or at
+      mark = member == '' and score or mark
+      at = member == id and score or at
+      stale = stale or -now <= score and score <= now - keep
     end
   end
   local counts = keep > 0
@@ -37,7 +39,8 @@ for i = 1, #KEYS do
   local counted = counts and at and at > now - keep
   local adds = counts and not counted
   code = adds and ADMITTED or code
-  buckets[i] = {key = key, keep = keep, newest = newest, all = size <= few, mark = mark, counted = counted, adds = adds}
+  buckets[i] = {key = key, new = size == 0, all = size <= few, keep = keep, newest = newest, mark = mark, counted = counted, adds = adds,
+    stale = stale}
 end
 
 -- For each rule, find its cutoff: events up to it no longer count.
@@ -65,7 +68,7 @@ while ARGV[a] do
   while b.newest[n + 1] and b.newest[n + 1] > cutoff do
     n = n + 1
   end
-  local used = b.all and n or call('ZCOUNT', b.key, string.format('(%.0f', cutoff), '+inf')
+  local used = b.all and n or call('ZCOUNT', b.key, '(' .. whole(cutoff), '+inf')
   refused = refused or used >= limit and not observes and not b.counted
   rules[#rules + 1] = {bucket = b, limit = limit, used = used}
 end
@@ -82,10 +85,10 @@ local adds = code == ADMITTED and writes
 for i = 1, #buckets do
   local b = buckets[i]
   if adds and b.adds then
-    if b.newest[1] or not b.all then
-      prune(b.key, b.keep, now)
+    if b.stale or b.mark then
+      prune(b.key, b.keep, now, b.mark)
     end
-    call('ZADD', b.key, now, id)
+    call('ZADD', b.key, whole(now), id)
     local rank = 1
     while b.newest[rank] and b.newest[rank] > now do
       rank = rank + 1
@@ -93,7 +96,7 @@ for i = 1, #buckets do
     if b.all then
       table.insert(b.newest, rank, now)
     end
-    extend(b.key, event(b, 1) + b.keep)
+    extend(b.key, event(b, 1) + b.keep, b.new)
   elseif code == REFUSED and tombstone > 0 then
     put_tombstone(b.key, id, now + tombstone)
   end
