@@ -19,7 +19,7 @@ local few, buckets, code = 16, {}, UNCHANGED
 for i = 1, #KEYS do
   local key = KEYS[i]
   local keep, size, newest, mark, at = ARGV[3 * i + 1] + 0, call('ZCARD', key), {}, nil, nil
-  local stale = size > few -- it may have an event older than keep or a tombstone that has ended
+  local stale = size > few -- there may be an event older than keep, a tombstone or the mark
   if size > few then
     mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
   elseif size > 0 then
@@ -29,7 +29,7 @@ for i = 1, #KEYS do
       newest[rank] = score
       mark = member == '' and score or mark
       at = member == id and score or at
-      stale = stale or -now <= score and score <= now - keep
+      stale = stale or score <= now - keep
     end
   end
   local counts = keep > 0
@@ -85,7 +85,7 @@ local adds = code == ADMITTED and writes
 for i = 1, #buckets do
   local b = buckets[i]
   if adds and b.adds then
-    if b.stale or b.mark then
+    if b.stale then
       prune(b.key, b.keep, now, b.mark)
     end
     call('ZADD', b.key, whole(now), id)
