@@ -280,7 +280,7 @@ func (s *schedule) flush() {
 	}
 }
 
-var steps = flag.Int("quota.steps", 10_000, "steps of the random schedule")
+var steps = flag.Int("quota.steps", 4_000, "steps of the random schedule")
 
 // TestRandomScheduleOfManySteps compares every limiter with the naive model.
 func TestRandomScheduleOfManySteps(t *testing.T) {
