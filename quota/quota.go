@@ -69,7 +69,7 @@ type Event struct {
 
 // Request names one event and the buckets that it falls into.
 type Request struct {
-	ID       string           // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once (QUOTA-8)
+	ID       string           // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
 	Rules    []Rule           // all of them decide, or nothing is spent
 	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter

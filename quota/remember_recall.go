@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// lookUp looks up a cached refusal. If it has expired, the first caller gets lead: it must ask the limiter and then call renewed.
+// lookUp looks up a cached refusal. If it has expired, the first caller gets lead: it must ask the limiter and then call endRenewal.
 // Later callers get wait, which is closed then. All results are nil if nothing is cached.
 func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
 	now, version := m.now(), m.version(req)
