@@ -132,10 +132,10 @@ endif
 users: ## USERS=100000 impatient people sign in on the page, and how many get in with the first code that they type; some five minutes
 	@set -o pipefail; go test -run='^TestImpatientUsers$$' -count=1 -v -timeout=0 ./internal/page -page.users=$(USERS) | grep -v '^ *[=-]'
 
-mutants: tools ## changes one line at a time and prints which change no test notices; an hour, continued where it stopped (MUTANTS="-areas=gate -seeds=1000": see tools/mutants)
+mutants: tools ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS="-areas=gate -seeds=1000": see tools/mutants)
 	@bin/ensure
 	@$(BUILD) ./tools/mutants
-	@bin/mutants -results=bin/mutants.results $(MUTANTS)
+	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up

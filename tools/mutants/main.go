@@ -4,11 +4,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +20,9 @@ import (
 	"syscall"
 	"time"
 )
+
+//go:embed mutants.yaml
+var listText []byte
 
 type options struct {
 	root    string
@@ -30,8 +37,8 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.root, "root", ".", "directory of the module")
-	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants"),
-		"directory that keeps what is known, so that a run can be continued")
+	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants.jsonl"),
+		"file that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
 	flag.StringVar(&o.match, "match", "", "only mutants whose name has this: a regular expression")
 	flag.BoolVar(&o.list, "list", false, "run nothing; print the mutants and what is known of them")
@@ -46,114 +53,94 @@ func main() {
 	}
 }
 
+// state is what is known of a mutant.
+type state string
+
+const (
+	caught  state = "caught"
+	alive   state = "alive"
+	equal   state = "equal" // in effect; the list says why
+	unknown state = "not run"
+)
+
+var states = []state{caught, alive, equal, unknown}
+
+// result is a line of the file of results. It holds while the changed file, the mutant's tests and their packages stay as they are.
+type result struct {
+	Fingerprint string
+	State       state
+	By          string // the test that noticed it, or why none can
+}
+
 // errAlive is the end of a run that left mutants alive.
 var errAlive = errors.New("some mutants live")
 
 func run(ctx context.Context, o options, text []byte, out io.Writer) error {
-	list, err := load(o.root, text)
+	areas, errAreas := regexp.Compile(o.areas)
+	names, errNames := regexp.Compile(o.match)
+	all, err := load(o, text)
+	if err := errors.Join(errAreas, errNames, err); err != nil {
+		return err
+	}
+	known, file, err := openResults(o.results)
 	if err != nil {
 		return err
 	}
-	mutants, err := chosen(o, list)
-	if err != nil {
-		return err
-	}
-	known, err := openResults(o.results)
-	if err != nil {
-		return err
-	}
-	defer known.Close()
+	defer file.Close()
+	t := tester{options: o, sound: map[string]bool{}}
+	counts := map[state]int{}
 	var broken error
-	table := newTable()
-	w := &runner{options: o, known: known, sound: map[string]bool{}}
-	defer func() { _ = w.together.close() }()
-	if err := w.prepare(ctx, w.pending(mutants)); err != nil {
-		return err
-	}
-	for _, m := range mutants {
-		r, err := w.judge(ctx, m)
-		if errors.Is(err, errBuild) { // the others can still be tried
-			broken = errors.Join(broken, err)
+	for _, m := range all {
+		if !areas.MatchString(m.area) || !names.MatchString(m.name()) {
 			continue
 		}
-		if err != nil {
-			return err
+		r, found := known[m.fingerprint]
+		switch {
+		case m.Equal != "":
+			r = result{State: equal, By: m.Equal}
+		case found:
+		case o.list:
+			r.State = unknown
+		default:
+			if r, err = t.try(ctx, m); errors.Is(err, errBuild) { // the others can still be tried
+				broken = errors.Join(broken, err)
+				continue
+			} else if err != nil {
+				return err
+			}
+			if err := json.NewEncoder(file).Encode(r); err != nil {
+				return err
+			}
 		}
-		table.add(r)
-		r.print(out)
-	}
-	table.print(out)
-	if broken != nil {
-		return broken
-	}
-	if table.alive > 0 {
-		return errAlive
-	}
-	return nil
-}
-
-// chosen are the mutants that the flags ask for.
-func chosen(o options, list *list) ([]mutant, error) {
-	areas, err := regexp.Compile(o.areas)
-	if err != nil {
-		return nil, err
-	}
-	names, err := regexp.Compile(o.match)
-	if err != nil {
-		return nil, err
-	}
-	all, err := list.mutants()
-	if err != nil {
-		return nil, err
-	}
-	var some []mutant
-	for _, m := range all {
-		if areas.MatchString(m.area) && names.MatchString(m.name()) {
-			some = append(some, m)
+		counts[r.State]++
+		fmt.Fprintf(out, "%-7s %-8s %s\n", r.State, m.area, m.name())
+		if r.By != "" {
+			fmt.Fprintf(out, "                 %s\n", r.By)
 		}
 	}
-	return some, nil
+	for _, s := range states {
+		fmt.Fprintf(out, "%d %s  ", counts[s], s)
+	}
+	fmt.Fprintln(out)
+	if counts[alive] > 0 {
+		broken = errors.Join(broken, errAlive)
+	}
+	return broken
 }
 
-// runner runs the tests.
-type runner struct {
-	options
-	known    *results
-	sound    map[string]bool // tests that pass without a mutant
-	together together
-}
-
-// pending are the mutants of which nothing is known, and that are to be run.
-func (w *runner) pending(all []mutant) (some []mutant) {
-	for _, m := range all {
-		print, err := fingerprintOf(w.options, m)
-		if _, known := w.known.of(m, print); err == nil && !known && m.equal == "" && !w.list {
-			some = append(some, m)
+// openResults reads what earlier runs found out, by fingerprint, and opens the file to add to it.
+func openResults(name string) (known map[string]result, file *os.File, err error) {
+	old, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	known = map[string]result{}
+	for line := range bytes.Lines(old) {
+		var r result
+		if json.Unmarshal(line, &r) == nil { // a line that a stop cut short is of no use
+			known[r.Fingerprint] = r
 		}
 	}
-	return some
-}
-
-// judge takes the result of a mutant from those that are known, or finds it out.
-func (w *runner) judge(ctx context.Context, m mutant) (result, error) {
-	r := result{Area: m.area, Name: m.name(), State: stateEqual, By: m.equal}
-	if m.equal != "" {
-		return r, nil
-	}
-	print, err := fingerprintOf(w.options, m)
-	if err != nil {
-		return r, err
-	}
-	if r, ok := w.known.of(m, print); ok {
-		return r, nil
-	}
-	if w.list {
-		r.State, r.By = stateUnknown, ""
-		return r, nil
-	}
-	if r, err = w.try(ctx, m); err != nil {
-		return r, err
-	}
-	r.Fingerprint = print
-	return r, w.known.keep(r)
+	file, err = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	return known, file, err
 }
