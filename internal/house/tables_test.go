@@ -119,15 +119,14 @@ var edges = map[string]string{
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
 	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/servertest",
-	"tools/bench":        "tools/bench/report tools/rows internal/servertest internal/app internal/store/postgres internal/config",
-	"tools/bench/report": "",
-	"tools/drill":        "",
-	"tools/ensure":       "internal/servertest/locate",
-	"tools/floor":        "",
-	"tools/mutants":      "",
-	"tools/rows":         "",
-	"tools/screenshots":  "internal/servertest internal/servertest/locate internal/page/pagetest internal/app internal/config",
-	"tools/up":           "internal/servertest internal/delivery/mailbox internal/page internal/app internal/config",
+	"tools/bench":       "tools/rows internal/servertest internal/app internal/store/postgres internal/config",
+	"tools/drill":       "",
+	"tools/ensure":      "internal/servertest/locate",
+	"tools/floor":       "",
+	"tools/mutants":     "",
+	"tools/rows":        "",
+	"tools/screenshots": "internal/servertest internal/servertest/locate internal/page/pagetest internal/app internal/config",
+	"tools/up":          "internal/servertest internal/delivery/mailbox internal/page internal/app internal/config",
 }
 
 // support is what no production package imports; every test may.

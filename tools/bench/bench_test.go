@@ -3,23 +3,22 @@ package main
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/servertest/locate"
-	"sendcode/tools/bench/report"
 )
 
 // TestMain lets the test's own program be the service, as the bench's is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		if run, ok := commands[os.Args[1]]; ok {
-			exit(run(os.Args[2:]))
-			return
-		}
+	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
+		exit(commands[os.Args[1]](os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
@@ -36,29 +35,95 @@ func skipWithout(t *testing.T, err error) {
 	}
 }
 
-// A short run of everything but the limiter, which is a benchmark of its own. It says nothing about speed.
+// A short run of everything but the limiter, which is a benchmark of its own. It says nothing about speed. The document that it writes has
+// all sections and figures, and keeps what was not measured.
 func TestBench(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "PERFORMANCE.md")
-	if err := os.WriteFile(file, []byte("# Performance\n\n## With millions of rows\n\nkept\n"), 0o600); err != nil {
+	const kept = "## The limiter alone\n\nkept\n\n## With millions of rows\n\nMeasured before.\n\nkept\n"
+	if err := os.WriteFile(file, []byte("# Performance\n\n"+kept), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	err := bench(t.Context(), plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, level: time.Second,
-		profile: true, write: file}, &out, io.Discard)
-	skipWithout(t, err)
+	p := plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, level: time.Second, write: file}
+	skipWithout(t, bench(t.Context(), p, io.Discard, io.Discard))
+	whole := read(t, file)
+	parse(t, whole)
+	for _, want := range append([]string{"with fsync on", kept, "0 honest requests were refused", "2 callers for 1 s."}, contenders...) {
+		if !strings.Contains(whole, want) {
+			t.Errorf("%q is missing in:\n%s", want, whole)
+		}
+	}
+	with := document(whole, "another", "now", map[string]string{titleRows: "rows\n"})
+	if with != strings.Replace(whole, "Measured before.\n\nkept", "Measured now.\n\nrows", 1) {
+		t.Errorf("a run of one part changes another:\n%s", with)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(raw)
-	for _, want := range append([]string{"with fsync on", "## With millions of rows\n\nkept\n", "0 honest requests were refused"},
-		report.Contenders...) {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in:\n%s", want, text)
+	return string(raw)
+}
+
+// parse holds a document to its form: all sections, and tables whose rows have as many cells as their heads.
+func parse(t *testing.T, text string) {
+	t.Helper()
+	_, found := sections(text)
+	for _, title := range titles {
+		if _, ok := found[title]; !ok && !slices.Contains(optional, title) {
+			t.Errorf("the section %q is missing", title)
 		}
 	}
-	if missing := report.Missing(text); len(missing) > 1 || len(missing) == 1 && missing[0] != "The limiter alone" {
-		t.Errorf("sections are missing: %q", missing)
+	if !regexp.MustCompile(`(?m)^Measured \d{4}-\d\d-\d\d at commit [0-9a-z ]+ on \d+ processors \(.+\) with \d+ GB of memory\.$`).MatchString(text) {
+		t.Error("it does not say when, at which commit and on what machine")
+	}
+	tables := regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(text, -1)
+	for _, table := range tables {
+		cells := 0
+		for line := range strings.Lines(table[1]) {
+			n := len(regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1))
+			if cells = max(cells, n); n != cells {
+				t.Errorf("%d cells, want %d: %s", n, cells, line)
+			}
+		}
+	}
+	if len(tables) < 8 || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {
+		t.Errorf("%d tables, or a figure is none:\n%s", len(tables), text)
+	}
+}
+
+// What make bench has written last.
+func TestPerformanceDocument(t *testing.T) { parse(t, read(t, "../../docs/PERFORMANCE.md")) }
+
+func TestNeeds(t *testing.T) {
+	lines := map[string]bool{}
+	for line := range strings.Lines(needs(units{program: 500, postgres: 250, redis: 50, wal: 1500, row: 1000, key: 200})) {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, want := range []string{
+		"sends a second, peak 463 4,630", "processors for the program 0.46 4.63", "replicas 2 2", "processors for Postgres 0.23 2.31",
+		"WAL a day 15.0 GB 150 GB", "whole pages in the WAL a day, at most 164 GB 1.64 TB", "disk for the log 900 GB 9.00 TB",
+		"connections to Postgres 26 26", "connections to mail servers, peak 139 1389", "memory of Redis 2.00 GB 20.0 GB",
+	} {
+		if !lines[want] {
+			t.Errorf("%q is not in %v", want, lines)
+		}
+	}
+}
+
+func TestRivals(t *testing.T) {
+	const said = `BenchmarkRivals/admitted/64-2         	       1
+--- BENCH: BenchmarkRivals/admitted/64-2
+    bench_test.go:129: 
+        a script that returns 1                     46285/s    8.9 µs of Redis,  1.00 of the bare script (1.00 to 1.00)
+        the policy, coalesced                       40000/s   12.7 µs of Redis,  0.82 of the bare script (0.69 to 3.20)
+PASS
+`
+	want := map[string]rival{"a script that returns 1": {46285, 8.9, 1}, "the policy, coalesced": {40000, 12.7, .82}}
+	if got := rivals(said); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -86,20 +151,20 @@ func TestFloorsSayAsMuchAsTheService(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		said := len(x.head) + len(x.body)
-		if c.name == report.Ours {
+		if c.name == ours {
 			answer = said
 		}
 		if said != answer {
 			t.Errorf("%s answers with %d bytes, the service with %d:\n%s%s", c.name, said, answer, x.head, x.body)
 		}
-		if c.name == report.Bare {
+		if c.name == bareHTTP {
 			continue
 		}
 		texts, err := b.mails.texts(n, n+1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.name == report.Ours {
+		if c.name == ours {
 			mail = len(texts[0])
 		}
 		if len(texts[0]) != mail {
@@ -108,7 +173,7 @@ func TestFloorsSayAsMuchAsTheService(t *testing.T) {
 		if code, err := codeIn(texts[0]); err != nil || len(code) != 6 {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if c.name == report.Fair { // at most once in a minute
+		if c.name == fairFloor { // at most once in a minute
 			if status, err := x.send(recipient(n)); err != nil || status != 429 {
 				t.Errorf("a second send: %d %v", status, err)
 			}

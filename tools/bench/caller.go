@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,17 @@ func (c *caller) send(to string) (status int, err error) {
 // mustSend asks for a code that has to be sent.
 func (c *caller) mustSend(to string) error {
 	status, err := c.send(to)
-	if err == nil && status != 202 {
+	return c.expect(http.StatusAccepted, status, err)
+}
+
+// must makes a request that is answered with the status.
+func (c *caller) must(want int, method, path, body string) error {
+	status, err := c.do(method, path, body)
+	return c.expect(want, status, err)
+}
+
+func (c *caller) expect(want, status int, err error) error {
+	if err == nil && status != want {
 		err = fmt.Errorf("%d: %s", status, c.body)
 	}
 	return err

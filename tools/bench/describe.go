@@ -3,44 +3,55 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/prometheus/procfs"
-
-	"sendcode/tools/bench/report"
 )
 
-// describe says what is measured, when, and on what.
-func (b *rig) describe(ctx context.Context, p plan) (r report.Results, err error) {
-	cpus, _ := os.ReadFile("/proc/cpuinfo")
-	memory := 0.
+// preface says what is measured, when, and on what.
+func (b *rig) preface(ctx context.Context, p plan, when string) (string, error) {
+	model, memory := runtime.GOARCH, 0.
 	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 && cpus[0].ModelName != "" {
+			model = cpus[0].ModelName
+		}
 		if m, err := fs.Meminfo(); err == nil && m.MemTotalBytes != nil {
 			memory = float64(*m.MemTotalBytes) / (1 << 30)
 		}
 	}
-	r = report.Results{
-		Machine: report.Machine{Processors: runtime.NumCPU(), Model: cpuModel(string(cpus)), Memory: int(math.Round(memory))},
-		Date:    time.Now(), Commit: commit(ctx), Rounds: p.rounds, Length: p.length,
-	}
-	r.Disk = fileSystem(ctx, b.dir)
-	err = b.admin.QueryRow(ctx, "SELECT current_setting('server_version'), current_setting('fsync')").Scan(&r.Postgres, &r.Fsync)
-	r.Postgres, _, _ = strings.Cut(r.Postgres, " ")
-	return r, err
+	var version, fsync string
+	err := b.admin.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('fsync')").Scan(&version, &fsync)
+	return fmt.Sprintf(`# Performance
+
+<!-- Written by make bench. Do not edit. -->
+
+Measured %s on %d processors (%s) with %.0f GB of memory.
+Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server that accepts everything; all on the machine of the callers.
+%d rounds of %v by turns; values are medians, of rates also (lowest–highest). Compare ratios only: figures of different runs or machines differ.
+%s
+- **ours**: the service with its default settings.
+- **fair floor**: 300 lines that write the same rows without our promises: one Redis script, one transaction, the answer, the mail, one UPDATE;
+  in batches, as the service does.
+- **plain floor**: a script, an INSERT and a mail in turn, then the answer. **bare HTTP**: reads the request and answers.
+`, when, runtime.NumCPU(), model, memory, version, fileSystem(ctx, b.dir), fsync, p.rounds, p.length, b.foreign()), err
 }
 
-func cpuModel(cpuinfo string) string {
-	for line := range strings.Lines(cpuinfo) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
+// foreign says how much the machine was disturbed.
+func (b *rig) foreign() string {
+	var all []float64
+	for _, runs := range b.board {
+		for _, r := range runs {
+			all = append(all, 100*r.foreign)
 		}
 	}
-	return runtime.GOARCH
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Other programs used %s %% of the processors; where that is much, trust processor times only.\n", spreadOf(all))
 }
 
 // commit is the commit that is checked out, and whether there are changes that are in none. The document itself does not count.

@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-
-	"sendcode/tools/bench/report"
 )
 
 // stage is a part of a send, by the function that it begins with.
@@ -20,52 +18,53 @@ type stage struct {
 func stages() []stage {
 	return []stage{
 		{0, "HTTP, JSON, access log and all below", `net/http.\(\*conn\).serve$`},
-		{1, "access log", `log/slog.\(\*Logger\).log$`},
+		{1, "access log", `log/slog.\(\*Logger\).log(Attrs)?$`},
 		{1, "the use case", `verification.\(\*Service\).Send$`},
 		{2, "first gate: Redis", `quota.\(\*Redis\).Take$`},
 		{2, "sealing the recipient", `keyring.\(\*Ring\).Seal$`},
-		{0, "second gate: Postgres, in batches", `postgres.\(\*DB\).decide$`},
+		{0, "second gate: Postgres, in batches", `postgres.\(\*DB\).decideBatch$`},
 		{0, "outcomes: Postgres, in batches", `postgres.\(\*DB\).finish$`},
 		{0, "outbox: compose, deliver, finish", `outbox.\(\*Outbox\).attempt$`},
 		{1, "templates", `message.\(\*Renderer\).Render$`},
-		{1, "MIME", `delivery.render$`},
-		{1, "SMTP", `delivery.\(\*session\).deliver$`},
+		{1, "MIME", `delivery.\(\*Layouts\).Render$`},
+		{1, "SMTP", `smtp.\(\*session\).deliver$`},
 		{0, "garbage collector", `runtime.gcBgMarkWorker$`},
 		{0, "system calls, in all of these", `internal/runtime/syscall.*Syscall6$`},
 	}
 }
 
 // explain runs the service once more, profiled, and says where its processor time went.
-func (b *rig) explain(ctx context.Context, p plan, r *report.Results) error {
+func (b *rig) explain(ctx context.Context, p plan) (string, error) {
 	profile := b.path("profile")
 	service, err := b.startService(ctx, serviceSettings{name: "profile", profile: profile})
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err := b.measure(ctx, service, unitCallers(p.callers), 2*p.length); err != nil {
-		return err
+	if _, err := b.sends(ctx, service, unitCallers(p), 2*p.length); err != nil {
+		return "", err
 	}
-	if err := service.process.Close(); err != nil {
-		return err
+	if err := service.process.close(); err != nil {
+		return "", err
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return err
+		return "", err
 	}
 	top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", program,
 		profile).Output()
 	if err != nil {
-		return fmt.Errorf("reading the profile: %w", err)
+		return "", fmt.Errorf("reading the profile: %w", err)
 	}
+	g := newGrid("part", "share")
 	for _, s := range stages() {
 		if share := cumulative(string(top), s.function); share != "" {
-			r.Profile = append(r.Profile, report.Share{Part: s.name, Percent: share, Depth: s.depth})
+			g.add(strings.Repeat("· ", s.depth)+s.name, share)
 		}
 	}
-	if len(r.Profile) == 0 { // a short run on a busy machine
-		r.Profile = report.Profile{{Part: "too few samples", Percent: "–"}}
+	if len(g.rows) == 1 { // a short run on a busy machine
+		g.add("too few samples", "–")
 	}
-	return nil
+	return "64 callers; each part includes what it calls.\n\n" + g.String(), nil
 }
 
 // cumulative finds a function's share, itself and what it calls, in what pprof says.

@@ -3,51 +3,91 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"sendcode/tools/bench/report"
 )
 
-// sample is one send: the number of its recipient, and when it was asked for and answered.
+// sample is one request: the number of its recipient, and when it was asked and answered.
 type sample struct {
 	n               int64
 	asked, answered time.Time
 }
 
+// request is what a caller does again and again; it returns the number of its recipient, or errEnough where there is no more to ask.
+type request func(*caller) (n int64, err error)
+
+var errEnough = errors.New("there is no more to ask")
+
+// shared has callers share the numbers below n.
+func shared(n int, do func(*caller, int) error) request {
+	var next atomic.Int64
+	return func(c *caller) (int64, error) {
+		i := int(next.Add(1)) - 1
+		if i >= n {
+			return 0, errEnough
+		}
+		return int64(i), do(c, i)
+	}
+}
+
 // quiet is how long what follows upon the last mail of a run may take.
 const quiet = 50 * time.Millisecond
 
-// measure has callers ask for one code after the other, each for a recipient of its own, for a time.
-func (b *rig) measure(ctx context.Context, c contender, callers int, length time.Duration) (report.Run, error) {
+// send asks for a code for a recipient of its own.
+func (b *rig) send(x *caller) (int64, error) {
+	n := b.recipients.Add(1) - 1
+	return n, x.mustSend(recipient(n))
+}
+
+// measure has callers make requests for a time, and returns what these cost. Those that send codes last until their mails are there.
+func (b *rig) measure(ctx context.Context, c contender, callers int, length time.Duration, request request, mails bool) (r run, err error) {
 	before, err := b.look(ctx, c)
 	if err != nil {
-		return report.Run{}, err
+		return r, err
 	}
-	samples, err := b.load(ctx, c, callers, length)
-	if err != nil {
-		return report.Run{}, err
+	samples, err := ask(ctx, c, callers, length, request)
+	if err == nil {
+		r, err = b.arrivals(samples, mails)
 	}
-	run, err := b.arrivals(ctx, c, samples)
 	if err != nil {
-		return run, err
+		return r, err
 	}
 	<-time.After(quiet)
-	err = b.spent(ctx, c, before, &run)
-	return run, err
+	err = b.spent(ctx, c, before, &r)
+	return r, err
 }
 
-// load has callers send for a time, each code for a recipient of its own.
-func (b *rig) load(ctx context.Context, c contender, callers int, length time.Duration) ([]sample, error) {
-	return ask(ctx, c, callers, length, func(x *caller) (int64, error) {
-		n := b.recipients.Add(1) - 1
-		return n, x.mustSend(recipient(n))
-	})
+// sends is measure of codes.
+func (b *rig) sends(ctx context.Context, c contender, callers int, length time.Duration) (run, error) {
+	return b.measure(ctx, c, callers, length, b.send, c.name != bareHTTP)
 }
 
-// ask has callers make one request after the other for a time. request returns the number of its recipient.
-func ask(ctx context.Context, c contender, callers int, length time.Duration, request func(*caller) (int64, error)) ([]sample, error) {
+// inTurns has contenders send codes by turns, at each number of callers. The first round warms them up and does not count.
+func (b *rig) inTurns(ctx context.Context, p plan, all []contender, callers []int, add func(i, callers int, r run)) error {
+	for round := range p.rounds + 1 {
+		for _, n := range callers {
+			for i := range all {
+				i = (i + round) % len(all)
+				r, err := b.sends(ctx, all[i], n, p.length)
+				if err != nil {
+					return fmt.Errorf("%s, %d callers: %w", all[i].name, n, err)
+				}
+				if round > 0 {
+					add(i, n, r)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ask has callers make one request after the other for a time, or until there are no more.
+func ask(ctx context.Context, c contender, callers int, length time.Duration, request request) ([]sample, error) {
 	deadline := time.Now().Add(length)
 	samples, failures := make([][]sample, callers), make([]error, callers)
 	var all sync.WaitGroup
@@ -57,7 +97,10 @@ func ask(ctx context.Context, c contender, callers int, length time.Duration, re
 			defer x.close()
 			for ctx.Err() == nil && time.Now().Before(deadline) && failures[i] == nil {
 				s := sample{asked: time.Now()}
-				s.n, failures[i] = request(&x)
+				if s.n, failures[i] = request(&x); failures[i] == errEnough {
+					failures[i] = nil
+					return
+				}
 				s.answered = time.Now()
 				samples[i] = append(samples[i], s)
 			}
@@ -67,44 +110,76 @@ func ask(ctx context.Context, c contender, callers int, length time.Duration, re
 	return slices.Concat(samples...), errors.Join(append(failures, ctx.Err())...)
 }
 
-// arrivals waits for the mails of samples, which have all recipients of a stretch, and makes a run of both. Bare HTTP sends none.
-func (b *rig) arrivals(_ context.Context, c contender, samples []sample) (run report.Run, err error) {
+// arrivals makes a run of samples. Where each sent a mail, the samples have all recipients of a stretch, and their mails are waited for.
+func (b *rig) arrivals(samples []sample, mails bool) (r run, err error) {
 	if len(samples) == 0 {
-		return run, errors.New("nothing was sent")
+		return r, errors.New("nothing was asked")
 	}
-	began, last := samples[0].asked, samples[0].answered
-	first, end := samples[0].n, samples[0].n
+	began, last, first, end := samples[0].asked, samples[0].answered, samples[0].n, samples[0].n
 	for _, s := range samples {
-		run.Answers = append(run.Answers, s.answered.Sub(s.asked))
+		r.answers = append(r.answers, s.answered.Sub(s.asked))
 		first, end = min(first, s.n), max(end, s.n)
-		began, last = earlier(began, s.asked), later(last, s.answered)
+		began, last = earliest(began, s.asked), latest(last, s.answered)
 	}
-	run.Sends = len(samples)
-	if c.name != report.Bare {
+	if mails {
 		times, err := b.mails.times(first, end+1)
 		if err != nil {
-			return run, err
+			return r, err
 		}
 		for _, s := range samples {
 			at := time.Unix(0, times[s.n-first])
-			run.Mails = append(run.Mails, max(0, at.Sub(s.answered)))
-			last = later(last, at)
+			r.mails = append(r.mails, max(0, at.Sub(s.answered)))
+			last = latest(last, at)
 		}
 	}
-	run.Took = last.Sub(began)
-	return run, nil
+	r.sends, r.took = len(samples), last.Sub(began)
+	return r, nil
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
+func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
+func latest(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
+
+// paced asks for codes at a rate, at random instants, also when answers take long: the wait of a request begins when it was due. It returns
+// how many were refused.
+func (b *rig) paced(ctx context.Context, c contender, rate float64, length time.Duration) (samples []sample, refused int, err error) {
+	idle := make(chan *caller, 100_000)
+	var mu sync.Mutex
+	var failures []error
+	var all sync.WaitGroup
+	began := time.Now()
+	for due := began; ctx.Err() == nil && due.Sub(began) < length; due = due.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second))) {
+		<-time.After(time.Until(due))
+		n := b.recipients.Add(1) - 1
+		all.Go(func() {
+			x := &caller{base: c.base}
+			select {
+			case x = <-idle:
+			default:
+			}
+			status, err := x.send(recipient(n))
+			s := sample{n: n, asked: due, answered: time.Now()}
+			idle <- x
+			mu.Lock()
+			defer mu.Unlock()
+			samples = append(samples, s)
+			if err != nil {
+				failures = append(failures, err)
+			} else if status != http.StatusAccepted {
+				refused++
+			}
+		})
 	}
-	return b
+	all.Wait()
+	for range len(idle) {
+		(<-idle).close()
+	}
+	return samples, refused, errors.Join(append(failures, ctx.Err())...)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// unitCallers is the number of callers at which costs are measured: 64, or the most there are.
+func unitCallers(p plan) int {
+	if slices.Contains(p.callers, 64) {
+		return 64
 	}
-	return b
+	return slices.Max(p.callers)
 }

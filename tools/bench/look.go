@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"sendcode/tools/bench/report"
 )
 
 // snapshot is what has been spent before a run.
@@ -40,22 +38,22 @@ func (b *rig) look(ctx context.Context, c contender) (s snapshot, err error) {
 }
 
 // spent adds to a run what was spent since a snapshot.
-func (b *rig) spent(ctx context.Context, c contender, before snapshot, run *report.Run) (err error) {
-	run.CPU = map[string]time.Duration{}
+func (b *rig) spent(ctx context.Context, c contender, before snapshot, r *run) (err error) {
+	r.cpu = map[string]time.Duration{}
 	var own time.Duration
 	for process, now := range b.usages(c) {
-		run.CPU[process] = now.since(before.usages[process])
-		own += run.CPU[process]
+		r.cpu[process] = now.since(before.usages[process])
+		own += r.cpu[process]
 	}
 	if busy, all := machineTime(); all > before.all {
-		run.Foreign = max(0, float64(busy-before.busy-own)/float64(all-before.all))
+		r.foreign = max(0, float64(busy-before.busy-own)/float64(all-before.all))
 	}
 	mallocs, err := allocations(ctx, c)
 	if err != nil {
 		return err
 	}
-	run.Mallocs = max(0, mallocs-before.mallocs)
-	run.WAL, err = b.walSince(ctx, before.wal)
+	r.mallocs = max(0, mallocs-before.mallocs)
+	r.wal, err = b.walSince(ctx, before.wal)
 	return err
 }
 
@@ -64,7 +62,7 @@ const walSQL = `
 SELECT "resource_manager/record_type", count::float8, fpi_size::float8
 FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn(), true) WHERE count > 0`
 
-func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err error) {
+func (b *rig) walSince(ctx context.Context, position string) (w walRecords, err error) {
 	var bytes float64
 	if err := b.admin.QueryRow(ctx, "SELECT (pg_current_wal_flush_lsn() - $1::text::pg_lsn)::float8", position).Scan(&bytes); err != nil ||
 		bytes == 0 {
@@ -74,22 +72,17 @@ func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err 
 	var kind string
 	var count, images float64
 	_, err = pgx.ForEachRow(rows, []any{&kind, &count, &images}, func() error {
-		addRecords(&w, kind, count, images)
+		w.images += images
+		switch kind { // a B-tree gets its entries one by one, or by the split of a page
+		case "Btree/INSERT_LEAF", "Btree/INSERT_POST", "Btree/SPLIT_L", "Btree/SPLIT_R":
+			w.entries += count
+		case "Transaction/COMMIT":
+			w.commits += count
+		}
 		return nil
 	})
-	w.Bytes = bytes - w.Images
+	w.bytes = bytes - w.images
 	return w, err
-}
-
-// addRecords counts records of one kind. A B-tree gets its entries one by one, or by the split of a page.
-func addRecords(w *report.WAL, kind string, count, images float64) {
-	w.Images += images
-	switch kind {
-	case "Btree/INSERT_LEAF", "Btree/INSERT_POST", "Btree/SPLIT_L", "Btree/SPLIT_R":
-		w.Entries += count
-	case "Transaction/COMMIT":
-		w.Commits += count
-	}
 }
 
 // allocations of a program so far, as its metrics say.

@@ -2,7 +2,7 @@
 // docs/PERFORMANCE.md. All programs run as processes of their own on one Redis, one Postgres on a disk that it waits for, and one
 // mail server; they take turns, so that whatever else the machine does meets all of them.
 //
-//	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-attackers 256] [-level 1m] [-profile] [-limiter] [-write docs/PERFORMANCE.md]
+//	go run ./tools/bench [-rounds 5] [-for 2s] [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -rows 1000000,10000000 [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -admin 1000000,10000000 [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -takes [-write docs/PERFORMANCE.md]
@@ -11,18 +11,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"sendcode/tools/bench/report"
 )
 
 // plan is what is asked for. A length or number of 0 leaves its part out.
@@ -32,33 +29,37 @@ type plan struct {
 	callers   []int
 	attackers int
 	level     time.Duration // autovacuum off
+	limiter   bool
 	hour      time.Duration // autovacuum on; a run of its own
 	rows      []int         // a run of its own
 	admin     []int         // a run of its own
 	takes     bool          // a run of its own
-	profile   bool
-	limiter   bool
-	write     string // file
+	write     string        // file
 }
 
 // commands are what this program is as a child of its own.
 var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack, receiveCommand: receive}
 
 func main() {
-	if len(os.Args) > 1 {
-		if run, ok := commands[os.Args[1]]; ok {
-			exit(run(os.Args[2:]))
-			return
-		}
+	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
+		exit(commands[os.Args[1]](os.Args[2:]))
 	}
-	p, err := flags(os.Args[1:])
-	if err != nil {
-		exit(err)
-		return
+	p := plan{callers: []int{1, 64, 256}, attackers: 256, level: time.Minute, limiter: true}
+	list := func(into *[]int) func(string) error {
+		return func(text string) error { return json.Unmarshal([]byte("["+text+"]"), into) }
 	}
+	flag.IntVar(&p.rounds, "rounds", 5, "how often each program is measured at each number of callers")
+	flag.DurationVar(&p.length, "for", 2*time.Second, "for how long callers ask in each of them")
+	flag.DurationVar(&p.hour, "hour", 0, "measure nothing but a database with autovacuum for so long")
+	flag.Func("rows", "measure nothing but sends on databases with so many rows, by commas", list(&p.rows))
+	flag.Func("admin", "measure nothing but what an administrator waits for on databases with so many rows, by commas", list(&p.admin))
+	flag.BoolVar(&p.takes, "takes", false, "measure nothing but takes of a limit beside bare HTTP")
+	flag.StringVar(&p.write, "write", "", "the document to write")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	exit(bench(ctx, p, os.Stdout, os.Stderr))
+	err := bench(ctx, p, os.Stdout, os.Stderr)
+	stop()
+	exit(err)
 }
 
 func exit(err error) {
@@ -66,75 +67,73 @@ func exit(err error) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
-func flags(args []string) (p plan, err error) {
-	set := flag.NewFlagSet("bench", flag.ExitOnError)
-	var callers, rows, admin string
-	set.IntVar(&p.rounds, "rounds", 5, "how often each program is measured at each number of callers")
-	set.DurationVar(&p.length, "for", 2*time.Second, "for how long callers ask in each of them")
-	set.StringVar(&callers, "callers", "1,64,256", "numbers of callers at once")
-	set.IntVar(&p.attackers, "attackers", 256, "callers that ask for one recipient while the waits of others are measured; 0: none")
-	set.DurationVar(&p.level, "level", time.Minute, "how long a fresh database without autovacuum is written to; 0: not at all")
-	set.DurationVar(&p.hour, "hour", 0, "measure nothing but a database with autovacuum for so long")
-	set.StringVar(&rows, "rows", "", "measure nothing but sends on databases with so many rows, by commas")
-	set.StringVar(&admin, "admin", "", "measure nothing but what an administrator waits for on databases with so many rows, by commas")
-	set.BoolVar(&p.takes, "takes", false, "measure nothing but takes of a limit beside bare HTTP")
-	set.BoolVar(&p.profile, "profile", true, "also say where the service's processor time goes")
-	set.BoolVar(&p.limiter, "limiter", true, "also run the benchmark of the limiter")
-	set.StringVar(&p.write, "write", "", "the document to write")
-	if err := set.Parse(args); err != nil {
-		return p, err
-	}
-	if p.rounds < 1 {
-		return p, errors.New("rounds: at least 1")
-	}
-	if p.callers, err = numbers(callers); err == nil {
-		p.rows, err = numbers(rows)
-	}
-	if err == nil {
-		p.admin, err = numbers(admin)
-	}
-	return p, err
-}
-
-func numbers(list string) (all []int, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	for _, text := range strings.Split(list, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no list of numbers", list)
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-// bench measures, then writes and prints the document.
+// bench measures, then writes and prints the document; the file also keeps what was not measured this time.
 func bench(ctx context.Context, p plan, out, progress io.Writer) (err error) {
 	b, err := openRig(ctx, progress)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	r, err := b.run(ctx, p)
+	texts, err := b.run(ctx, p)
 	if err != nil {
 		return err
 	}
-	return publish(p.write, r, out)
-}
-
-// publish prints what was measured; the file also keeps what was not measured this time.
-func publish(file string, r report.Results, out io.Writer) error {
-	fmt.Fprint(out, r.Document(""))
-	if file == "" {
+	when := time.Now().UTC().Format(time.DateOnly) + " at commit " + commit(ctx)
+	preface, err := b.preface(ctx, p, when)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, document("", preface, when, texts))
+	if p.write == "" {
 		return nil
 	}
-	old, err := os.ReadFile(file)
+	old, err := os.ReadFile(p.write)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(file, []byte(r.Document(string(old))), 0o644)
+	return os.WriteFile(p.write, []byte(document(string(old), preface, when, texts)), 0o644)
+}
+
+// run measures what the plan asks for, and returns sections of the document by title.
+func (b *rig) run(ctx context.Context, p plan) (map[string]string, error) {
+	whole := len(p.rows) == 0 && len(p.admin) == 0 && p.hour == 0 && !p.takes
+	texts := map[string]string{}
+	for _, s := range []struct {
+		title   string
+		wanted  bool
+		measure func(context.Context, plan) (text string, err error)
+	}{
+		{titleRows, len(p.rows) > 0, b.measureRows},
+		{titleAdmin, len(p.admin) > 0, b.measureAdmin},
+		{titleHour, p.hour > 0, b.measureHour},
+		{"Sends", whole, b.measureSends},
+		{"What a send costs", whole, b.measureCosts},
+		{"At half the highest rate", whole, b.measureHalf},
+		{"Other requests", whole, b.measureOthers},
+		{titleTakes, whole || p.takes, b.measureTakes},
+		{"One recipient attacked", whole && p.attackers > 0, b.measureAttack},
+		{"Memory and start", whole, b.measureMemory},
+		{"What 10 and 100 million sends a day need", whole, b.measureNeeds},
+		{"A minute on a fresh database", whole && p.level > 0, b.measureLevel},
+		{"The limiter alone", whole && p.limiter, b.measureLimiter},
+		{"Where the program's processor time goes", whole, b.explain},
+	} {
+		if !s.wanted {
+			continue
+		}
+		began := time.Now()
+		text, err := s.measure(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.title, err)
+		}
+		texts[s.title] = text
+		fmt.Fprintf(b.progress, "%s: %.0f s\n", s.title, time.Since(began).Seconds())
+	}
+	if whole {
+		texts["Goals"] = b.goals.String()
+	}
+	return texts, nil
 }

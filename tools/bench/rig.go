@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/servertest"
-	"sendcode/tools/bench/report"
 )
 
 const apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
@@ -20,7 +23,7 @@ const apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
 // firstRecipient makes all recipients equally long.
 const firstRecipient = 1_000_000
 
-// rig is what all contenders share, and the contenders.
+// rig is what all contenders share, the contenders, and what of one part the later ones need.
 type rig struct {
 	dir        string // on the disk
 	redis      *servertest.RedisServer
@@ -32,10 +35,14 @@ type rig struct {
 	recipients atomic.Int64 // no recipient is used twice
 	progress   io.Writer
 	closers    []func() error
+
+	board  board // of sends
+	checks []run
+	goals  *grid
 }
 
 func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
-	b := &rig{progress: progress}
+	b := &rig{progress: progress, board: board{}, goals: newGoals()}
 	b.recipients.Store(firstRecipient)
 	defer func() {
 		if err != nil {
@@ -57,37 +64,33 @@ func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.redis.Close)
-	if err := b.openPostgres(ctx); err != nil {
+	// Postgres is set as by default where it matters for speed, but that no checkpoint falls into a run.
+	b.postgres, err = servertest.StartPostgresIn(ctx, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
+		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, b.postgres.Close)
+	if b.admin, err = pgx.Connect(ctx, b.postgres.AdminURL()); err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, func() error { return b.admin.Close(context.Background()) })
+	if _, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect"); err != nil {
 		return nil, err
 	}
 	b.mails, err = b.startMails()
 	return b, err
 }
 
-// openPostgres starts a Postgres that is set as by default where it matters for speed, but that no checkpoint falls into a run.
-func (b *rig) openPostgres(ctx context.Context) (err error) {
-	b.postgres, err = servertest.StartPostgresIn(ctx, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
-		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
-	if err != nil {
-		return err
+func (b *rig) close() (err error) {
+	for _, end := range slices.Backward(b.closers) {
+		err = errors.Join(err, end())
 	}
-	b.closers = append(b.closers, b.postgres.Close)
-	if b.admin, err = pgx.Connect(ctx, b.postgres.AdminURL()); err != nil {
-		return err
-	}
-	b.closers = append(b.closers, func() error { return b.admin.Close(context.Background()) })
-	_, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
+	b.closers = nil
 	return err
 }
 
-func (b *rig) close() error {
-	var errs []error
-	for _, end := range slices.Backward(b.closers) {
-		errs = append(errs, end())
-	}
-	b.closers = nil
-	return errors.Join(errs...)
-}
+func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
 
 // startAll starts the service, has it show an answer and a mail, and starts the floors with these.
 func (b *rig) startAll(ctx context.Context) error {
@@ -95,26 +98,153 @@ func (b *rig) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.takeSamples(ctx, service); err != nil {
+	if err := b.takeSamples(service); err != nil {
 		return err
+	}
+	if said, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor").CombinedOutput(); err != nil {
+		return fmt.Errorf("building the floor: %w: %s", err, said)
 	}
 	b.contenders = []contender{service}
-	program, err := b.buildFloor(ctx)
-	if err != nil {
-		return err
-	}
-	for kind, name := range map[string]string{"fair": report.Fair, "plain": report.Plain, "bare": report.Bare} {
-		c, err := b.startFloor(ctx, program, kind, b.direct())
+	for _, name := range contenders[1:] {
+		c, err := b.startFloor(ctx, name, b.direct())
 		if err != nil {
 			return err
 		}
-		c.name = name
 		b.contenders = append(b.contenders, c)
 	}
-	slices.SortFunc(b.contenders, func(x, y contender) int {
-		return slices.Index(report.Contenders, x.name) - slices.Index(report.Contenders, y.name)
-	})
 	return nil
 }
 
-func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
+// contender is a program that is measured.
+type contender struct {
+	name    string
+	base    string // host:port
+	process *child
+
+	database string // URL
+}
+
+func (b *rig) contender(name string) contender {
+	return b.contenders[slices.IndexFunc(b.contenders, func(c contender) bool { return c.name == name })]
+}
+
+// child is a program that ends when its input does.
+type child struct {
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	output *bufio.Reader
+	ended  bool
+}
+
+// end closes the input and returns what the program says at last.
+func (c *child) end() (said []byte, err error) {
+	if c.ended {
+		return nil, nil
+	}
+	c.ended = true
+	closed := c.input.Close()
+	said, err = io.ReadAll(c.output)
+	return said, errors.Join(closed, err, c.cmd.Wait())
+}
+
+func (c *child) close() error {
+	_, err := c.end()
+	return err
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// start runs a program whose first line is its address.
+func (b *rig) start(name string, cmd *exec.Cmd) (c contender, err error) {
+	log, err := os.CreateTemp(b.dir, "log-")
+	if err != nil {
+		return c, err
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	x := &child{cmd: cmd}
+	if x.input, err = cmd.StdinPipe(); err != nil {
+		return c, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return c, err
+	}
+	if err := cmd.Start(); err != nil {
+		return c, err
+	}
+	b.closers = append(b.closers, x.close)
+	x.output = bufio.NewReader(output)
+	address, err := x.output.ReadString('\n')
+	if err != nil {
+		said, _ := os.ReadFile(log.Name())
+		return c, fmt.Errorf("%s did not start: %w: %s", name, err, said)
+	}
+	return contender{name: name, base: strings.TrimPrefix(strings.TrimSpace(address), "http://"), process: x}, nil
+}
+
+// self runs this program as one of its commands.
+func self(args ...string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	return exec.Command(program, args...), err
+}
+
+// addresses are where a program finds its servers.
+type addresses struct{ redis, postgres, mail string }
+
+func (b *rig) direct() addresses {
+	return addresses{redis: b.redis.Addr(), postgres: b.postgres.Addr(), mail: b.mails.addr}
+}
+
+// serviceSettings are those in which services of one bench differ.
+type serviceSettings struct {
+	name     string
+	database string    // URL; empty: a new one
+	profile  string    // file
+	to       addresses // empty: directly
+	more     []string  // of its environment
+}
+
+// startService runs the service as a child: by environment alone, as the binary does. Its file has a limit that refuses nothing here.
+func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, error) {
+	if s.to == (addresses{}) {
+		s.to = b.direct()
+	}
+	if s.database == "" {
+		var err error
+		if s.database, err = b.postgres.CreateDatabase(ctx); err != nil {
+			return contender{}, err
+		}
+	}
+	cmd, err := self(serveCommand, s.profile)
+	if err != nil {
+		return contender{}, err
+	}
+	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n"
+	if err := os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600); err != nil {
+		return contender{}, err
+	}
+	cmd.Env = append(s.more, "SENDCODE_CONFIG="+b.path("limits.yaml"),
+		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY="+apiKey, "SENDCODE_DATA_DIR="+b.path("data-"+s.name),
+		"SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
+		"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
+		"SENDCODE_SMTP_URL=smtp://"+s.to.mail+"?conns=16")
+	c, err := b.start(ours, cmd)
+	c.database = s.database
+	return c, err
+}
+
+func (b *rig) startFloor(ctx context.Context, name string, to addresses) (contender, error) {
+	database, err := b.postgres.CreateDatabase(ctx)
+	if err != nil {
+		return contender{}, err
+	}
+	kind, _, _ := strings.Cut(name, " ")
+	cmd := exec.Command(b.path("floor"))
+	cmd.Env = []string{
+		"GOGC=400", // as the service has
+		"FLOOR_KIND=" + kind, "FLOOR_SAMPLES=" + b.samples, "FLOOR_REDIS_URL=redis://" + to.redis + "/0",
+		"FLOOR_DATABASE_URL=" + strings.Replace(database, b.postgres.Addr(), to.postgres, 1), "FLOOR_SMTP_ADDR=" + to.mail,
+	}
+	return b.start(name, cmd)
+}

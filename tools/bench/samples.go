@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ type samples struct {
 }
 
 // takeSamples has the service send one code, and writes down what it answered and sent.
-func (b *rig) takeSamples(_ context.Context, service contender) error {
+func (b *rig) takeSamples(service contender) error {
 	if err := b.mails.keep(); err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-
-	"sendcode/tools/bench/report"
 )
 
 // usage is the processor time that each thread has had, by its ID. Empty where there is no /proc.
@@ -37,11 +35,11 @@ func (u usage) since(earlier usage) (sum time.Duration) {
 // usages are those of all processes that a send costs time of.
 func (b *rig) usages(c contender) map[string]usage {
 	return map[string]usage{
-		report.Service:  usageOf(c.process.pid()),
-		report.Postgres: usageOf(append(children(b.postgres.PID()), b.postgres.PID())...),
-		report.Redis:    usageOf(b.redis.PID()),
-		report.Receiver: usageOf(b.mails.process.pid()),
-		report.Callers:  usageOf(os.Getpid()),
+		inProgram:    usageOf(c.process.pid()),
+		inPostgres:   usageOf(append(children(b.postgres.PID()), b.postgres.PID())...),
+		inRedis:      usageOf(b.redis.PID()),
+		inMailServer: usageOf(b.mails.process.pid()),
+		inCallers:    usageOf(os.Getpid()),
 	}
 }
 

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// measureMemory measures the service's memory, and how long it takes from the start of a process to its first 202, on a database that has
+// its schema.
+func (b *rig) measureMemory(ctx context.Context, p plan) (string, error) {
+	_, most := memoryOf(b.contender(ours).process.pid())
+	database, err := b.postgres.CreateDatabase(ctx)
+	if err != nil {
+		return "", err
+	}
+	var atStart float64
+	var starts []float64
+	for range p.rounds + 1 { // the first one makes the schema
+		began := time.Now()
+		c, err := b.startService(ctx, serviceSettings{name: "start", database: database})
+		if err != nil {
+			return "", err
+		}
+		x := caller{base: c.base}
+		_, err = b.send(&x)
+		starts = append(starts, float64(time.Since(began))/float64(time.Millisecond))
+		x.close()
+		if err != nil {
+			return "", err
+		}
+		atStart, _ = memoryOf(c.process.pid())
+		if err := c.process.close(); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s resident after the start, %s at most in all runs. %s ms from the start to the first 202.\n",
+		size(atStart), size(most), spreadOf(starts[1:])), nil
+}
+
+// units are the costs of one send with its check, as measured.
+type units struct {
+	program, postgres, redis float64 // µs of processor time of a send at 64 callers, and of one check
+	wal                      float64 // bytes, without whole pages
+	row                      float64 // bytes of tables and indexes
+	key                      float64 // bytes of Redis for a recipient
+}
+
+// measureNeeds measures what sends leave behind, and works out what so many sends a day need.
+func (b *rig) measureNeeds(ctx context.Context, p plan) (string, error) {
+	service, runs := b.contender(ours), b.board.of(ours, unitCallers(p))
+	cost := func(process string) float64 { return median(runs, cpu(process)) + median(b.checks, cpu(process)) }
+	u := units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis), wal: median(runs, walBytes)}
+	before, err := b.redisMemory(ctx)
+	if err != nil {
+		return "", err
+	}
+	sends := sendsFor(2 * p.length)
+	if _, err := b.open(ctx, service, sends); err != nil {
+		return "", err
+	}
+	after, err := b.redisMemory(ctx)
+	if err != nil {
+		return "", err
+	}
+	u.key = max(0, after-before) / float64(sends)
+	u.row, err = bytesOfARow(ctx, service.database)
+	return needs(u), err
+}
+
+// bytesOfARow is what a send takes on the disk, of all tables and their indexes.
+func bytesOfARow(ctx context.Context, database string) (bytes float64, err error) {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, `
+SELECT sum(pg_total_relation_size(c.oid))::float8 / (SELECT count(*) FROM sends) FROM pg_class c
+WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`).Scan(&bytes)
+	return bytes, err
+}
+
+// redisMemory is what Redis has in use, in bytes.
+func (b *rig) redisMemory(ctx context.Context) (float64, error) {
+	client := redis.NewClient(&redis.Options{Addr: b.redis.Addr()})
+	defer client.Close()
+	memory, err := client.InfoMap(ctx, "memory").Result()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(memory["Memory"]["used_memory"], 64)
+}
+
+// What the arithmetic takes for granted.
+const (
+	peakFactor = 4    // busiest second to mean
+	busy       = 0.5  // how busy a processor may be at the peak
+	retention  = 90   // days
+	perReplica = 4    // processors of one replica
+	pool       = 13   // connections of one replica to Postgres
+	mailTime   = 0.3  // s that a mail server takes for a mail
+	scattered  = 2    // index entries of a send that are in no order of time: its recipient, and the key of its verification
+	pageSize   = 8192 // bytes
+	day        = 24 * 60 * 60
+)
+
+// needs are the arithmetic: unit costs, assumptions, results.
+func needs(u units) string {
+	measured := newGrid("unit", "measured")
+	measured.add("processor time of a send and one check: the program", number(u.program)+" µs")
+	measured.add("… Postgres", number(u.postgres)+" µs")
+	measured.add("… Redis", number(u.redis)+" µs")
+	measured.add("WAL of a send, without whole pages", size(u.wal))
+	measured.add("tables and indexes of a send", size(u.row))
+	measured.add("memory of Redis for a recipient", size(u.key))
+	peak := func(sends float64) float64 { return peakFactor * sends / day }
+	processors := func(each float64) func(float64) float64 {
+		return func(sends float64) float64 { return peak(sends) * each / 1e6 / busy }
+	}
+	replicas := func(sends float64) float64 { return max(2, math.Ceil(processors(u.program)(sends)/perReplica)) } // one may fail
+	bytes := func(each float64) func(float64) float64 { return func(sends float64) float64 { return sends * each } }
+	g := newGrid("need", "10M sends a day", "100M sends a day")
+	whole := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	for _, line := range []struct {
+		name string
+		of   func(sends float64) float64
+		show func(float64) string
+	}{
+		{"sends a second, peak", peak, number}, {"processors for the program", processors(u.program), number}, {"replicas", replicas, whole},
+		{"processors for Postgres", processors(u.postgres), number}, {"processors for Redis", processors(u.redis), number},
+		{"WAL a day", bytes(u.wal), size}, {"whole pages in the WAL a day, at most", bytes(scattered * pageSize), size},
+		{"disk for the log", bytes(u.row * retention), size},
+		{"connections to Postgres", func(sends float64) float64 { return replicas(sends) * pool }, whole},
+		{"connections to mail servers, peak", func(sends float64) float64 { return math.Ceil(peak(sends) * mailTime) }, whole},
+		{"memory of Redis", bytes(u.key), size},
+	} {
+		g.add(line.name, line.show(line.of(10e6)), line.show(line.of(100e6)))
+	}
+	return "Unit costs at 64 callers:\n\n" + measured.String() + fmt.Sprintf(`
+Assumptions: one check for each send; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are kept for %d
+days; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day.
+
+`, peakFactor, busy*100, retention, perReplica, pool, mailTime) + g.String() + fmt.Sprintf(`
+- If Redis needs more than one processor, use a Cluster. If Postgres needs more than one machine, divide the apps among installations.
+- Postgres writes a whole page at its first change after a checkpoint: at most %d pages of 8 kB a send. Rarer checkpoints and
+  `+"`wal_compression`"+` reduce it.
+`, scattered)
+}
