@@ -1,15 +1,14 @@
 package servertest
 
 import (
-	"context"
 	_ "embed"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"testing"
 	"time"
 
 	"sendcode/internal/servertest/locate"
@@ -21,7 +20,7 @@ import (
 //go:embed shim/clock.c
 var clockShim []byte
 
-// Clock is the wall clock of a server that StartRedisWithClock started.
+// Clock is the wall clock of a server of RedisWithClock.
 type Clock struct{ file string }
 
 // Set puts the clock ahead of the machine's by offset, or behind it, at once.
@@ -34,43 +33,21 @@ func (c *Clock) Set(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// errNoShim says that a wall clock of its own needs Linux, whose loader preloads.
-var errNoShim = errors.New("a server with a clock of its own needs Linux")
-
-// StartRedisWithClock is StartRedis with a wall clock that can be set. The error is also a *locate.Missing where there is
-// no C compiler.
-func StartRedisWithClock(ctx context.Context, args ...string) (*RedisServer, *Clock, error) {
+// RedisWithClock starts a private Redis for one test with a wall clock that the test can set, which needs Linux, whose loader preloads.
+func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
+	t.Helper()
 	if runtime.GOOS != "linux" {
-		return nil, nil, errNoShim
+		t.Skip("a server with a clock of its own needs Linux")
 	}
-	compiler, err := locate.Compiler().Find()
-	if err != nil {
-		return nil, nil, err
-	}
+	compiler := found(t, locate.Compiler)
 	s, err := newRedis(args)
-	if err != nil {
-		return nil, nil, err
-	}
-	clock, err := s.preload(ctx, compiler)
-	if err == nil {
-		err = s.start(ctx)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, s.place.release())
-	}
-	return s, clock, nil
-}
-
-// preload compiles the shim into the server's directory and has the server load it.
-func (s *RedisServer) preload(ctx context.Context, compiler string) (*Clock, error) {
-	source, library := filepath.Join(s.Dir(), "clock.c"), filepath.Join(s.Dir(), "clock.so")
-	clock := &Clock{filepath.Join(s.Dir(), "clock")}
-	if err := errors.Join(os.WriteFile(source, clockShim, 0o600), os.WriteFile(clock.file, make([]byte, 8), 0o600)); err != nil {
-		return nil, err
-	}
-	if out, err := exec.CommandContext(ctx, compiler, "-shared", "-fPIC", "-O2", "-o", library, source).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("the clock was not compiled: %w: %s", err, out)
+	need(t, err)
+	source, library := filepath.Join(s.place.dir, "clock.c"), filepath.Join(s.place.dir, "clock.so")
+	clock := &Clock{filepath.Join(s.place.dir, "clock")}
+	need(t, errors.Join(os.WriteFile(source, clockShim, 0o600), os.WriteFile(clock.file, make([]byte, 8), 0o600)))
+	if out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library, source).CombinedOutput(); err != nil {
+		t.Fatalf("the clock was not compiled: %v: %s", err, out)
 	}
 	s.env = []string{"LD_PRELOAD=" + library, "SENDCODE_TEST_CLOCK=" + clock.file}
-	return clock, nil
+	return kept(t, s, s.first(t.Context())), clock
 }

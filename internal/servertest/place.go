@@ -128,8 +128,3 @@ func baseDirIn(parent string) (string, error) {
 	}
 	return base, nil
 }
-
-func (p *place) log() string {
-	text, _ := os.ReadFile(p.logPath()) // no log yet is an empty log
-	return string(text)
-}

@@ -5,28 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
+	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/servertest/locate"
 )
 
-// PostgresServer is a private Postgres with a cluster of its own. Its methods
-// may be called from any goroutine; each does nothing where the server is
-// already as asked.
+// PostgresServer is a private Postgres with a cluster of its own.
 type PostgresServer struct {
 	server
 	bin       string // directory of the programs
 	owner     owner
-	settings  []string // win over those of args
 	databases atomic.Int64
 	shared    bool // by tests that each remove their databases
+}
+
+// Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it afterwards.
+func Postgres(t testing.TB, settings ...string) *PostgresServer {
+	t.Helper()
+	s, err := StartPostgres(t.Context(), settings...)
+	return kept(t, s, err)
 }
 
 // StartPostgres starts a server with one empty database and returns when it
@@ -40,7 +45,7 @@ func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, er
 
 // StartPostgresIn is StartPostgres with the cluster in a directory of parent, which every user must be able to reach.
 func StartPostgresIn(ctx context.Context, parent string, settings ...string) (*PostgresServer, error) {
-	bin, err := locate.Postgres().Find()
+	bin, err := locate.Postgres.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -52,15 +57,15 @@ func StartPostgresIn(ctx context.Context, parent string, settings ...string) (*P
 	if err != nil {
 		return nil, err
 	}
-	s := &PostgresServer{server: server{place: place}, bin: bin, owner: o, settings: settings}
-	s.launch = s.run
-	if err = s.makeCluster(ctx); err == nil {
-		err = s.start(ctx)
-	}
-	if err != nil {
+	// SIGQUIT, since killed without a word it would leave its own children behind for a while, and then not start again; they get the signal
+	// from it and it waits for them.
+	s := &PostgresServer{server: server{place: place, last: syscall.SIGQUIT}, bin: bin, owner: o}
+	s.probe = s.ping
+	s.command = func() *exec.Cmd { return o.command(place.dir, filepath.Join(bin, "postgres"), s.args(settings)...) }
+	if err := s.makeCluster(ctx); err != nil {
 		return nil, errors.Join(err, place.release())
 	}
-	return s, nil
+	return s, s.first(ctx)
 }
 
 func (s *PostgresServer) makeCluster(ctx context.Context) error {
@@ -94,13 +99,29 @@ func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err er
 	return s.createDatabase(ctx, "template0") // it never has connections, which copying requires
 }
 
-// CopyDatabase makes a further database with all that is in that of url, which must have no connection, and returns its URL.
-func (s *PostgresServer) CopyDatabase(ctx context.Context, url string) (string, error) {
+// NewDatabase makes a further empty database on the same server and returns its URL. On a shared server it goes with the test.
+func (s *PostgresServer) NewDatabase(t testing.TB) string {
+	t.Helper()
+	return s.made(t, "template0")
+}
+
+// Copy makes a further database with all that is in that of url, which must have no connection, and returns its URL. On a shared
+// server it goes with the test.
+func (s *PostgresServer) Copy(t testing.TB, url string) string {
+	t.Helper()
 	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return "", err
+	need(t, err)
+	return s.made(t, config.Database)
+}
+
+func (s *PostgresServer) made(t testing.TB, template string) string {
+	t.Helper()
+	url, err := s.createDatabase(t.Context(), template)
+	need(t, err)
+	if s.shared {
+		t.Cleanup(func() { closed(t, s.dropDatabase(context.Background(), url)) })
 	}
-	return s.createDatabase(ctx, config.Database)
+	return url
 }
 
 func (s *PostgresServer) createDatabase(ctx context.Context, template string) (url string, err error) {
@@ -131,53 +152,16 @@ func (s *PostgresServer) dropDatabase(ctx context.Context, url string) (err erro
 	return err
 }
 
-// Stop ends the server at once, as a crash does: what is committed is kept, all
-// else is lost, clients are cut off. SIGQUIT rather than SIGKILL, since killed
-// without a word it would leave its own children behind for a while, and then
-// not start again; they get the signal from it and it waits for them.
-func (s *PostgresServer) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Signal(syscall.SIGQUIT) // fails where it has ended, as wanted
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
-	_ = s.process.Wait(ctx)
-	s.process.Kill()
-	s.process = nil
-}
-
-const stopTimeout = time.Minute // it kills its own children after 5 s, but machines are busy
-
-// Restart is Stop and Start.
-func (s *PostgresServer) Restart() error {
-	s.Stop()
-	return s.Start()
-}
-
-// Close stops the server and removes its cluster.
-func (s *PostgresServer) Close() error {
-	s.Stop()
-	return s.place.release()
-}
-
-func (s *PostgresServer) run(ctx context.Context) (*Process, error) {
-	cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), s.args()...)
-	return s.place.launch(ctx, cmd, syscall.SIGQUIT, s.ping)
-}
-
 // args: nothing is synced, for the machine will not lose power in a test and
 // the kernel keeps what a killed process wrote. Shared memory is in the cluster,
 // not in /dev/shm, so that a kill leaves nothing there.
-func (s *PostgresServer) args() []string {
+func (s *PostgresServer) args(settings []string) []string {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
 	for _, setting := range append([]string{
 		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200",
 		"fsync=off", "synchronous_commit=on", "full_page_writes=off",
 		"max_wal_size=64MB", "dynamic_shared_memory_type=mmap", "log_timezone=UTC",
-	}, s.settings...) {
+	}, settings...) {
 		args = append(args, "-c", setting)
 	}
 	return args
@@ -191,12 +175,18 @@ func (s *PostgresServer) ping(ctx context.Context) error {
 	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
 }
 
-// DumpDatabase returns the schema and all rows of the database at url, as
-// pg_dump writes them.
-func (s *PostgresServer) DumpDatabase(ctx context.Context, url string) (string, error) {
-	var sql strings.Builder
-	cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "pg_dump"), "--dbname="+url)
-	cmd.Stdout = &sql
-	err := finish(ctx, cmd)
-	return sql.String(), err
+// Dump is everything in the given databases (none named: that of URL), as SQL.
+// Note that pg_dump writes bytea as hex.
+func (s *PostgresServer) Dump(t testing.TB, urls ...string) string {
+	t.Helper()
+	if len(urls) == 0 {
+		urls = []string{s.URL()}
+	}
+	var all strings.Builder
+	for _, url := range urls {
+		cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "pg_dump"), "--dbname="+url)
+		cmd.Stdout = &all
+		need(t, finish(t.Context(), cmd))
+	}
+	return all.String()
 }

@@ -3,7 +3,6 @@ package servertest
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,17 +10,22 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 
 	"sendcode/internal/servertest/locate"
 )
 
-// RedisServer is a private redis-server. Its methods may be called from any
-// goroutine; each does nothing where the server is already as asked.
+// RedisServer is a private redis-server.
 type RedisServer struct {
 	server
-	program string
-	args    []string
-	env     []string // beside this process's own
+	env []string // beside this process's own
+}
+
+// Redis starts a private Redis for one test, as [StartRedis] does, and closes it afterwards.
+func Redis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	s, err := StartRedis(t.Context(), args...)
+	return kept(t, s, err)
 }
 
 // StartRedis starts a server and returns when it answers. It keeps nothing on
@@ -33,15 +37,12 @@ func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, s.place.release())
-	}
-	return s, nil
+	return s, s.first(ctx)
 }
 
 // newRedis claims a place for a server.
 func newRedis(args []string) (*RedisServer, error) {
-	program, err := locate.Redis().Find()
+	program, err := locate.Redis.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -49,26 +50,21 @@ func newRedis(args []string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &RedisServer{server: server{place: place}, program: program, args: args}
-	s.launch = s.run
+	s := &RedisServer{server: server{place: place, last: syscall.SIGKILL}}
+	s.probe = s.ping
+	s.command = func() *exec.Cmd {
+		cmd := exec.Command(program, append([]string{
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(place.port), "--dir", place.dir,
+			"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
+		}, args...)...)
+		cmd.Env = append(os.Environ(), s.env...)
+		return cmd
+	}
 	return s, nil
 }
 
 // URL is redis://127.0.0.1:port/0; the same through every stop and start.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
-
-// Dir is the server's working directory, where SAVE puts dump.rdb.
-func (s *RedisServer) Dir() string { return s.place.dir }
-
-// Stop kills the server with SIGKILL and waits: what was not on disk is lost.
-func (s *RedisServer) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process != nil {
-		s.process.Kill()
-		s.process = nil
-	}
-}
 
 // Pause freezes the server: it accepts connections, as the kernel does for it,
 // and answers nothing until Resume.
@@ -77,12 +73,6 @@ func (s *RedisServer) Pause() error { return s.signal(syscall.SIGSTOP) }
 // Resume ends a Pause.
 func (s *RedisServer) Resume() error { return s.signal(syscall.SIGCONT) }
 
-// Close stops the server and removes its directory.
-func (s *RedisServer) Close() error {
-	s.Stop()
-	return s.place.release()
-}
-
 func (s *RedisServer) signal(sig syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,15 +80,6 @@ func (s *RedisServer) signal(sig syscall.Signal) error {
 		return nil
 	}
 	return s.process.Signal(sig)
-}
-
-func (s *RedisServer) run(ctx context.Context) (*Process, error) {
-	cmd := exec.Command(s.program, append([]string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.place.port), "--dir", s.place.dir,
-		"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
-	}, s.args...)...)
-	cmd.Env = append(os.Environ(), s.env...)
-	return s.place.launch(ctx, cmd, syscall.SIGKILL, s.ping)
 }
 
 // ping is an inline PING. Any answer but -LOADING means that the server serves;

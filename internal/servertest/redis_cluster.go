@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,14 @@ type RedisCluster struct {
 }
 
 const masters = 3
+
+// Cluster starts a private Redis Cluster for one test, as [StartRedisCluster]
+// does, and closes it afterwards.
+func Cluster(t testing.TB, args ...string) *RedisCluster {
+	t.Helper()
+	c, err := StartRedisCluster(t.Context(), args...)
+	return kept(t, c, err)
+}
 
 // StartRedisCluster starts three servers, makes one cluster of them and returns
 // when each of them says that it is whole. A node that is gone is noticed within

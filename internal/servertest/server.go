@@ -2,17 +2,23 @@ package servertest
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
+	"testing"
+	"time"
 )
 
-// server is a program in a place of its own that can be stopped and started again.
+// server is a program in a place of its own that can be stopped and started again. Its methods may be called from any goroutine; each does
+// nothing where the server is already as asked.
 type server struct {
-	place    *place
-	launch   func(context.Context) (*Process, error)
-	reporter func(error) // told of a failed Start; for tests
+	place   *place
+	command func() *exec.Cmd
+	last    syscall.Signal              // ends it at once; the kernel sends it, too, when this process dies
+	probe   func(context.Context) error // nil once the server serves
 
 	mu      sync.Mutex
 	process *Process // nil while stopped
@@ -22,7 +28,10 @@ type server struct {
 func (s *server) Addr() string { return s.place.addr() }
 
 // Log is what the server has written about itself since it was made.
-func (s *server) Log() string { return s.place.log() }
+func (s *server) Log() string {
+	text, _ := os.ReadFile(s.place.logPath()) // no log yet is an empty log
+	return string(text)
+}
 
 // PID is the id of the server's first process, 0 while it is stopped.
 func (s *server) PID() int {
@@ -35,40 +44,73 @@ func (s *server) PID() int {
 }
 
 // Start starts a stopped (or ended) server again, on the same port and directory, and returns when it answers.
-func (s *server) Start() error {
-	err := s.start(context.Background())
-	if err != nil && s.reporter != nil {
-		s.reporter(err)
-	}
-	return err
-}
+func (s *server) Start() error { return s.start(context.Background()) }
 
-func (s *server) start(ctx context.Context) (err error) {
+func (s *server) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil && s.process.running() {
 		return nil
 	}
-	s.process, err = s.launch(ctx)
-	return err
-}
-
-// launch runs a server's program in its place, and returns when the probe succeeds. The kernel sends it the last signal when this process
-// dies.
-func (p *place) launch(ctx context.Context, cmd *exec.Cmd, last syscall.Signal, probe func(context.Context) error) (*Process, error) {
-	log, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // a server started again goes on in it
+	log, err := os.OpenFile(s.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // a server started again goes on in it
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	process, err := run(cmd, last)
-	if err != nil {
-		return nil, err
+	cmd := s.command()
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.place.dir, log, log
+	if s.process, err = run(cmd, s.last); err != nil {
+		return err
 	}
-	if err := await(ctx, process, probe); err != nil {
-		process.Kill()
-		return nil, failed(cmd.Path, err, p.logPath())
+	if err := await(ctx, s.process, s.probe); err != nil {
+		s.process.Kill()
+		s.process = nil
+		return failed(cmd.Path, err, s.place.logPath())
 	}
-	return process, nil
+	return nil
+}
+
+const stopTimeout = time.Minute // Postgres kills its own children after 5 s, but machines are busy
+
+// Stop ends the server at once, as a crash does, and waits for its end: what is not on disk is lost, clients are cut off.
+func (s *server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Signal(s.last) // fails where it has ended, as wanted
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	_ = s.process.Wait(ctx)
+	s.process.Kill()
+	s.process = nil
+}
+
+// Restart is Stop and Start.
+func (s *server) Restart() error {
+	s.Stop()
+	return s.Start()
+}
+
+// Close stops the server and removes its directory.
+func (s *server) Close() error {
+	s.Stop()
+	return s.place.release()
+}
+
+// first starts a new server, and removes it if it does not start.
+func (s *server) first(ctx context.Context) error {
+	if err := s.start(ctx); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return nil
+}
+
+// kept ends the test unless err is nil, and closes what was started after the test.
+func kept[S io.Closer](t testing.TB, s S, err error) S {
+	t.Helper()
+	need(t, err)
+	t.Cleanup(func() { closed(t, s.Close()) })
+	return s
 }

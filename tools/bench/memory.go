@@ -126,7 +126,12 @@ func needs(u units) string {
 	replicas := func(sends float64) float64 { return max(2, math.Ceil(processors(u.program)(sends)/perReplica)) } // one may fail
 	bytes := func(each float64) func(float64) float64 { return func(sends float64) float64 { return sends * each } }
 	g := newGrid("need", "10M sends a day", "100M sends a day")
-	whole := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	whole := func(n float64) string {
+		if n < 1000 {
+			return fmt.Sprintf("%.0f", n)
+		}
+		return number(n)
+	}
 	for _, line := range []struct {
 		name string
 		of   func(sends float64) float64

@@ -17,7 +17,7 @@ func TestEnsure(t *testing.T) {
 	t.Setenv("PATH", dir)
 	t.Setenv("CC", "")
 	program := func(name string) error { return os.WriteFile(filepath.Join(dir, name), nil, 0o755) }
-	parts := []locate.Part{locate.Redis(), locate.Compiler()}
+	parts := []locate.Part{locate.Redis, locate.Compiler}
 	for want, install := range map[string]func([]string) error{
 		"":           nil,
 		"no network": func([]string) error { return errors.New("no network") },

@@ -27,7 +27,7 @@ func main() {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
 		install = nil
 	}
-	if !ensure(os.Stdout, locate.All(), install) && ci {
+	if !ensure(os.Stdout, locate.All, install) && ci {
 		fmt.Println("in CI every part is needed")
 		os.Exit(1)
 	}

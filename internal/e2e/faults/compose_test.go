@@ -33,7 +33,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 	apptest.Must(t, err)
 	_, err = admin.Exec(t.Context(), `DROP DATABASE IF EXISTS sendcode`) // which roles.sql makes
 	apptest.Must(t, errors.Join(err, admin.Close(t.Context())))
-	bin, err := locate.Postgres().Find()
+	bin, err := locate.Postgres.Find()
 	apptest.Must(t, err)
 	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file", filepath.Join(deploy, "postgres", "roles.sql"))
 	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD=owner1", "DATABASE_APP_PASSWORD=app1")

@@ -38,66 +38,43 @@ func (m *Missing) Error() string {
 		m.Part.Name, strings.Join(m.Part.Debian, " "), m.Part.Homebrew)
 }
 
+// The parts. Postgres is the directory that holds initdb, postgres and pg_dump; the others are programs.
+var (
+	Redis     = Part{"redis-server", []string{"redis-server"}, "redis", inPath("redis-server", "valkey-server")}
+	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
+	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", first(
+		inPath("pgbouncer"), file("/usr/sbin/pgbouncer"))} // not in everybody's PATH
+	// Chromium is a browser of that family. Without any font, pages have no text to lay out and measure.
+	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", first(
+		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+		file("/Applications/Chromium.app/Contents/MacOS/Chromium"),
+		file("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
+	// Compiler is the C compiler, which Go's race detector links with.
+	Compiler = Part{"a C compiler", []string{"gcc", "libc6-dev"}, "gcc", findCompiler}
+	// Node and Python run the examples in their languages.
+	Node   = Part{"node", []string{"nodejs"}, "node", inPath("node", "nodejs")}
+	Python = Part{"python3", []string{"python3"}, "python", inPath("python3")}
+)
+
 // All lists every part, in the order in which they are reported.
-func All() []Part {
-	return []Part{Redis(), Postgres(), PgBouncer(), Chromium(), Compiler(), Node(), Python()}
-}
+var All = []Part{Redis, Postgres, PgBouncer, Chromium, Compiler, Node, Python}
 
-// Redis is the server program.
-func Redis() Part {
-	return Part{
-		Name: "redis-server", Debian: []string{"redis-server"}, Homebrew: "redis",
-		find: inPath("redis-server", "valkey-server"),
+func findCompiler() (string, bool) {
+	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {
+		return inPath(cc[0])()
 	}
+	return inPath("gcc", "clang", "cc")()
 }
 
-// Postgres is the directory that holds initdb, postgres and pg_dump.
-func Postgres() Part {
-	return Part{
-		Name: "PostgreSQL", Debian: []string{"postgresql"}, Homebrew: "postgresql",
-		find: findPostgres,
-	}
-}
-
-// Chromium is a browser of that family.
-func Chromium() Part {
-	return Part{
-		// Without any font, pages have no text to lay out and measure.
-		Name: "chromium", Debian: []string{"chromium", "fonts-liberation"}, Homebrew: "--cask chromium",
-		find: func() (string, bool) {
-			path, ok := inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")()
-			if ok {
+func first(ways ...func() (string, bool)) func() (string, bool) {
+	return func() (string, bool) {
+		for _, find := range ways {
+			if path, ok := find(); ok {
 				return path, true
 			}
-			return firstFile(
-				"/Applications/Chromium.app/Contents/MacOS/Chromium",
-				"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-			)
-		},
+		}
+		return "", false
 	}
-}
-
-// Compiler is the C compiler, which Go's race detector links with.
-func Compiler() Part {
-	return Part{
-		Name: "a C compiler", Debian: []string{"gcc", "libc6-dev"}, Homebrew: "gcc",
-		find: func() (string, bool) {
-			if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {
-				return inPath(cc[0])()
-			}
-			return inPath("gcc", "clang", "cc")()
-		},
-	}
-}
-
-// Node runs the examples in JavaScript.
-func Node() Part {
-	return Part{Name: "node", Debian: []string{"nodejs"}, Homebrew: "node", find: inPath("node", "nodejs")}
-}
-
-// Python runs the examples in Python.
-func Python() Part {
-	return Part{Name: "python3", Debian: []string{"python3"}, Homebrew: "python", find: inPath("python3")}
 }
 
 func inPath(names ...string) func() (string, bool) {
@@ -111,11 +88,9 @@ func inPath(names ...string) func() (string, bool) {
 	}
 }
 
-func firstFile(paths ...string) (string, bool) {
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return path, true
-		}
+func file(path string) func() (string, bool) {
+	return func() (string, bool) {
+		info, err := os.Stat(path)
+		return path, err == nil && !info.IsDir()
 	}
-	return "", false
 }
