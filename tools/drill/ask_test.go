@@ -1,64 +1,40 @@
 package drill
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
-	"regexp"
-	"strings"
 	"time"
 
+	"sendcode/internal/app/apptest"
 	"sendcode/internal/recipient"
 )
 
-// answer is a response to an app.
+// answer is a response to an app, and more of what it says.
 type answer struct {
-	status    int
-	raw       []byte
-	ID        string
-	ExpiresAt time.Time `json:"expires_at"`
-	Valid     bool
-	BlockedBy string `json:"blocked_by"`
-	Send      struct{ ID, Status, Reason, Support string }
-	Quota     struct {
-		RetryAt time.Time `json:"retry_at"`
+	apptest.Answer
+	more struct {
+		ExpiresAt time.Time `json:"expires_at"`
+		Send      struct{ Support string }
+		Quota     struct {
+			RetryAt time.Time `json:"retry_at"`
+		}
 	}
 }
 
 // post asks the service as an app does: again, where it is busy.
-func (s *street) post(path, key string, body map[string]any, header ...string) (a answer) {
+func (s *street) post(path string, body map[string]any, change ...func(*http.Request)) (a answer) {
 	s.Helper()
 	text, err := json.Marshal(body)
 	s.must(err)
-	for range 10 {
-		req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.base+path, bytes.NewReader(text))
-		s.must(err)
-		req.Header.Set("Content-Type", "application/json")
-		if user, secret, basic := strings.Cut(key, ":"); basic {
-			req.SetBasicAuth(user, secret)
-		} else {
-			req.Header.Set("Authorization", "Bearer "+key)
-		}
-		for n := 0; n+1 < len(header); n += 2 {
-			req.Header.Set(header[n], header[n+1])
-		}
-		resp, err := client.Do(req)
-		s.must(err)
-		a = answer{status: resp.StatusCode}
-		a.raw, err = io.ReadAll(resp.Body)
-		s.must(err)
-		_ = resp.Body.Close()
-		if a.status != http.StatusServiceUnavailable {
-			break
-		}
-		<-time.After(time.Second)
-	}
-	if len(a.raw) > 0 {
-		s.must(json.Unmarshal(a.raw, &a))
+	a.Answer = apptest.RetryBusy(func() apptest.Answer { return s.Post(path, string(text), change...) })
+	if len(a.Raw) > 0 {
+		s.must(json.Unmarshal(a.Raw, &a.more))
 	}
 	return a
 }
+
+// by is a request of an app.
+func by(app string) func(*http.Request) { return apptest.As(keyOf(app)) }
 
 // request asks for a code; change adds to the body.
 func (s *street) request(i *incident, purpose string, change ...func(map[string]any)) answer {
@@ -67,7 +43,7 @@ func (s *street) request(i *incident, purpose string, change ...func(map[string]
 	for _, c := range change {
 		c(body)
 	}
-	return s.post("/v1/verifications", keyOf(i.app), body, "Prefer", "wait=20")
+	return s.post("/v1/verifications", body, by(i.app), apptest.Patiently)
 }
 
 // ask requests a code for a person, and notes what they and their app learn of it.
@@ -75,16 +51,16 @@ func (s *street) ask(i *incident, purpose string, change ...func(map[string]any)
 	s.Helper()
 	began := time.Now()
 	a := s.request(i, purpose, change...)
-	switch a.status {
+	switch a.StatusCode {
 	case http.StatusAccepted, http.StatusBadGateway: // Prefer: wait says of a failure at once
 		i.happened("asked", began)
 		i.happened("ended", began)
-		i.support = a.Send.Support
-		if !a.ExpiresAt.IsZero() {
-			i.knows("until", a.ExpiresAt)
+		i.support = a.more.Send.Support
+		if !a.more.ExpiresAt.IsZero() {
+			i.knows("until", a.more.ExpiresAt)
 		}
 	default:
-		s.Fatalf("%s: %d %s", i.kind.name, a.status, a.raw)
+		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
 	}
 	return a
 }
@@ -94,7 +70,7 @@ func (s *street) sent(i *incident, purpose string, change ...func(map[string]any
 	s.Helper()
 	a := s.ask(i, purpose, change...)
 	if a.Send.Status != "sent" {
-		s.Fatalf("%s: %s", i.kind.name, a.raw)
+		s.Fatalf("%s: %s", i.kind.name, a.Raw)
 	}
 	return a
 }
@@ -104,11 +80,11 @@ func (s *street) refused(i *incident, purpose, rule string, change ...func(map[s
 	s.Helper()
 	began := time.Now()
 	a := s.request(i, purpose, change...)
-	if a.status != http.StatusTooManyRequests || a.BlockedBy != rule {
-		s.Fatalf("%s: %d %s", i.kind.name, a.status, a.raw)
+	if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != rule {
+		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
 	}
 	i.happened("refused", began)
-	i.knows("free", a.Quota.RetryAt)
+	i.knows("free", a.more.Quota.RetryAt)
 	s.await(i, "the refusal", func(rows []row) bool { return len(rows) > 0 && rows[0].BlockedBy == rule })
 }
 
@@ -118,36 +94,24 @@ func (s *street) others(i *incident, n int, purpose string, change ...func(map[s
 	for range n {
 		other := newIncident(i.kind, i.rand, i.rand.IntN(10000))
 		other.app, other.to = i.app, "someone."+other.to
-		if a := s.request(other, purpose, change...); a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests {
-			s.Fatalf("%s: another person: %d %s", i.kind.name, a.status, a.raw)
+		if a := s.request(other, purpose, change...); a.StatusCode != http.StatusAccepted && a.StatusCode != http.StatusTooManyRequests {
+			s.Fatalf("%s: another person: %d %s", i.kind.name, a.StatusCode, a.Raw)
 		}
 	}
 }
-
-var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6})\s*\r?$`)
 
 // codeOf reads the newest mail to a person.
 func (s *street) codeOf(i *incident) string {
 	s.Helper()
-	code := ""
-	for _, m := range s.mails.Messages() {
-		if len(m.To) == 1 && m.To[0] == i.to {
-			if found := codeLine.FindSubmatch(m.Data); found != nil {
-				code = string(found[1])
-			}
-		}
-	}
-	if code == "" {
-		s.Fatalf("%s: no mail with a code", i.kind.name)
-	}
-	return code
+	mails := s.AwaitMail(i.to, 1)
+	return s.CodeIn(mails[len(mails)-1])
 }
 
 func (s *street) check(i *incident, id, code string) bool {
 	s.Helper()
-	a := s.post("/v1/verifications/"+id+"/check", keyOf(i.app), map[string]any{"code": code})
-	if a.status != http.StatusOK {
-		s.Fatalf("%s: %d %s", i.kind.name, a.status, a.raw)
+	a := s.post("/v1/verifications/"+id+"/check", map[string]any{"code": code}, by(i.app))
+	if a.StatusCode != http.StatusOK {
+		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
 	}
 	return a.Valid
 }
@@ -156,10 +120,10 @@ func (s *street) check(i *incident, id, code string) bool {
 func (s *street) tells(i *incident, send, kind, detail string) {
 	s.Helper()
 	began := time.Now()
-	a := s.post("/v1/events/post", hookUser+":"+hookSecret,
-		map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail})
-	if a.status != http.StatusNoContent {
-		s.Fatalf("%s: %d %s", i.kind.name, a.status, a.raw)
+	a := s.post("/v1/events/post", map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail},
+		func(r *http.Request) { r.SetBasicAuth(hookUser, hookSecret) })
+	if a.StatusCode != http.StatusNoContent {
+		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
 	}
 	i.happened("told", began)
 }
@@ -167,8 +131,8 @@ func (s *street) tells(i *incident, send, kind, detail string) {
 // erase erases the recipient, as an administrator did earlier.
 func (s *street) erase(i *incident) {
 	s.Helper()
-	if a := s.post("/v1/admin/erase", adminToken, map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order",
-		"reason": "ticket 7"}); a.status != http.StatusNoContent {
-		s.Fatalf("%d %s", a.status, a.raw)
+	if a := s.post("/v1/admin/erase", map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order", "reason": "ticket 7"},
+		apptest.AsAdmin); a.StatusCode != http.StatusNoContent {
+		s.Fatalf("%d %s", a.StatusCode, a.Raw)
 	}
 }

@@ -54,10 +54,7 @@ func (c *carrier) receipt(s *street, to, status string) {
 	c.mu.Lock()
 	path := strings.TrimPrefix(c.callbacks[to], "https://codes.example.com")
 	c.mu.Unlock()
-	resp, err := client.Get(s.base + path + "&st=" + status)
-	s.must(err)
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		s.Fatalf("the receipt at %q: %d", path, resp.StatusCode)
+	if a := s.Get(path + "&st=" + status); a.StatusCode != http.StatusNoContent {
+		s.Fatalf("the receipt at %q: %d", path, a.StatusCode)
 	}
 }

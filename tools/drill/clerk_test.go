@@ -23,7 +23,8 @@ type clerk struct {
 	base string
 }
 
-func newClerk(t *testing.T, base string) *clerk {
+func newClerk(s *street) *clerk {
+	t, base := s.T, s.Replicas[0].Base
 	t.Helper()
 	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	t.Cleanup(end)
@@ -39,7 +40,7 @@ func newClerk(t *testing.T, base string) *clerk {
 			return err
 		}))
 	c.leads("/admin", chromedp.Navigate(base+"/admin"))
-	c.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(adminPassword+kb.Enter))
+	c.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(s.Env["SENDCODE_ADMIN_PASSWORD"]+kb.Enter))
 	return c
 }
 

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"sendcode/internal/delivery/smtptest"
 )
 
 var (
@@ -27,7 +25,7 @@ func TestDrill(t *testing.T) {
 	s := open(t, *size)
 	incidents := s.happen(rand.New(rand.NewPCG(*seed, 0)))
 	fmt.Printf("drill: %d ordinary sends, %d incidents, seed %d\n", *size, len(incidents), *seed)
-	c := newClerk(t, s.base)
+	c := newClerk(s)
 	var calls []heard
 	right := 0
 	for _, i := range incidents {
@@ -68,11 +66,11 @@ func (s *street) happen(r *rand.Rand) (all []*incident) {
 			all = append(all, i)
 		}
 	}
-	s.mails.SetScript(smtptest.Script{Rules: s.rules})
+	s.script()
 	s.make(all, func(k *kind) bool { return !k.live && !k.down })
-	s.mails.Stop()
+	s.SMTP.Stop()
 	s.make(all, func(k *kind) bool { return k.down })
-	s.mails.Restart()
+	s.SMTP.Restart()
 	s.back(r)
 	r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
 	return all
@@ -124,7 +122,7 @@ func (s *street) grow(i *incident) {
 	s.age(i, by)
 	if i.ago = time.Hour; i.kind.others {
 		if a := s.request(i, "order"); a.Send.Status != "sent" {
-			s.Fatalf("%s, and another one since: %d %s", i.kind.name, a.status, a.raw)
+			s.Fatalf("%s, and another one since: %d %s", i.kind.name, a.StatusCode, a.Raw)
 		}
 	}
 }

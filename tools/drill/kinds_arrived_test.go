@@ -62,8 +62,8 @@ var arrived = []*kind{
 		make: func(s *street, i *incident) {
 			a := s.sent(i, "order")
 			began := time.Now()
-			if c := s.post("/v1/verifications/"+a.ID+"/cancel", keyOf(i.app), map[string]any{}); c.status != http.StatusOK {
-				s.Fatalf("canceling: %d %s", c.status, c.raw)
+			if c := s.post("/v1/verifications/"+a.ID+"/cancel", map[string]any{}, by(i.app)); c.StatusCode != http.StatusOK {
+				s.Fatalf("canceling: %d %s", c.StatusCode, c.Raw)
 			}
 			i.happened("canceled", began)
 		},

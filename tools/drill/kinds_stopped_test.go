@@ -74,8 +74,8 @@ var gone = []*kind{
 		name: "number of a country that is not served", sms: true,
 		make: func(s *street, i *incident) {
 			i.to = "+120255501" + i.to[len(i.to)-2:]
-			if a := s.request(i, "order"); a.status != 422 {
-				s.Fatalf("%d %s", a.status, a.raw)
+			if a := s.request(i, "order"); a.StatusCode != 422 {
+				s.Fatalf("%d %s", a.StatusCode, a.Raw)
 			}
 		},
 		what:  words("country\n not served"),

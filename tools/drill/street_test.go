@@ -4,42 +4,31 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/app"
-	"sendcode/internal/config"
+	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/recipient"
-	"sendcode/internal/servertest"
 	"sendcode/tools/rows"
 )
 
 // street is a service on real parts with many sends in its log, and a mail server and a carrier whose answers are scripted.
 type street struct {
-	*testing.T
-	base    string
-	db      *pgx.Conn
-	mails   *smtptest.Server
-	carrier *carrier
-	rules   []smtptest.Rule // what the mail server does to whom
-
+	*apptest.Stack
+	db       *pgx.Conn
+	carrier  *carrier
+	rules    []smtptest.Rule // what the mail server does to whom
 	indexKey []byte
 }
 
 const (
-	adminPassword = "a password for the drill"
-	adminToken    = "tok_0123456789abcdefghijABCDEFGHIJ"
-	hookSecret    = "a-secret-of-the-provider-and-ours"
-	hookUser      = "sendcode"
-	frozenWhy     = "the templates are wrong"
+	hookSecret = "a-secret-of-the-provider-and-ours"
+	hookUser   = "sendcode"
+	frozenWhy  = "the templates are wrong"
 )
 
 // keyOf is an app's secret key.
@@ -102,69 +91,36 @@ apps:
 // open starts the service, with so many ordinary sends.
 func open(t *testing.T, size int) *street {
 	t.Helper()
-	s := &street{T: t, mails: smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}), carrier: startCarrier(t)}
-	postgres, err := servertest.StartPostgres(t.Context(), "shared_buffers=512MB", "max_wal_size=4GB", "maintenance_work_mem=256MB")
-	if err != nil {
-		servertest.Postgres(t) // skips where there is none
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.must(postgres.Close()) })
-	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	s.must(os.WriteFile(file, []byte(settings(s.carrier.URL)), 0o600))
-	cfg, err := config.Load([]string{
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + filepath.Join(t.TempDir(), "data"), "SENDCODE_CONFIG=" + file,
-		"SENDCODE_DATABASE_URL=" + postgres.URL(), "SENDCODE_REDIS_URL=" + servertest.Redis(t).URL(), "SENDCODE_SMTP_URL=" + s.mails.URL(),
-		"SENDCODE_ADMIN_PASSWORD=" + adminPassword, "SENDCODE_ADMIN_TOKEN=" + adminToken, "SENDCODE_ADMIN_TOKEN_ROLE=owner",
-		"POST_SECRET=" + hookSecret,
-		"SENDCODE_SECRET_KEYS=k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "SENDCODE_INDEX_KEY=8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
-	}, os.ReadFile)
-	s.must(err)
+	s := &street{Stack: apptest.OnRealParts(t), carrier: startCarrier(t)}
+	s.Env["POST_SECRET"] = hookSecret
+	s.Write(settings(s.carrier.URL))
+	cfg := s.Config()
 	s.indexKey = cfg.IndexKeyBytes()
 	s.must(app.Migrate(t.Context(), cfg))
-	s.must(rows.Fill(t.Context(), postgres.URL(), size))
-	s.db, err = pgx.Connect(t.Context(), postgres.URL())
+	s.must(rows.Fill(t.Context(), s.Postgres.URL(), size))
+	var err error
+	s.db, err = pgx.Connect(t.Context(), s.Postgres.URL())
 	s.must(err)
 	t.Cleanup(func() { s.must(s.db.Close(context.Background())) })
-	s.serve(cfg)
+	s.script()
+	s.Start(1)
 	return s
 }
 
-func (s *street) serve(cfg config.Config) {
-	s.Helper()
-	a, err := app.New(s.Context(), cfg, slog.New(slog.NewJSONHandler(io.Discard, nil)))
-	s.must(err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx) }()
-	s.Cleanup(func() {
-		stop()
-		s.must(<-ended)
-	})
-	s.base = "http://" + a.Addr()
+// script has the mail server do what the rules say.
+func (s *street) script() {
+	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: s.rules})
 }
 
 func (s *street) must(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	apptest.Must(s.T, err)
 }
 
 // await waits until the log's rows of a recipient are as wanted.
-func (s *street) await(i *incident, what string, done func([]row) bool) []row {
+func (s *street) await(i *incident, what string, done func([]row) bool) {
 	s.Helper()
-	limit := time.After(time.Minute)
-	for {
-		found := s.rowsOf(i)
-		if done(found) {
-			return found
-		}
-		select {
-		case <-limit:
-			s.Fatalf("%s: waited a minute for %s: %+v", i.kind.name, what, found)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	s.Await(i.kind.name+": "+what, func() bool { return done(s.rowsOf(i)) })
 }
 
 // row is what the log says of one request.
@@ -227,6 +183,3 @@ func (s *street) rests(i *incident) {
 		return done.RowsAffected() == 1
 	})
 }
-
-// client talks to the service on loopback.
-var client = &http.Client{Timeout: time.Minute}
