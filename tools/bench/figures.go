@@ -19,11 +19,10 @@ var contenders = []string{ours, fairFloor, plainFloor, bareHTTP}
 
 // The processes that a send costs time of.
 const (
-	inProgram    = "program"
-	inPostgres   = "Postgres"
-	inRedis      = "Redis"
-	inMailServer = "mail server"
-	inCallers    = "callers"
+	inProgram  = "program"
+	inPostgres = "Postgres"
+	inRedis    = "Redis"
+	inCallers  = "callers" // and the mail server
 )
 
 // run is one run of one contender.

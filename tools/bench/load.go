@@ -127,7 +127,7 @@ func (b *rig) arrivals(samples []sample, mails bool) (r run, err error) {
 			return r, err
 		}
 		for _, s := range samples {
-			at := time.Unix(0, times[s.n-first])
+			at := times[s.n-first]
 			r.mails = append(r.mails, max(0, at.Sub(s.answered)))
 			last = latest(last, at)
 		}

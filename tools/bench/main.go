@@ -38,7 +38,7 @@ type plan struct {
 }
 
 // commands are what this program is as a child of its own.
-var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack, receiveCommand: receive}
+var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack}
 
 func main() {
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil {

@@ -66,9 +66,7 @@ func (b *rig) measureOthers(ctx context.Context, p plan) (string, error) {
 
 // open has codes sent, and reads them.
 func (b *rig) open(ctx context.Context, service contender, n int) ([]opened, error) {
-	if err := b.mails.keep(); err != nil {
-		return nil, err
-	}
+	b.mails.keep()
 	list := make([]opened, n)
 	first := b.recipients.Add(int64(n)) - int64(n)
 	_, err := ask(ctx, service, 64, time.Hour, shared(n, func(c *caller, i int) error {
@@ -84,7 +82,7 @@ func (b *rig) open(ctx context.Context, service contender, n int) ([]opened, err
 	if err != nil {
 		return nil, err
 	}
-	texts, err := b.mails.texts(first, first+int64(n))
+	texts, err := b.mails.letters(first, first+int64(n))
 	for i := range texts {
 		var none error
 		list[i].code, none = codeIn(texts[i])

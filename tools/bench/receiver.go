@@ -3,47 +3,32 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/gob"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// receiveCommand makes this program the mail server, until its input ends.
-const receiveCommand = "receive"
-
-// mailQuery asks the mail server for what it knows of the mails to some recipients, once all of them are there.
-type mailQuery struct {
-	First, Last int64 // of the numbers in their addresses; Last is not one of them
-	Keep        bool  // from now on mails are kept
-	Text        bool  // also their texts, which were kept
-}
-
-type mailReport struct {
-	Times []int64 // of the final dots, ns since 1970; 0: none came
-	Texts [][]byte
-}
+// settle is how long mails may take to arrive after the last answer.
+const settle = 30 * time.Second
 
 // receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the processors with what is measured.
 type receiver struct {
+	net.Listener
 	mu    sync.Mutex
-	times []int64
+	dots  []time.Time      // final dots, by the numbers of the recipients; zero: none came
 	texts map[int64][]byte // nil: none are kept
 }
 
-func receive([]string) error {
+func startReceiver() (*receiver, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Println(listener.Addr())
-	r := &receiver{}
+	r := &receiver{Listener: listener}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -53,66 +38,62 @@ func receive([]string) error {
 			go r.session(conn)
 		}
 	}()
-	return r.answerAll(os.Stdin, os.Stdout)
+	return r, nil
 }
 
-// answerAll answers queries until there are no more.
-func (r *receiver) answerAll(in io.Reader, out io.Writer) error {
-	queries, answers := gob.NewDecoder(in), gob.NewEncoder(out)
-	for {
-		var o mailQuery
-		if err := queries.Decode(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if err := answers.Encode(r.answer(o)); err != nil {
-			return err
-		}
-	}
+func (r *receiver) addr() string { return r.Addr().String() }
+
+// keep has it keep the texts of mails until they are asked for.
+func (r *receiver) keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.texts = map[int64][]byte{}
 }
 
-func (r *receiver) answer(o mailQuery) (m mailReport) {
-	tick := time.NewTicker(5 * time.Millisecond)
+// times are when the mails to the recipients from first on and before end arrived. It waits until they have.
+func (r *receiver) times(first, end int64) (times []time.Time, err error) {
+	tick, late := time.NewTicker(5*time.Millisecond), time.After(settle)
 	defer tick.Stop()
-	for end := time.Now().Add(settle); !r.complete(o) && time.Now().Before(end); {
-		<-tick.C
+	for {
+		if times = r.arrived(first, end); len(times) == int(end-first) {
+			return times, nil
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			return nil, fmt.Errorf("no mail to recipient %d within %v", first+int64(len(times)), settle)
+		}
+	}
+}
+
+// arrived are the times of the first mails that are there.
+func (r *receiver) arrived(first, end int64) []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	dots := r.dots[min(first-firstRecipient, int64(len(r.dots))):min(end-firstRecipient, int64(len(r.dots)))]
+	if missing := slices.IndexFunc(dots, time.Time.IsZero); missing >= 0 {
+		dots = dots[:missing]
+	}
+	return slices.Clone(dots)
+}
+
+// letters are the mails to these recipients, as they came since keep.
+func (r *receiver) letters(first, end int64) (texts [][]byte, err error) {
+	if _, err := r.times(first, end); err != nil {
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for n := o.First; n < o.Last; n++ {
-		m.Times = append(m.Times, r.at(n))
-		if o.Text {
-			m.Texts = append(m.Texts, r.texts[n])
-		}
+	for n := first; n < end; n++ {
+		texts = append(texts, r.texts[n])
 	}
-	if r.texts = nil; o.Keep {
-		r.texts = map[int64][]byte{}
-	}
-	return m
-}
-
-func (r *receiver) complete(o mailQuery) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for n := o.First; n < o.Last; n++ {
-		if r.at(n) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func (r *receiver) at(n int64) int64 {
-	if n -= firstRecipient; n < int64(len(r.times)) {
-		return r.times[n]
-	}
-	return 0
+	r.texts = nil
+	return texts, nil
 }
 
 // took notes the final dot of a mail. Mails to recipients without a number are not noted.
 func (r *receiver) took(n int64, text []byte) {
-	now := time.Now().UnixNano()
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.texts != nil {
@@ -121,10 +102,10 @@ func (r *receiver) took(n int64, text []byte) {
 	if n -= firstRecipient; n < 0 {
 		return
 	}
-	for int64(len(r.times)) <= n {
-		r.times = append(r.times, 0)
+	if more := n + 1 - int64(len(r.dots)); more > 0 {
+		r.dots = append(r.dots, make([]time.Time, more)...)
 	}
-	r.times[n] = now
+	r.dots[n] = now
 }
 
 // session is one session of SMTP with PIPELINING: replies are held back while there is more to read.

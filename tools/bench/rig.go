@@ -29,7 +29,7 @@ type rig struct {
 	redis      *servertest.RedisServer
 	postgres   *servertest.PostgresServer
 	admin      *pgx.Conn // of a superuser
-	mails      *mails
+	mails      *receiver
 	contenders []contender
 	samples    string       // file of the samples for the floors
 	recipients atomic.Int64 // no recipient is used twice
@@ -78,8 +78,11 @@ func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
 	if _, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect"); err != nil {
 		return nil, err
 	}
-	b.mails, err = b.startMails()
-	return b, err
+	if b.mails, err = startReceiver(); err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, b.mails.Close)
+	return b, nil
 }
 
 func (b *rig) close() (err error) {
@@ -193,7 +196,7 @@ func self(args ...string) (*exec.Cmd, error) {
 type addresses struct{ redis, postgres, mail string }
 
 func (b *rig) direct() addresses {
-	return addresses{redis: b.redis.Addr(), postgres: b.postgres.Addr(), mail: b.mails.addr}
+	return addresses{redis: b.redis.Addr(), postgres: b.postgres.Addr(), mail: b.mails.addr()}
 }
 
 // serviceSettings are those in which services of one bench differ.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"os"
 	"regexp"
 )
@@ -22,16 +21,14 @@ type samples struct {
 
 // takeSamples has the service send one code, and writes down what it answered and sent.
 func (b *rig) takeSamples(service contender) error {
-	if err := b.mails.keep(); err != nil {
-		return err
-	}
+	b.mails.keep()
 	n := b.recipients.Add(1) - 1
 	x := caller{base: service.base}
 	defer x.close()
 	if err := x.mustSend(recipient(n)); err != nil {
 		return err
 	}
-	texts, err := b.mails.texts(n, n+1)
+	texts, err := b.mails.letters(n, n+1)
 	if err != nil {
 		return err
 	}
@@ -48,13 +45,12 @@ func (b *rig) takeSamples(service contender) error {
 }
 
 func newSamples(head, body, mail []byte, to string) (s samples, err error) {
-	_, fields, _ := bytes.Cut(head, []byte("\r\n")) // the status line
-	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
+	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), nil)
 	if err != nil {
 		return s, err
 	}
 	for _, name := range []string{"Date", "Content-Length", "Location"} { // written anew for each answer
-		header.Del(name)
+		response.Header.Del(name)
 	}
 	var answer struct {
 		ID   string
@@ -63,7 +59,7 @@ func newSamples(head, body, mail []byte, to string) (s samples, err error) {
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return s, err
 	}
-	s = samples{Headers: http.Header(header), Body: string(body), Mail: string(mail), Verification: answer.ID, Send: answer.Send.ID, To: to}
+	s = samples{Headers: response.Header, Body: string(body), Mail: string(mail), Verification: answer.ID, Send: answer.Send.ID, To: to}
 	if s.Digits, err = codeIn(mail); err == nil && (s.Verification == "" || s.Send == "") {
 		err = errors.New("the service's answer has no IDs")
 	}

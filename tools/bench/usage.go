@@ -35,11 +35,10 @@ func (u usage) since(earlier usage) (sum time.Duration) {
 // usages are those of all processes that a send costs time of.
 func (b *rig) usages(c contender) map[string]usage {
 	return map[string]usage{
-		inProgram:    usageOf(c.process.pid()),
-		inPostgres:   usageOf(append(children(b.postgres.PID()), b.postgres.PID())...),
-		inRedis:      usageOf(b.redis.PID()),
-		inMailServer: usageOf(b.mails.process.pid()),
-		inCallers:    usageOf(os.Getpid()),
+		inProgram:  usageOf(c.process.pid()),
+		inPostgres: usageOf(append(children(b.postgres.PID()), b.postgres.PID())...),
+		inRedis:    usageOf(b.redis.PID()),
+		inCallers:  usageOf(os.Getpid()),
 	}
 }
 
