@@ -88,19 +88,34 @@ func hasHeading(text, anchor string) bool {
 	return false
 }
 
-// The tests that a README names are where it says.
-func TestReadmesNameTestsThatExist(t *testing.T) {
-	named := regexp.MustCompile("\\[`(Test\\w+)`\\]\\(([\\w/]+_test\\.go)\\)")
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
-		found := named.FindAllStringSubmatch(readFile(t, name), -1)
-		if len(found) != 5 {
-			t.Errorf("%s names %d tests", name, len(found))
-		}
-		for _, m := range found {
-			if !strings.Contains(readFile(t, m[2]), "\nfunc "+m[1]+"(") {
-				t.Errorf("%s: %s is not in %s", name, m[1], m[2])
+var namedTest = regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([\\w/.]+_test\\.go)\\)")
+
+// The tests that a document names are where it says. README names one for each of five promises, and docs/PROMISES.md, which names no test
+// without a link, some for each of seven.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	for _, path := range markdown(t) {
+		for _, m := range namedTest.FindAllStringSubmatch(readFile(t, path), -1) {
+			if file := filepath.Join(filepath.Dir(path), m[2]); !strings.Contains(readFile(t, file), "\nfunc "+m[1]+"(") {
+				t.Errorf("%s: %s is not in %s", path, m[1], file)
 			}
 		}
+	}
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		if found := namedTest.FindAllString(readFile(t, name), -1); len(found) != 5 {
+			t.Errorf("%s names %d tests", name, len(found))
+		}
+	}
+	page := readFile(t, "docs/PROMISES.md")
+	promises := regexp.MustCompile(`(?m)^## \d+\. `).Split(page, -1)[1:]
+	for i, text := range promises {
+		if len(namedTest.FindAllString(text, -1)) == 0 {
+			t.Errorf("no test holds promise %d", i+1)
+		}
+	}
+	all := regexp.MustCompile("`(?:Test|Fuzz)\\w+`").FindAllString(strings.Join(promises, ""), -1)
+	linked := namedTest.FindAllString(page, -1)
+	if unlinked := len(all) - len(linked); len(promises) != 7 || unlinked != 0 {
+		t.Errorf("%d promises; %d tests are named without a link", len(promises), unlinked)
 	}
 }
 

@@ -8,15 +8,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/chromedp/chromedp"
+	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest/locate"
@@ -58,22 +57,17 @@ func run(ctx context.Context, prefix string) error {
 
 // drawAll takes two states at a time: more would only wait for each other.
 func drawAll(browser context.Context, prefix string) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var failed []error
-	room := make(chan struct{}, 2)
+	var all errgroup.Group
+	all.SetLimit(2)
 	each := func(name, lang string, draw func() error) {
 		if !strings.HasPrefix(name, prefix) {
 			return
 		}
-		room <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-room }()
+		all.Go(func() error {
 			if err := draw(); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = append(failed, fmt.Errorf("%s, %s: %w", name, lang, err))
+				return fmt.Errorf("%s, %s: %w", name, lang, err)
 			}
+			return nil
 		})
 	}
 	for _, lang := range []string{"en", "zh"} {
@@ -84,8 +78,7 @@ func drawAll(browser context.Context, prefix string) error {
 			each(s.Name, lang, func() error { return drawWidget(browser, s, lang) })
 		}
 	}
-	wg.Wait()
-	return errors.Join(failed...)
+	return all.Wait()
 }
 
 func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) error {

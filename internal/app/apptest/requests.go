@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,3 +149,11 @@ func Wrong(code string) string {
 
 // AsAdmin sends the administrators' token.
 func AsAdmin(r *http.Request) { As(Token)(r) }
+
+// Is ends the test unless an answer has the status and all else that is expected of it holds.
+func (s *Stack) Is(what string, a Answer, status int, holds ...bool) {
+	s.Helper()
+	if a.StatusCode != status || slices.Contains(holds, false) {
+		s.Fatalf("%s: %d %s, want %d; the rest: %v", what, a.StatusCode, a.Raw, status, holds)
+	}
+}

@@ -108,9 +108,7 @@ func (a *tenant) settle(s *apptest.Stack) {
 	at := func(person string) string { return person + "." + a.name + "@example.com" }
 	send := func(person string, change ...func(*http.Request)) apptest.Answer {
 		sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name), append(change, a.backEnd)...)
-		if sent.StatusCode != http.StatusAccepted {
-			s.Fatalf("%s: %d %s", person, sent.StatusCode, sent.Raw)
-		}
+		s.Is(person, sent, http.StatusAccepted)
 		return sent
 	}
 	a.pending = send("ana")
@@ -310,11 +308,9 @@ func (a *tenant) has(s *apptest.Stack) {
 		if forged := do("/v1/proofs/redeem", fmt.Sprintf(`{%q:%q}`, c.field, c.value[:len(c.value)-2])); forged.StatusCode != http.StatusUnprocessableEntity || forged.To != "" {
 			s.Errorf("%s: a forged %s: %d %s", a.name, what, forged.StatusCode, forged.Raw)
 		}
-		if first := do("/v1/proofs/redeem", body); first.StatusCode != http.StatusOK || first.To != c.person+"."+a.name+"@example.com" {
-			s.Errorf("%s: its %s: %d %s", a.name, what, first.StatusCode, first.Raw)
-		}
-		if second := do("/v1/proofs/redeem", body); second.StatusCode != http.StatusConflict || second.To != "" {
-			s.Errorf("%s: its %s, twice: %d %s", a.name, what, second.StatusCode, second.Raw)
-		}
+		first := do("/v1/proofs/redeem", body)
+		s.Is(fmt.Sprintf("%s: its %s", a.name, what), first, http.StatusOK, first.To == c.person+"."+a.name+"@example.com")
+		second := do("/v1/proofs/redeem", body)
+		s.Is(fmt.Sprintf("%s: its %s, twice", a.name, what), second, http.StatusConflict, second.To == "")
 	}
 }

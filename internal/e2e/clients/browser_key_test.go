@@ -76,9 +76,7 @@ func TestKeysEndAndAreSeen(t *testing.T) {
 		sha256.Sum256([]byte(older)), time.Now().Add(-time.Second).Format(time.RFC3339),
 		sha256.Sum256([]byte(newer)), time.Now().Add(time.Hour).Format(time.RFC3339))).Start(1)
 	for key, status := range map[string]int{older: 401, newer: 200} {
-		if a := s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(key)); a.StatusCode != status {
-			t.Errorf("%.6s…: %d %s", key, a.StatusCode, a.Raw)
-		}
+		s.Is(fmt.Sprintf("%.6s…", key), s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(key)), status)
 	}
 	const used = `sendcode_api_key_last_used_timestamp_seconds{app="shop",key="`
 	if never, just := s.Metric(0, used+"old"), s.Metric(0, used+"new"); !strings.HasSuffix(never, "} 0") || !strings.Contains(just, "} 1.") {
@@ -92,26 +90,18 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 5\n").Start(1)
 	browser := apptest.As(apptest.PublicKey)
 	for i := range 5 {
-		if a := s.Ask(0, apptest.Ana, browser); a.StatusCode != 202 {
-			t.Fatalf("request %d: %d %s", i, a.StatusCode, a.Raw)
-		}
+		s.Is(fmt.Sprintf("request %d", i), s.Ask(0, apptest.Ana, browser), 202)
 	}
 	for _, path := range []string{"/v1/verifications", "/v1/verifications/unknown/check", "/v1/quota"} {
 		a := s.Post(path, `{"channel":"email","to":"`+apptest.Ana+`"}`, browser)
-		if a.StatusCode != 429 || a.Type != "/problems/too-many-requests" || a.RetryAfter < 1 || a.RetryAfter > 120 || a.Header.Get("Retry-After") == "" {
-			t.Errorf("%s: %d %s", path, a.StatusCode, a.Raw)
-		}
+		s.Is(path, a, 429, a.Type == "/problems/too-many-requests", a.RetryAfter >= 1, a.RetryAfter <= 120, a.Header.Get("Retry-After") != "")
 		if a.Header.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 			t.Errorf("%s: the page cannot read the answer: %v", path, a.Header)
 		}
 	}
-	if a := s.Ask(0, "ben@example.com"); a.StatusCode != 202 {
-		t.Errorf("a secret key: %d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("a secret key", s.Ask(0, "ben@example.com"), 202)
 	for _, path := range []string{"/livez", "/readyz", "/metrics", "/widget.js", "/problems/too-many-requests", "/openapi.yaml", "/admin/login"} {
-		if a := s.Get(path); a.StatusCode != 200 {
-			t.Errorf("%s: %d", path, a.StatusCode)
-		}
+		s.Is(path, s.Get(path), 200)
 	}
 	for lang, words := range map[string]string{"en": "Too many requests from your network", "zh-CN": "您所在网络的请求过多"} {
 		a := s.Get("/", with("Accept-Language", lang))
@@ -119,9 +109,7 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 			t.Errorf("the page in %s: %d %s", lang, a.StatusCode, a.Raw)
 		}
 	}
-	if a := s.Post("/", "act=send&to=carl@example.com", with("Content-Type", "application/x-www-form-urlencoded")); a.StatusCode != 429 {
-		t.Errorf("a form of the page: %d", a.StatusCode)
-	}
+	s.Is("a form of the page", s.Post("/", "act=send&to=carl@example.com", with("Content-Type", "application/x-www-form-urlencoded")), 429)
 	if m := s.Metric(0, "sendcode_network_refusals_total"); m != "sendcode_network_refusals_total 6" {
 		t.Errorf("the metrics say %q", m)
 	}
@@ -135,9 +123,7 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	s.Env["SENDCODE_ADDR"] = "0.0.0.0:0"
 	s.Start(1)
 	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey, "Bearer " + metricsToken} {
-		if a := s.Get("/metrics", with("Authorization", given)); a.StatusCode != http.StatusNotFound {
-			t.Errorf("without SENDCODE_METRICS_TOKEN, %q: %d", given, a.StatusCode)
-		}
+		s.Is(fmt.Sprintf("without SENDCODE_METRICS_TOKEN, %q", given), s.Get("/metrics", with("Authorization", given)), http.StatusNotFound)
 	}
 	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on 0.0.0.0:0", "SENDCODE_ADMIN_ADDR"} {
 		if !s.Logged(want) {

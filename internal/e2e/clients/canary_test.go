@@ -44,9 +44,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"%s}`, to, more), change...)
 	}
 	sent := ask(canaryPerson, `,"session":"`+canarySession+`"`, apptest.WithKey(canaryOnce))
-	if sent.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s", sent.StatusCode, sent.Raw)
-	}
+	s.Is("a send", sent, http.StatusAccepted)
 	code := s.CodeIn(s.AwaitMail(canaryPerson, 1)[0])
 	if len(code) != 8 {
 		t.Fatalf("the code has %d characters", len(code))

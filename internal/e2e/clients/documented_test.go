@@ -204,9 +204,7 @@ func (d driven) refused(s *apptest.Stack, event, next func() apptest.Answer, let
 	began := time.Now()
 	var first time.Time // by when the first event was counted
 	for n := range d.let {
-		if a := event(); a.StatusCode != let {
-			s.Fatalf("%s: event %d: %d %s", d.limit, n+1, a.StatusCode, a.Raw)
-		}
+		s.Is(fmt.Sprintf("%s: event %d", d.limit, n+1), event(), let)
 		if n == 0 {
 			first = time.Now()
 		}

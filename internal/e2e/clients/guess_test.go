@@ -80,9 +80,7 @@ func TestGuessesOfOneRecipient(t *testing.T) {
 		body := fmt.Sprintf(`{"channel":"email","to":%q,"session":"s%d"}`, apptest.Ana, n)
 		a := s.Do(n%2, http.MethodPost, "/v1/verifications", body)
 		again := s.Do(n%2, http.MethodPost, "/v1/verifications", body)
-		if a.StatusCode != 202 || again.ID != a.ID {
-			t.Fatalf("%d %s, then %s", a.StatusCode, a.Raw, again.Raw)
-		}
+		s.Is("a send", a, 202, again.ID == a.ID)
 		ids = append(ids, a.ID)
 	}
 	codes, none := map[string]bool{}, 0
@@ -100,7 +98,5 @@ func TestGuessesOfOneRecipient(t *testing.T) {
 		t.Errorf("%d guesses were counted; after a flush %d compared, %d refused", n, sum.wrong.Load(), sum.barred.Load())
 	}
 	a := s.Ask(0, "someone.else@example.com")
-	if c := s.Check(0, a.ID, "000000"); c.StatusCode != 200 {
-		t.Errorf("another recipient: %d %s", c.StatusCode, c.Raw)
-	}
+	s.Is("another recipient", s.Check(0, a.ID, "000000"), 200)
 }

@@ -23,9 +23,7 @@ func TestMainJob(t *testing.T) {
 		s.Start(1)
 		began := time.Now()
 		a := s.Ask(0, apptest.Ana)
-		if a.StatusCode != http.StatusAccepted || a.To != apptest.AnaMasked || a.State() != "pending" || a.Send.Status != "queued" {
-			s.Fatalf("%d %s", a.StatusCode, a.Raw)
-		}
+		s.Is("a send", a, http.StatusAccepted, a.To == apptest.AnaMasked, a.State() == "pending", a.Send.Status == "queued")
 		if a.Header.Get("RateLimit-Policy") != `"minute";q=1;w=60, "hour";q=5;w=3600, "day";q=10;w=86400` || a.Header.Get("RateLimit") != `"minute";r=0;t=60` {
 			s.Errorf("headers: %v", a.Header)
 		}
@@ -48,9 +46,8 @@ func TestMainJob(t *testing.T) {
 		}
 		inTheLog(s, a.Send.ID)
 		s.Restart()
-		if again := s.Ask(0, apptest.Ana); again.StatusCode != http.StatusTooManyRequests || again.RetryAfter > 60 {
-			s.Errorf("after a restart: %d %s", again.StatusCode, again.Raw)
-		}
+		again = s.Ask(0, apptest.Ana)
+		s.Is("after a restart", again, http.StatusTooManyRequests, again.RetryAfter <= 60)
 		if got := s.Look(a.ID); got.Quota.RetryAfter == 0 || got.Send.Status != "sent" {
 			s.Errorf("after a restart: %s", got.Raw)
 		}
@@ -75,12 +72,8 @@ func inTheLog(s *apptest.Stack, id string) {
 		return strings.Contains(list, `"status":"refused"`) && strings.Contains(list, id)
 	})
 	one := s.Get("/v1/admin/sends/"+id, apptest.AsAdmin)
-	if one.StatusCode != 200 || !strings.Contains(string(one.Raw), `"status":"sent"`) || strings.Contains(string(one.Raw), "ana.maria") {
-		s.Errorf("%d %s", one.StatusCode, one.Raw)
-	}
-	if refused := s.Get("/v1/admin/sends"); refused.StatusCode != http.StatusUnauthorized {
-		s.Errorf("an API key opens the log: %d", refused.StatusCode)
-	}
+	s.Is("the answer", one, 200, strings.Contains(string(one.Raw), `"status":"sent"`), !strings.Contains(string(one.Raw), "ana.maria"))
+	s.Is("an API key opens the log", s.Get("/v1/admin/sends"), http.StatusUnauthorized)
 }
 
 // nowhere searches what is kept and what was printed for the code and the recipient. Six digits turn up in times and hashes too, so only
@@ -114,9 +107,7 @@ func TestWaitingAsTold(t *testing.T) {
 		s.Policy(rules).Start(1)
 		for round := range 6 {
 			began := time.Now()
-			if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted {
-				s.Fatalf("round %d: %d %s", round, a.StatusCode, a.Raw)
-			}
+			s.Is(fmt.Sprintf("round %d", round), s.Ask(0, apptest.Ana), http.StatusAccepted)
 			wait, free := time.Second, began.Add(time.Second)
 			for refusals := 0; refusals < 2; { // at once, and after half the wait
 				began = time.Now()

@@ -135,9 +135,7 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 	for _, path := range []string{"/", "/widget.js", "/client.js", "/static/page.css", "/static/page.js", "/openapi.yaml", "/problems/quota-exceeded"} {
 		for _, encoding := range []string{"br", "gzip"} {
 			got := s.Get(path, with("Accept-Encoding", encoding))
-			if got.StatusCode != http.StatusOK || got.Header.Get("Content-Encoding") != encoding || len(got.Header.Values("Vary")) == 0 {
-				t.Errorf("%s as %s: %d %v", path, encoding, got.StatusCode, got.Header)
-			}
+			s.Is(path+" as "+encoding, got, http.StatusOK, got.Header.Get("Content-Encoding") == encoding, len(got.Header.Values("Vary")) != 0)
 		}
 	}
 }

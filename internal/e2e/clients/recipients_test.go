@@ -76,9 +76,7 @@ breaker: {limit: 6, window: 300s}
 	if c := s.Ask(0, plain); c.StatusCode != http.StatusTooManyRequests || c.BlockedBy != "hour" {
 		t.Errorf("a third spelling: %d %s", c.StatusCode, c.Raw)
 	}
-	if c := named(plain, codes[tagged]); c.StatusCode != http.StatusNotFound {
-		t.Errorf("a spelling without a code: %d", c.StatusCode)
-	}
+	s.Is("a spelling without a code", named(plain, codes[tagged]), http.StatusNotFound)
 	if c := named(dotted, codes[tagged]); c.Valid && codes[dotted] != codes[tagged] {
 		t.Errorf("the code of another spelling: %s", c.Raw)
 	}

@@ -25,18 +25,14 @@ func TestOnACluster(t *testing.T) {
 		return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":"192.0.2.7"}`, to))
 	}
 	sent := ask(0, apptest.Ana)
-	if sent.StatusCode != http.StatusAccepted || sent.Quota.BlockedBy != "short" || len(sent.Quota.Rules) != 4 || sent.Quota.Rules[1].Remaining != 3 {
-		t.Fatalf("%d %s", sent.StatusCode, sent.Raw)
-	}
+	s.Is("a send", sent, http.StatusAccepted, sent.Quota.BlockedBy == "short", len(sent.Quota.Rules) == 4 && sent.Quota.Rules[1].Remaining == 3)
 	s.AwaitMail(apptest.Ana, 1)
 	refused := ask(1, apptest.Ana)
 	if refused.StatusCode != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"short"}) || refused.Quota.Rules[1].Remaining != 3 {
 		t.Errorf("%d %s", refused.StatusCode, refused.Raw)
 	}
 	for i := range 3 {
-		if a := ask(i%2, fmt.Sprintf("one-%d@example.com", i)); a.StatusCode != http.StatusAccepted {
-			t.Errorf("%d %s", a.StatusCode, a.Raw)
-		}
+		s.Is("a send", ask(i%2, fmt.Sprintf("one-%d@example.com", i)), http.StatusAccepted)
 	}
 	refused = ask(0, "one-more@example.com")
 	if refused.StatusCode != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"office"}) || refused.Quota.Rules[0].Remaining != 1 || refused.Quota.Rules[3].Remaining != 96 {

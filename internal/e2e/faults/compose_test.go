@@ -81,13 +81,9 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	t.Parallel()
 	s := asComposed(t).Start(2)
 	a := s.Ask(0, apptest.Ana)
-	if a.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("a send", a, http.StatusAccepted)
 	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
-	if refused := s.Ask(1, apptest.Ana); refused.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("a second one: %d", refused.StatusCode)
-	}
+	s.Is("a second one", s.Ask(1, apptest.Ana), http.StatusTooManyRequests)
 	if checked := s.Check(1, a.ID, code); !checked.Valid {
 		t.Errorf("the code: %d %s", checked.StatusCode, checked.Raw)
 	}

@@ -63,9 +63,7 @@ func TestFullDiskCostsNothing(t *testing.T) {
 			ask := func(to string, more ...func(*http.Request)) apptest.Answer {
 				return f.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
 			}
-			if a := ask("before@example.com"); a.StatusCode != http.StatusAccepted {
-				t.Fatalf("%d %s", a.StatusCode, a.Raw)
-			}
+			f.Is("a send", ask("before@example.com"), http.StatusAccepted)
 			f.AwaitReady(0, 200, "ok")
 			apptest.Must(t, f.disk.Fill())
 			f.Await("not ready, with the reason", func() bool {
@@ -105,13 +103,9 @@ func TestFullDiskCostsNothing(t *testing.T) {
 					return len(look.Quota.Rules) == 1 && look.Quota.Rules[0].Remaining == 2-in[to]
 				})
 				for range 2 - in[to] {
-					if a := ask(to); a.StatusCode != http.StatusAccepted {
-						t.Errorf("%s after %d: %d %s", to, in[to], a.StatusCode, a.Raw)
-					}
+					f.Is(fmt.Sprintf("%s after %d", to, in[to]), ask(to), http.StatusAccepted)
 				}
-				if a := ask(to); a.StatusCode != http.StatusTooManyRequests {
-					t.Errorf("%s: one too many: %d", to, a.StatusCode)
-				}
+				f.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
 			}
 			for _, line := range []string{"the log can't be written: nothing is sent", "the log can be written again"} {
 				if n := strings.Count(f.Printed.String(), line); n != 1 {

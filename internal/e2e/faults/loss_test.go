@@ -27,9 +27,7 @@ func (s told) accepted(i int) apptest.Answer {
 	s.Helper()
 	apptest.Sleep(1100 * time.Millisecond)
 	a := s.Ask(i, apptest.Ana)
-	if a.StatusCode != http.StatusAccepted {
-		s.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("a send", a, http.StatusAccepted)
 	return a
 }
 

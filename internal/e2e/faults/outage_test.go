@@ -31,9 +31,7 @@ func TestRedisAway(t *testing.T) {
 		t.Errorf("%d let in within the window, without Redis", n)
 	}
 	told := s.Ask(1, apptest.Ana)
-	if told.StatusCode != http.StatusTooManyRequests || told.RetryAfter < 150 || len(told.Quota.Rules) != 3 {
-		t.Errorf("%d %s", told.StatusCode, told.Raw)
-	}
+	s.Is("a send too early", told, http.StatusTooManyRequests, told.RetryAfter >= 150, len(told.Quota.Rules) == 3)
 	s.AwaitMail(apptest.Ana, 1)
 	s.AwaitReady(0, 200, "degraded")
 	if up := s.Metric(0, "sendcode_limiter_up"); up != "sendcode_limiter_up 0" {
@@ -62,9 +60,7 @@ func TestPostgresAway(t *testing.T) {
 	s.Unavailable(s.Look(first.ID))
 	s.Unavailable(s.Check(0, first.ID, "123456"))
 	s.AwaitReady(0, http.StatusServiceUnavailable, "")
-	if live := s.Get("/livez"); live.StatusCode != 200 {
-		t.Errorf("livez: %d", live.StatusCode)
-	}
+	s.Is("livez", s.Get("/livez"), 200)
 	if n := len(s.Mails()); n != 1 {
 		t.Errorf("%d mails while nothing could be written", n)
 	}
@@ -130,8 +126,7 @@ func TestRefusedMailboxCostsNothing(t *testing.T) {
 		got := s.Look(a.ID)
 		return got.Send.Status == "failed" && got.Send.Reason == "rejected" && got.Quota.Allowed
 	})
-	if again := s.Ask(1, apptest.Ana); again.StatusCode != http.StatusAccepted || again.ID != a.ID || again.Send.Number != 2 {
-		t.Errorf("%d %s", again.StatusCode, again.Raw)
-	}
+	again := s.Ask(1, apptest.Ana)
+	s.Is("a send", again, http.StatusAccepted, again.ID == a.ID, again.Send.Number == 2)
 	s.AwaitMail(apptest.Ana, 1)
 }

@@ -165,16 +165,12 @@ func TestEraseOnRealParts(t *testing.T) {
 	if !strings.Contains(s.Postgres.Dump(t), "q•••") {
 		t.Fatal("the search finds nothing")
 	}
-	if a := s.ByAdmin(1, "/v1/admin/erase", `{"channel":"email","to":"`+person+`","reason":"letter of 3 March"}`); a.StatusCode != http.StatusNoContent {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("the answer", s.ByAdmin(1, "/v1/admin/erase", `{"channel":"email","to":"`+person+`","reason":"letter of 3 March"}`), http.StatusNoContent)
 	dump := s.Postgres.Dump(t)
 	for _, trace := range []string{"quentin", "unusual.example", "q•••", "127.0.0.0"} {
 		if strings.Contains(dump, trace) {
 			t.Errorf("%q is in the database", trace)
 		}
 	}
-	if a := s.Ask(0, person); a.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("being erased freed quota: %d", a.StatusCode)
-	}
+	s.Is("being erased freed quota", s.Ask(0, person), http.StatusTooManyRequests)
 }

@@ -33,9 +33,7 @@ func TestProviderTellsOfABounce(t *testing.T) {
 	s.Start(1)
 	spec := s.SpecRouter()
 	a := s.Ask(0, apptest.Ana, apptest.Patiently)
-	if a.StatusCode != http.StatusAccepted || a.Send.Status != "sent" {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("a send", a, http.StatusAccepted, a.Send.Status == "sent")
 	if mail := s.Mails()[0].Text; !strings.Contains(mail, "X-PM-Metadata-send: "+a.Send.ID+"\r\n") {
 		t.Errorf("the mail does not name its send")
 	}
@@ -75,9 +73,8 @@ func TestProviderTellsOfABounce(t *testing.T) {
 	if err := apptest.Conforms(spec, http.MethodGet, "/v1/admin/sends/"+a.Send.ID, story); err != nil {
 		t.Error(err)
 	}
-	if again := s.Ask(0, apptest.Ana, apptest.Patiently); again.StatusCode != http.StatusBadGateway || again.Send.Reason != "suppressed" {
-		t.Errorf("%d %s", again.StatusCode, again.Raw)
-	}
+	again := s.Ask(0, apptest.Ana, apptest.Patiently)
+	s.Is("the answer", again, http.StatusBadGateway, again.Send.Reason == "suppressed")
 	if n := len(s.Mails()); n != 1 {
 		t.Errorf("%d mails", n)
 	}

@@ -103,9 +103,7 @@ func TestWhatNeedsARestartIsNamed(t *testing.T) {
 	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 2 {
 		t.Errorf("%d %s", a.StatusCode, a.Raw)
 	}
-	if a := s.Get("/v1/admin/sends", apptest.AsAdmin); a.StatusCode != http.StatusOK {
-		t.Errorf("the token: %d", a.StatusCode)
-	}
+	s.Is("the token", s.Get("/v1/admin/sends", apptest.AsAdmin), http.StatusOK)
 }
 
 // Keys, titles, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default stays.
@@ -130,28 +128,20 @@ func TestAppsAndPurposesChange(t *testing.T) {
 		}
 	}
 	shows("6-digit", "sendcode")
-	if a := ask(shop, ""); a.StatusCode != http.StatusUnauthorized {
-		t.Fatalf("%d", a.StatusCode)
-	}
+	s.Is("the answer", ask(shop, ""), http.StatusUnauthorized)
 	s.Policy(apptest.FiveAnHour).Add(fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
 apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, keys: [{id: k1, kind: secret, sha256: %x}]}]
 `, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")
-	if a := ask(shop, "gift"); a.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("a send", ask(shop, "gift"), http.StatusAccepted)
 	if mail := s.AwaitMail(apptest.Ana, 1)[0]; !strings.Contains(mail.Text, "The Shop") || len(s.CodeIn(mail)) != 7 {
 		t.Errorf("the mail is not by the new configuration: %d bytes", len(mail.Text))
 	}
-	if a := ask(s.Key, ""); a.StatusCode != http.StatusAccepted {
-		t.Errorf("the generated key: %d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
 	s.Policy(apptest.FiveAnHour).Add("paused: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
-	if a := ask(shop, ""); a.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a key that was taken out: %d", a.StatusCode)
-	}
+	s.Is("a key that was taken out", ask(shop, ""), http.StatusUnauthorized)
 	if a := ask(s.Key, "gift"); a.StatusCode != http.StatusUnprocessableEntity || a.Field != "purpose" {
 		t.Errorf("a purpose that was taken out: %d %s", a.StatusCode, a.Raw)
 	}

@@ -55,9 +55,7 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	const to, masked = "+4915123456789", "+49 151•••789"
 	s := apptest.Embedded(t).Start(1)
 	a := text(s, 0, to)
-	if a.StatusCode != http.StatusAccepted || a.To != masked {
-		t.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	s.Is("a send", a, http.StatusAccepted, a.To == masked)
 	got := s.AwaitMail(to, 1)[0]
 	code := regexp.MustCompile(`\b\d{6}\b`).FindString(got.Text)
 	if got.Text != code+" is your sendcode code. It is valid for 10 min. Do not share it with anyone." {
@@ -73,9 +71,8 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	if !strings.Contains(list, a.Send.ID) || strings.Contains(list, to) {
 		t.Errorf("%s", list)
 	}
-	if again := text(s, 0, to); again.StatusCode != http.StatusTooManyRequests || again.BlockedBy != "minute" {
-		t.Errorf("%d %s", again.StatusCode, again.Raw)
-	}
+	again := text(s, 0, to)
+	s.Is("a send too early", again, http.StatusTooManyRequests, again.BlockedBy == "minute")
 	if s.Logged(to[4:]) || apptest.StandsAlone(s.Printed.String(), code) {
 		t.Error("a number or a code was logged")
 	}
@@ -128,9 +125,7 @@ func TestReceipts(t *testing.T) {
 			t.Errorf("%.40s: %d, want %d; then %s, want %s", c.path, got.StatusCode, c.status, now.Send.Status, c.is)
 		}
 	}
-	if again := text(s, 0, "+4915123456000"); again.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("an undelivered message was refunded: %d", again.StatusCode)
-	}
+	s.Is("an undelivered message was refunded", text(s, 0, "+4915123456000"), http.StatusTooManyRequests)
 	for _, status := range []string{"ok", "ok", "lost"} {
 		s.Get(first + "&st=" + status)
 	}
