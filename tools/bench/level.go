@@ -53,8 +53,8 @@ func ends(all []second, edge, callers int) (sends, cost float64, text string) {
 	firstSends, firstCost := sum(all[:edge])
 	lastSends, lastCost := sum(all[len(all)-edge:])
 	sends, cost = lastSends/max(firstSends, 1), lastCost/max(firstCost, 1e-9)
-	return sends, cost, fmt.Sprintf("%d callers for %d s. The last %d s against the first: %s times the sends, %s times the processor time of a send.\n",
-		callers, len(all), edge, number(sends), number(cost))
+	return sends, cost, fmt.Sprintf("%d callers for %d s. The last %d s against the first: %s times the sends, %s times the processor time of "+
+		"a send.\n", callers, len(all), edge, number(sends), number(cost))
 }
 
 func (b *rig) autovacuum(ctx context.Context, value string) error {
@@ -80,9 +80,9 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration) 
 	for ; length > 0; length -= chunk {
 		part := make([]second, int(min(length, chunk)/time.Second))
 		began := time.Now()
-		stop := b.everySecond(service, part)
+		wait := b.everySecond(ctx, service, part)
 		samples, err := ask(ctx, service, callers, min(length, chunk), b.send)
-		stop()
+		wait()
 		if err != nil {
 			return nil, err
 		}
@@ -101,9 +101,9 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration) 
 	return all, service.process.close()
 }
 
-// everySecond notes what each second costs, until it is stopped.
-func (b *rig) everySecond(c contender, part []second) (stop func()) {
-	ended, noted := make(chan struct{}), make(chan struct{})
+// everySecond notes what each second costs. The function that it returns waits for the last one.
+func (b *rig) everySecond(ctx context.Context, c contender, part []second) (wait func()) {
+	noted := make(chan struct{})
 	before := b.usages(c)
 	tick := time.NewTicker(time.Second)
 	go func() {
@@ -111,19 +111,16 @@ func (b *rig) everySecond(c contender, part []second) (stop func()) {
 		defer tick.Stop()
 		for i := range part {
 			select {
-			case <-ended:
+			case <-ctx.Done():
 				return
 			case <-tick.C:
-				now := b.usages(c)
-				for _, process := range []string{inProgram, inPostgres, inRedis} {
-					part[i].cpu += now[process].since(before[process])
-				}
-				before = now
 			}
+			now := b.usages(c)
+			for _, process := range []string{inProgram, inPostgres, inRedis} {
+				part[i].cpu += now[process].since(before[process])
+			}
+			before = now
 		}
 	}()
-	return func() {
-		close(ended)
-		<-noted
-	}
+	return func() { <-noted }
 }

@@ -8,12 +8,14 @@ import (
 	"strconv"
 )
 
-// rival is one way to decide, as the benchmark of package quota prints it.
-type rival struct{ rate, redis, bare float64 } // decisions a second; µs of Redis for each; rate ÷ that of a script that does nothing
+// rival is one way to decide, as the benchmark of package quota prints it: decisions a second, µs of Redis for each, and the rate divided by
+// that of a script that does nothing.
+type rival struct{ rate, redis, bare float64 }
 
 // measureLimiter runs that benchmark, which has its own rivals and rounds.
 func (b *rig) measureLimiter(ctx context.Context, _ plan) (string, error) {
-	said, err := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=Rivals/^admitted$/^64$", "-timeout=10m", "sendcode/quota").CombinedOutput()
+	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=Rivals/^admitted$/^64$", "-timeout=10m", "sendcode/quota")
+	said, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, said)
 	}
@@ -25,8 +27,8 @@ func (b *rig) measureLimiter(ctx context.Context, _ plan) (string, error) {
 	// Both were compared with the bare script round by round, which the median rates were not.
 	b.goals.least("limiter ÷ redis_rate ×3, 64 callers admitted", 3.5, ours.bare/rateLimit.bare)
 	b.goals.least("limiter ÷ bare script, 64 callers admitted", .8, ours.bare)
-	return fmt.Sprintf("The default policy without HTTP and Postgres, 64 callers: %s decisions/s at %s µs of Redis each; three calls of redis_rate make "+
-		"%s, a script that returns 1 makes %s ([more](../quota/README.md#how-fast)).\n",
+	return fmt.Sprintf("The default policy without HTTP and Postgres, 64 callers: %s decisions/s at %s µs of Redis each; three calls of "+
+		"redis_rate make %s, a script that returns 1 makes %s ([more](../quota/README.md#how-fast)).\n",
 		number(ours.rate), number(ours.redis), number(rateLimit.rate), number(bare.rate)), nil
 }
 

@@ -147,7 +147,8 @@ func (b *rig) paced(ctx context.Context, c contender, rate float64, length time.
 	var failures []error
 	var all sync.WaitGroup
 	began := time.Now()
-	for due := began; ctx.Err() == nil && due.Sub(began) < length; due = due.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second))) {
+	pause := func() time.Duration { return time.Duration(rand.ExpFloat64() / rate * float64(time.Second)) }
+	for due := began; ctx.Err() == nil && due.Sub(began) < length; due = due.Add(pause()) {
 		<-time.After(time.Until(due))
 		n := b.recipients.Add(1) - 1
 		all.Go(func() {

@@ -104,7 +104,8 @@ func (b *rig) startAll(ctx context.Context) error {
 	if err := b.takeSamples(service); err != nil {
 		return err
 	}
-	if said, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor").CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor")
+	if said, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the floor: %w: %s", err, said)
 	}
 	b.contenders = []contender{service}

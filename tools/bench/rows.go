@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +39,8 @@ func (b *rig) measureRows(ctx context.Context, p plan) (string, error) {
 	g, goals := newGrid("rows", "sends/s", "the program, µs", inPostgres, inRedis, "WAL, bytes", "all three ÷ first"), newGoals()
 	cost := func(i int) float64 { return median(runs[i], cpu(inProgram, inPostgres, inRedis)) }
 	for i, size := range p.rows {
-		cells := append([]string{number(float64(size)), over(runs[i], rate).String()}, medians(runs[i], cpu(inProgram), cpu(inPostgres), cpu(inRedis), walBytes)...)
-		g.add(append(cells, number(cost(i)/cost(0)))...)
+		costs := medians(runs[i], cpu(inProgram), cpu(inPostgres), cpu(inRedis), walBytes)
+		g.add(slices.Concat([]string{number(float64(size)), over(runs[i], rate).String()}, costs, []string{number(cost(i) / cost(0))})...)
 	}
 	goals.most("processor time of a send with the last number of rows ÷ with the first", 1.15, cost(len(runs)-1)/cost(0), "")
 	return "Sends of 64 callers on databases with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" + goals.String(), nil

@@ -77,7 +77,8 @@ func (b *rig) measureCosts(ctx context.Context, p plan) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			trips[name] = [2]float64{float64(postgres.trips.Load()-before[0]) / float64(r.sends), float64(redis.trips.Load()-before[1]) / float64(r.sends)}
+			made := func(t *tripCounter, before int64) float64 { return float64(t.trips.Load()-before) / float64(r.sends) }
+			trips[name] = [2]float64{made(&postgres, before[0]), made(&redis, before[1])}
 		}
 		if err := c.process.close(); err != nil {
 			return "", err

@@ -83,34 +83,21 @@ var arrived = []*kind{
 	},
 	{
 		name: "bounced afterwards", old: true,
-		make: func(s *street, i *incident) {
-			a := s.sent(i, "order")
-			began := time.Now()
-			s.tells(i, a.Send.ID, "gone", "550 5.1.1")
-			i.barred(began)
-		},
+		make:  told("gone", "550 5.1.1"),
 		what:  words("Accepted by\n at {ended}\n bounced later, at {told}\n post\n 550 5.1.1"),
 		next:  words("did not arrive\n address with them, letter by letter\n no mail until {barred}"),
 		never: words("spam"),
 	},
 	{
 		name: "bounced afterwards, mailbox full", old: true, others: true,
-		make: func(s *street, i *incident) {
-			a := s.sent(i, "order")
-			s.tells(i, a.Send.ID, "full", "552 5.2.2")
-		},
+		make:  told("full", "552 5.2.2"),
 		what:  words("Accepted by\n at {ended}\n bounced later, at {told}\n mailbox is full"),
 		next:  words("did not arrive\n make room\n another address"),
 		never: words("letter by letter\n spam"),
 	},
 	{
 		name: "called spam", old: true,
-		make: func(s *street, i *incident) {
-			a := s.sent(i, "order")
-			began := time.Now()
-			s.tells(i, a.Send.ID, "spam", "abuse")
-			i.barred(began)
-		},
+		make: told("spam", "abuse"),
 		what: words("Accepted by\n at {ended}\n {told}\n called spam"),
 		next: words("spam folder\n no mail until {barred}\n lift"),
 	},
@@ -123,20 +110,14 @@ var arrived = []*kind{
 	},
 	{
 		name: "text message, did not come to the phone", sms: true,
-		make: func(s *street, i *incident) {
-			s.sent(i, "order")
-			s.carrier.receipt(s, i.to, "lost")
-		},
+		make:  receipt("lost"),
 		what:  words("Accepted by tower\n did not come to the phone"),
 		next:  words("phone on\n number theirs\n ask again"),
 		never: words("mail"),
 	},
 	{
 		name: "text message, came to the phone", sms: true,
-		make: func(s *street, i *incident) {
-			s.sent(i, "order")
-			s.carrier.receipt(s, i.to, "ok")
-		},
+		make:  receipt("ok"),
 		what:  words("Accepted by tower\n delivered to the phone"),
 		next:  words("It arrived\n unknown senders\n works until {until}"),
 		never: words("mail"),
@@ -158,4 +139,22 @@ var arrived = []*kind{
 		next:  words("spam\n works until {until}"),
 		never: words("ran out"),
 	},
+}
+
+// told is a mail that was accepted, and an event of the provider about it afterwards.
+func told(kind, detail string) func(*street, *incident) {
+	return func(s *street, i *incident) {
+		a := s.sent(i, "order")
+		began := time.Now()
+		s.tells(i, a.Send.ID, kind, detail)
+		i.barred(began) // where the event bars the address
+	}
+}
+
+// receipt is a text message that was accepted, and the carrier's report about it.
+func receipt(status string) func(*street, *incident) {
+	return func(s *street, i *incident) {
+		s.sent(i, "order")
+		s.carrier.receipt(s, i.to, status)
+	}
 }

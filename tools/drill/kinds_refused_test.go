@@ -21,34 +21,22 @@ var refusedByUs = []*kind{
 		next: words("ask again at {free}\n code that they have works until {until}"),
 	},
 	{
-		name: "enough for this hour",
-		make: func(s *street, i *incident) {
-			s.sent(i, "hourly")
-			s.sent(i, "hourly")
-			s.refused(i, "hourly", "hour")
-		},
+		name:  "enough for this hour",
+		make:  spent("hourly", "hour", 0),
 		what:  words("Refused at {refused}\n hour"),
 		next:  words("ask again at {free}\n code that they have works until {until}"),
 		never: words("day"),
 	},
 	{
 		name: "enough for this day", byAddress: true,
-		make: func(s *street, i *incident) {
-			s.sent(i, "daily")
-			s.sent(i, "daily")
-			s.age(i, 5*time.Hour)
-			s.refused(i, "daily", "day")
-		},
+		make:  spent("daily", "day", 5*time.Hour),
 		what:  words("Refused at {refused}\n day"),
 		next:  words("ask again at {free}"),
 		never: words("works until"),
 	},
 	{
 		name: "the app's own limit",
-		make: func(s *street, i *incident) {
-			s.others(i, 3, "campaign")
-			s.refused(i, "campaign", "whole_app")
-		},
+		make: crowded(3, "campaign", "whole_app"),
 		what: words("Refused at {refused}\n whole_app\n all requests of the app {app}"),
 		next: words("not about this person\n ask again\n {free}"),
 	},
@@ -56,27 +44,20 @@ var refusedByUs = []*kind{
 		name: "too many from one network",
 		make: func(s *street, i *incident) {
 			ip := fmt.Sprintf("203.0.%d.%d", i.rand.IntN(256), 1+i.rand.IntN(254))
-			from := func(body map[string]any) { body["client_ip"] = ip }
-			s.others(i, 2, "kiosk", from)
-			s.refused(i, "kiosk", "office", from)
+			crowded(2, "kiosk", "office", func(body map[string]any) { body["client_ip"] = ip })(s, i)
 		},
 		what: words("Refused at {refused}\n office\n one network"),
 		next: words("not about this person\n another network\n {free}"),
 	},
 	{
 		name: "too many of everybody",
-		make: func(s *street, i *incident) {
-			s.others(i, 3, "launch")
-			s.refused(i, "launch", "everybody")
-		},
+		make: crowded(3, "launch", "everybody"),
 		what: words("Refused at {refused}\n everybody\n all apps"),
 		next: words("not about this person\n {free}"),
 	},
 	{
-		name: "their mail server refused too many",
-		before: func(s *street, i *incident) {
-			s.rules = append(s.rules, smtptest.Rule{Stage: smtptest.Rcpt, To: i.to, Reply: "550 5.2.1 mailbox disabled"})
-		},
+		name:   "their mail server refused too many",
+		before: replies("550 5.2.1 mailbox disabled"),
 		make: func(s *street, i *incident) {
 			s.ask(i, "signup")
 			s.ask(i, "signup")
@@ -155,6 +136,26 @@ var refusedByThem = []*kind{
 		what: words("tower\n takes no more\n number"),
 		next: words("{held}\n did not count"),
 	},
+}
+
+// spent makes two sends, which may grow old, and a third that the rule refuses.
+func spent(purpose, rule string, age time.Duration) func(*street, *incident) {
+	return func(s *street, i *incident) {
+		s.sent(i, purpose)
+		s.sent(i, purpose)
+		if age > 0 {
+			s.age(i, age)
+		}
+		s.refused(i, purpose, rule)
+	}
+}
+
+// crowded has so many other people ask before this one, whom the rule refuses.
+func crowded(others int, purpose, rule string, change ...func(map[string]any)) func(*street, *incident) {
+	return func(s *street, i *incident) {
+		s.others(i, others, purpose, change...)
+		s.refused(i, purpose, rule, change...)
+	}
 }
 
 func replies(text string) func(*street, *incident) {

@@ -13,6 +13,7 @@ import (
 // An attacker who knows an address, and no more, has no hold over what is pending for it: with every endpoint and every kind of key but
 // the app's own secret one they read, burn and cancel nothing.
 func TestAddressAloneIsNoHold(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Start(1)
 	ask := func(key, extra string) apptest.Answer {
 		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, apptest.Ana, extra), apptest.As(key))
@@ -97,6 +98,7 @@ func same(a apptest.Answer) string {
 // approved there, they are those for one that was never seen, but for ID, times, and what is left of the address's quota, which its
 // holders share. And another app's ID and one that cannot be an ID are answered byte for byte as an unknown one.
 func TestAnswersTellNothingOfAnAddress(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Start(1)
 	for _, key := range []string{apptest.AnotherKey, apptest.APIKey} {
 		known := s.Ask(0, apptest.Ana, apptest.As(key))

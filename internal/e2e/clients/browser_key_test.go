@@ -21,6 +21,7 @@ func with(name, value string) func(*http.Request) {
 
 // The pages of an app's origins, and no others, may use its public key and read what is answered.
 func TestOriginsOfAPublicKey(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Start(1)
 	for name, c := range map[string]struct {
 		header, value string
@@ -70,6 +71,7 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 
 // Of two keys of one app the older has ended: that is how a key is changed without a pause. The metrics say when each was used.
 func TestKeysEndAndAreSeen(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t)
 	const older, newer = "sk_old_abcdefghijklmnop", "sk_new_abcdefghijklmnop"
 	s.Write(fmt.Sprintf("apps: [{name: shop, keys: [{id: old, kind: secret, sha256: %x, expires: %s}, {id: new, kind: secret, sha256: %x, expires: %s}]}]\n",
@@ -87,6 +89,7 @@ func TestKeysEndAndAreSeen(t *testing.T) {
 // Browsers of a network have a number of requests in common, whatever for; back ends and the service's own addresses have none.
 // What is refused can be read by the page that asked, and says when to come again.
 func TestRequestsOfBrowsersAreBounded(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 5\n").Start(1)
 	browser := apptest.As(apptest.PublicKey)
 	for i := range 5 {
@@ -118,6 +121,7 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 // Metrics name apps, keys and mail servers: on the listener of the API they are closed, or need their token. The console's cookie is
 // Secure at a public address, although the proxy before it is not trusted and nothing says https.
 func TestAListenerThatOtherMachinesReach(t *testing.T) {
+	t.Parallel()
 	const metricsToken = "metrics-token-of-the-tests"
 	s := apptest.OnRealParts(t)
 	s.Env["SENDCODE_ADDR"] = "0.0.0.0:0"

@@ -26,6 +26,7 @@ const (
 // A recipient, a code, keys, tokens and the like go through everything that the service does, and no sink shows them: not its log at
 // the level debug, answers and errors, metrics, webhooks, rows, acts, the limiter's keys, nor the arguments of its SQL.
 func TestNoSinkShowsACanary(t *testing.T) {
+	t.Parallel()
 	hook := apptest.NewReceiver(t)
 	s := apptest.OnRealParts(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
 	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())

@@ -54,6 +54,7 @@ func counted(s *apptest.Stack, ids ...string) (n int) {
 
 // Of a thousand right codes at once over two replicas one is approved; of a thousand wrong ones five are counted.
 func TestThousandChecksAtOnce(t *testing.T) {
+	t.Parallel()
 	s := apptest.OnRealParts(t).Start(2)
 	a, b := s.Ask(0, apptest.Ana), s.Ask(0, "bea@example.com")
 	right, other := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0]), s.CodeIn(s.AwaitMail("bea@example.com", 1)[0])

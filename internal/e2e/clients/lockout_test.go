@@ -30,6 +30,7 @@ func browserChecks(s *apptest.Stack, ip, id, code string) apptest.Answer {
 
 // Wrong codes that a browser enters for a person keep the back end neither from sending nor from checking.
 func TestWrongCodesOfABrowser(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t)
 	s.Tenants().Start(1)
 	const page = "203.0.113.7"
@@ -67,6 +68,7 @@ var guesses = flag.Int("clients.guesses", 100, "wrong codes of an attack on an a
 // Wrong codes from many networks, for recipients of the attackers' own: the right codes of honest callers are approved
 // throughout. At the app's bound browsers' new codes become longer, and the metrics and the log have an alarm.
 func TestAnAppOverItsBoundOnFailedChecks(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add(fmt.Sprintf("trusted_proxies: [127.0.0.1/32]\nchecks: {app: {limit: %d, window: 1h}}\n", *guesses)).Start(1)
 	mails := 0
 	honest := func(length int) {

@@ -19,6 +19,7 @@ type asked struct {
 // What is answered is what the specification says, and everything that it names is answered. A malformed request is refused by its
 // field, costs no try and sends nothing.
 func TestAnswersMatchTheSpecification(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m, key: [resource, ip], limit: 9, window: 60s}]}\n").Start(1)
 	router := s.SpecRouter()
 	sent := s.Ask(0, apptest.Ana)

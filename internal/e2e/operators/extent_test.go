@@ -15,6 +15,7 @@ import (
 
 // How far the log reaches is seen in metrics and by requests; without room for now the service is not ready.
 func TestExtentIsTold(t *testing.T) {
+	t.Parallel()
 	s := apptest.OnRealParts(t)
 	s.Start(1)
 	s.Ask(0, "ana@example.com")

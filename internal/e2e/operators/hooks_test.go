@@ -161,6 +161,7 @@ func TestReceiversChange(t *testing.T) {
 
 // The lines of docs/webhooks.md are those of the receivers here, and refuse what is not signed for them.
 func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")
 	apptest.Must(t, err)
 	_, rest, _ := strings.Cut(string(page), "```go\n")

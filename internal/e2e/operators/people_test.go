@@ -78,6 +78,7 @@ func TestAccountsByShell(t *testing.T) {
 }
 
 func TestAccountsOfAFile(t *testing.T) {
+	t.Parallel()
 	cfg, err := config.Load([]string{"SENDCODE_DATA_DIR=" + t.TempDir()}, nil)
 	apptest.Must(t, err)
 	_, err = change(t, cfg, app.AccountChange{Name: "mei", Role: "owner", Do: "add", Reason: "first"})

@@ -24,6 +24,7 @@ func series(s *apptest.Stack) (all []string) {
 // What comes from outside makes no series: after 150 recipients, networks, keys, references and paths there are as many as after 60,
 // which had the first refusals.
 func TestSeriesAreBounded(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: person, scope: recipient, limit: 5, window: 1h}\n    - {name: network, scope: ip, limit: 1, window: 1h}\n    - {name: all, scope: global, limit: 40, window: 1h}\n").Start(1)
 	each := func(i int) {
 		ask := fmt.Sprintf(`{"channel":"email","to":"a%d@d%d.example","reference":"r%d","client_ip":"10.0.%d.1"}`, i, i, i, i)

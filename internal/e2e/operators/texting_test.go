@@ -52,6 +52,7 @@ func (c *carrier) asked() (n int, callback string) {
 
 // Beside the dev mailbox text messages can be tried: they arrive there. What there is to choose from is told.
 func TestTextMessagesWithoutACarrier(t *testing.T) {
+	t.Parallel()
 	const to, masked = "+4915123456789", "+49 151•••789"
 	s := apptest.Embedded(t).Start(1)
 	a := text(s, 0, to)
@@ -88,6 +89,7 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 
 // A title that makes a text longer than it may be is found at the start.
 func TestTextsThatTakeTooManySegments(t *testing.T) {
+	t.Parallel()
 	s := apptest.Embedded(t).Write("apps: [{name: shop, title: " + strings.Repeat("Sehr langer Name ", 3) + "}]\nsms: {origin: shop.example}")
 	_, err := app.New(t.Context(), s.Config(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "sms/default/zh-Hans/text.txt takes 2 segments") {
