@@ -33,7 +33,7 @@ func await(ctx context.Context, process *Process, probe func(context.Context) er
 			return nil
 		}
 		select {
-		case <-process.Done():
+		case <-process.done:
 			return fmt.Errorf("%w (%v)", errExited, process.err)
 		case <-ctx.Done():
 			return fmt.Errorf("%w; last answer: %w", ctx.Err(), err)

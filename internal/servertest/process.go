@@ -53,9 +53,6 @@ func run(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
 // PID is the process id, also after the end.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended and was waited for.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
 // Signal sends sig; os.ErrProcessDone when the process has ended.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 

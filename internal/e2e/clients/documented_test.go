@@ -91,37 +91,40 @@ func TestTheDocumentedPolicies(t *testing.T) {
 		"Fixed": time.Hour, "Sliding": time.Hour, "A free trial": 31 * 24 * time.Hour, "A gateway": time.Second,
 	}
 	alone, cluster := servertest.Redis(t), servertest.Cluster(t)
-	for kind, servers := range map[string][]*servertest.RedisServer{"in process": nil, "Redis": {alone}, "Cluster": cluster.Nodes} {
-		for chapter, yaml := range documented(t) {
-			t.Run(kind+"/"+chapter, func(t *testing.T) {
-				s := apptest.Embedded(t)
-				switch kind {
-				case "Redis":
-					s.Env["SENDCODE_REDIS_URL"] = alone.URL()
-				case "Cluster":
-					s.Env["SENDCODE_REDIS_URL"] = cluster.URL()
-				}
-				empty(t, servers)
-				s.Write(yaml).Start(1)
-				drives := slices.DeleteFunc(slices.Clone(systems), func(d driven) bool { return d.chapter != chapter })
-				for _, d := range drives {
-					d.drive(s)
-				}
-				if chapter == "A gateway" {
-					driveGateway(s)
-				} else if len(drives) == 0 {
-					t.Error("nothing drives this chapter")
-				}
-				for _, ttl := range ttls(t, servers) {
-					if ttl < 0 || ttl > longest[chapter]+time.Minute {
-						t.Errorf("a key ends in %v", ttl)
+	for kind, servers := range map[string]struct {
+		url   string
+		nodes []*servertest.RedisServer
+	}{"in process": {}, "Redis": {alone.URL(), []*servertest.RedisServer{alone}}, "Cluster": {cluster.URL(), cluster.Nodes}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			for chapter, yaml := range documented(t) {
+				t.Run(chapter, func(t *testing.T) {
+					empty(t, servers.nodes)
+					s := apptest.Embedded(t).Write(yaml)
+					if servers.url != "" {
+						s.Env["SENDCODE_REDIS_URL"] = servers.url
 					}
-				}
-				for _, d := range drives {
-					d.sends(s)
-				}
-			})
-		}
+					s.Start(1)
+					drives := slices.DeleteFunc(slices.Clone(systems), func(d driven) bool { return d.chapter != chapter })
+					for _, d := range drives {
+						d.drive(s)
+					}
+					if chapter == "A gateway" {
+						driveGateway(s)
+					} else if len(drives) == 0 {
+						t.Error("nothing drives this chapter")
+					}
+					for _, ttl := range ttls(t, servers.nodes) {
+						if ttl < 0 || ttl > longest[chapter]+time.Minute {
+							t.Errorf("a key ends in %v", ttl)
+						}
+					}
+					for _, d := range drives {
+						d.sends(s)
+					}
+				})
+			}
+		})
 	}
 }
 

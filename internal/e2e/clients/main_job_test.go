@@ -105,7 +105,7 @@ func TestWaitingAsTold(t *testing.T) {
 `
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		s.Policy(rules).Start(1)
-		for round := range 6 {
+		for round := range 4 {
 			began := time.Now()
 			s.Is(fmt.Sprintf("round %d", round), s.Ask(0, apptest.Ana), http.StatusAccepted)
 			wait, free := time.Second, began.Add(time.Second)

@@ -86,29 +86,6 @@ func eventStates(s *apptest.Stack, want map[string]int) {
 	})
 }
 
-// kill -9 between the outcome and the delivery: another replica delivers, with the same ID.
-func TestKilledBetweenOutcomeAndEvent(t *testing.T) {
-	t.Parallel()
-	hook := apptest.NewReceiver(t)
-	hook.Answers(func(n int) int {
-		if n == 1 {
-			return -1 // says nothing until the process is dead
-		}
-		return http.StatusNoContent
-	})
-	s := apptest.OnRealParts(t).WithWebhook(hook, "")
-	killed := s.Spawn()
-	v := s.SendToAnaBy(killed)
-	s.AwaitTold(hook, 1)
-	killed.Kill()
-	s.Start(1)
-	events := s.AwaitTold(hook, 2)
-	if events[0].ID != events[1].ID || string(events[0].Raw) != string(events[1].Raw) || events[1].Data.SendID != v.Send.ID {
-		t.Errorf("%s %s\n%s %s", events[0].ID, events[0].Raw, events[1].ID, events[1].Raw)
-	}
-	eventStates(s, map[string]int{"delivered": 1})
-}
-
 // A receiver that fails for a while, one whose secret is exchanged, one that moves, and one at an inner address, which is not called without
 // leave: the administrator sees why nothing arrives.
 func TestReceiversChange(t *testing.T) {

@@ -46,56 +46,33 @@ func change(t *testing.T, cfg config.Config, c app.AccountChange) (said string, 
 	return out.String(), err
 }
 
-// The console's first account by a shell, on Postgres beside the service; then its session on another replica, and its end on both.
+// Accounts by a shell, before the service runs; then a login with the password that was printed. Beside a service on a file it is refused.
 func TestAccountsByShell(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Start(2)
-	password, err := change(t, s.Config(), app.AccountChange{Name: "mei", Role: "operator", Do: "add", Reason: "first of all"})
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_DATA_DIR"] = t.TempDir()
+	added, err := change(t, s.Config(), app.AccountChange{Name: "mei", Role: "owner", Do: "add", Reason: "first"})
 	apptest.Must(t, err)
 	list, err := change(t, s.Config(), app.AccountChange{Do: "list"})
-	if err != nil || !strings.HasPrefix(list, "mei\toperator\topen\t") {
-		t.Fatalf("%q %v", list, err)
+	if err != nil || !strings.HasPrefix(list, "mei\towner\topen\t") {
+		t.Errorf("%q %v", list, err)
 	}
-	lines := strings.Split(password, "\n")
-	browser := newVisitor(t)
-	status, _, _ := browser.read(browser.PostForm(s.Replicas[0].Base+"/admin/login", url.Values{"username": {"mei"}, "password": {lines[1]}}))
-	if status != http.StatusSeeOther {
-		t.Fatalf("%d, %q", status, lines)
-	}
-	for i, r := range s.Replicas {
-		if status, body, _ := browser.read(browser.Get(r.Base + "/v1/admin/acts?what=login")); status != http.StatusOK || !strings.Contains(body, `"who":"mei"`) {
-			t.Errorf("replica %d: %d %s", i, status, body)
-		}
-	}
-	if status, _, _ := browser.read(browser.PostForm(s.Replicas[1].Base+"/admin/logout", nil)); status != http.StatusSeeOther {
-		t.Fatalf("logging out: %d", status)
-	}
-	for i, r := range s.Replicas {
-		if status, _, _ := browser.read(browser.Get(r.Base + "/v1/admin/acts")); status != http.StatusUnauthorized {
-			t.Errorf("logged out, and replica %d answers %d", i, status)
-		}
-	}
-}
-
-func TestAccountsOfAFile(t *testing.T) {
-	t.Parallel()
-	cfg, err := config.Load([]string{"SENDCODE_DATA_DIR=" + t.TempDir()}, nil)
-	apptest.Must(t, err)
-	_, err = change(t, cfg, app.AccountChange{Name: "mei", Role: "owner", Do: "add", Reason: "first"})
-	apptest.Must(t, err)
 	for _, wrong := range []app.AccountChange{
 		{Name: "mei", Role: "operator", Do: "add", Reason: "again"}, {Name: "li", Role: "operator", Do: "add"}, {Name: "li", Do: "close", Reason: "x"},
 		{Name: "admin", Do: "factor", Reason: "lost"},
 	} {
-		if _, err := change(t, cfg, wrong); err == nil {
+		if _, err := change(t, s.Config(), wrong); err == nil {
 			t.Errorf("%+v: done", wrong)
 		}
 	}
-	unlock, err := config.LockDataDir(cfg.DataDir)
-	apptest.Must(t, err)
-	defer func() { _ = unlock() }()
-	if _, err = change(t, cfg, app.AccountChange{Do: "list"}); err == nil || !strings.Contains(err.Error(), "use /admin/accounts") {
+	s.Start(1)
+	if _, err = change(t, s.Config(), app.AccountChange{Do: "list"}); err == nil || !strings.Contains(err.Error(), "use /admin/accounts") {
 		t.Errorf("beside the service: %v", err)
+	}
+	browser, password := newVisitor(t), strings.Split(added, "\n")[1]
+	status, _, _ := browser.read(browser.PostForm(s.Replicas[0].Base+"/admin/login", url.Values{"username": {"mei"}, "password": {password}}))
+	if status != http.StatusSeeOther {
+		t.Errorf("%d, %q", status, added)
 	}
 }
 
