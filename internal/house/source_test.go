@@ -43,7 +43,7 @@ func TestNothingSleeps(t *testing.T) {
 }
 
 func TestBubblesAreOnOneProcessor(t *testing.T) {
-	check(t, nil, "calls synctest.Test, which crashes under the race detector; parts.Bubble does not", func(s source) bool {
+	check(t, nil, "calls synctest.Test, which crashes under the race detector; servertest.Bubble does not", func(s source) bool {
 		return s.pkg != strings.TrimPrefix(bubbles, "sendcode/") && calls(s.file, "testing/synctest", "Test")
 	})
 }

@@ -22,7 +22,7 @@ type answer struct {
 }
 
 // post asks the service as an app does: again, where it is busy.
-func (s *street) post(path string, body map[string]any, change ...func(*http.Request)) (a answer) {
+func (s *environment) post(path string, body map[string]any, change ...func(*http.Request)) (a answer) {
 	s.Helper()
 	text, err := json.Marshal(body)
 	s.must(err)
@@ -37,7 +37,7 @@ func (s *street) post(path string, body map[string]any, change ...func(*http.Req
 func by(app string) func(*http.Request) { return apptest.As(keyOf(app)) }
 
 // request asks for a code; change adds to the body.
-func (s *street) request(i *incident, purpose string, change ...func(map[string]any)) answer {
+func (s *environment) request(i *incident, purpose string, change ...func(map[string]any)) answer {
 	s.Helper()
 	body := map[string]any{"channel": string(i.channel), "to": i.to, "purpose": purpose, "locale": i.locale}
 	for _, c := range change {
@@ -47,7 +47,7 @@ func (s *street) request(i *incident, purpose string, change ...func(map[string]
 }
 
 // ask requests a code for a person, and notes what they and their app learn of it.
-func (s *street) ask(i *incident, purpose string, change ...func(map[string]any)) answer {
+func (s *environment) ask(i *incident, purpose string, change ...func(map[string]any)) answer {
 	s.Helper()
 	began := time.Now()
 	a := s.request(i, purpose, change...)
@@ -66,7 +66,7 @@ func (s *street) ask(i *incident, purpose string, change ...func(map[string]any)
 }
 
 // sent is ask for a code that is sent.
-func (s *street) sent(i *incident, purpose string, change ...func(map[string]any)) answer {
+func (s *environment) sent(i *incident, purpose string, change ...func(map[string]any)) answer {
 	s.Helper()
 	a := s.ask(i, purpose, change...)
 	if a.Send.Status != "sent" {
@@ -76,7 +76,7 @@ func (s *street) sent(i *incident, purpose string, change ...func(map[string]any
 }
 
 // refused makes a request that the rule refuses.
-func (s *street) refused(i *incident, purpose, rule string, change ...func(map[string]any)) {
+func (s *environment) refused(i *incident, purpose, rule string, change ...func(map[string]any)) {
 	s.Helper()
 	began := time.Now()
 	a := s.request(i, purpose, change...)
@@ -89,7 +89,7 @@ func (s *street) refused(i *incident, purpose, rule string, change ...func(map[s
 }
 
 // others makes requests for other people.
-func (s *street) others(i *incident, n int, purpose string, change ...func(map[string]any)) {
+func (s *environment) others(i *incident, n int, purpose string, change ...func(map[string]any)) {
 	s.Helper()
 	for range n {
 		other := newIncident(i.kind, i.rand, i.rand.IntN(10000))
@@ -101,13 +101,13 @@ func (s *street) others(i *incident, n int, purpose string, change ...func(map[s
 }
 
 // codeOf reads the newest mail to a person.
-func (s *street) codeOf(i *incident) string {
+func (s *environment) codeOf(i *incident) string {
 	s.Helper()
 	mails := s.AwaitMail(i.to, 1)
 	return s.CodeIn(mails[len(mails)-1])
 }
 
-func (s *street) check(i *incident, id, code string) bool {
+func (s *environment) check(i *incident, id, code string) bool {
 	s.Helper()
 	a := s.post("/v1/verifications/"+id+"/check", map[string]any{"code": code}, by(i.app))
 	if a.StatusCode != http.StatusOK {
@@ -117,7 +117,7 @@ func (s *street) check(i *incident, id, code string) bool {
 }
 
 // tells sends an event of the mail provider about a mail that it had accepted.
-func (s *street) tells(i *incident, send, kind, detail string) {
+func (s *environment) tells(i *incident, send, kind, detail string) {
 	s.Helper()
 	began := time.Now()
 	a := s.post("/v1/events/post", map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail},
@@ -129,7 +129,7 @@ func (s *street) tells(i *incident, send, kind, detail string) {
 }
 
 // erase erases the recipient, as an administrator did earlier.
-func (s *street) erase(i *incident) {
+func (s *environment) erase(i *incident) {
 	s.Helper()
 	if a := s.post("/v1/admin/erase", map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order", "reason": "ticket 7"},
 		apptest.AsAdmin); a.StatusCode != http.StatusNoContent {

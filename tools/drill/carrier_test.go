@@ -49,7 +49,7 @@ func (c *carrier) answer(to, status string) {
 }
 
 // receipt sends the carrier's report about the message to a number.
-func (c *carrier) receipt(s *street, to, status string) {
+func (c *carrier) receipt(s *environment, to, status string) {
 	s.Helper()
 	c.mu.Lock()
 	path := strings.TrimPrefix(c.callbacks[to], "https://codes.example.com")

@@ -23,7 +23,7 @@ type clerk struct {
 	base string
 }
 
-func newClerk(s *street) *clerk {
+func newClerk(s *environment) *clerk {
 	t, base := s.T, s.Replicas[0].Base
 	t.Helper()
 	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))

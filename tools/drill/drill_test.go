@@ -55,7 +55,7 @@ func TestDrill(t *testing.T) {
 }
 
 // happen causes the incidents, and returns them in the order of the calls.
-func (s *street) happen(r *rand.Rand) (all []*incident) {
+func (s *environment) happen(r *rand.Rand) (all []*incident) {
 	played := drawn(r)
 	for n := range *each {
 		for k, one := range played {
@@ -87,7 +87,7 @@ func drawn(r *rand.Rand) []*kind {
 }
 
 // back waits until mails go to the server again, which has been set aside while it was down.
-func (s *street) back(r *rand.Rand) {
+func (s *environment) back(r *rand.Rand) {
 	s.Helper()
 	for n := range 100 {
 		if a := s.request(newIncident(&kind{name: "back"}, r, 100_000+n), "order"); a.Send.Status == "sent" {
@@ -98,7 +98,7 @@ func (s *street) back(r *rand.Rand) {
 }
 
 // make causes the incidents of some kinds, and waits for them together.
-func (s *street) make(all []*incident, of func(*kind) bool) {
+func (s *environment) make(all []*incident, of func(*kind) bool) {
 	all = slices.DeleteFunc(slices.Clone(all), func(i *incident) bool { return !of(i.kind) })
 	for _, i := range all {
 		i.kind.make(s, i)
@@ -114,7 +114,7 @@ func (s *street) make(all []*incident, of func(*kind) bool) {
 }
 
 // grow moves some incidents into the past; the person may have got another code since.
-func (s *street) grow(i *incident) {
+func (s *environment) grow(i *incident) {
 	if i.rand.IntN(2) == 0 {
 		return
 	}

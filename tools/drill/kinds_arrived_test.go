@@ -12,14 +12,14 @@ import (
 var arrived = []*kind{
 	{
 		name:  "accepted, and nothing in the inbox",
-		make:  func(s *street, i *incident) { s.sent(i, "order") },
+		make:  func(s *environment, i *incident) { s.sent(i, "order") },
 		what:  words("Accepted by\n at {ended}\n(250"),
 		next:  words("spam\n works until {until}"),
 		never: words("asked again"),
 	},
 	{
 		name: "ran out without being entered", old: true, others: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.sent(i, "order")
 			s.age(i, 11*time.Minute)
 		},
@@ -29,7 +29,7 @@ var arrived = []*kind{
 	},
 	{
 		name: "entered and approved", old: true, others: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			a := s.sent(i, "order")
 			began := time.Now()
 			if !s.check(i, a.ID, s.codeOf(i)) {
@@ -43,7 +43,7 @@ var arrived = []*kind{
 	},
 	{
 		name: "typed wrongly until it locked", old: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			a := s.sent(i, "order")
 			right := s.codeOf(i)
 			wrong := strings.Map(func(r rune) rune { return '0' + (r-'0'+1)%10 }, right)
@@ -59,7 +59,7 @@ var arrived = []*kind{
 	},
 	{
 		name: "canceled by the app", old: true, others: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			a := s.sent(i, "order")
 			began := time.Now()
 			if c := s.post("/v1/verifications/"+a.ID+"/cancel", map[string]any{}, by(i.app)); c.StatusCode != http.StatusOK {
@@ -73,10 +73,10 @@ var arrived = []*kind{
 	},
 	{
 		name: "no answer after the whole mail",
-		before: func(s *street, i *incident) {
+		before: func(s *environment, i *incident) {
 			s.rules = append(s.rules, smtptest.Rule{Stage: smtptest.Dot, To: i.to, Close: true})
 		},
-		make:  func(s *street, i *incident) { s.ask(i, "order") },
+		make:  func(s *environment, i *incident) { s.ask(i, "order") },
 		what:  words("whole mail was handed to\n not answered\n may arrive, or not"),
 		next:  words("inbox and in spam\n same code\n until {until}"),
 		never: words("Accepted\n Rejected"),
@@ -103,7 +103,7 @@ var arrived = []*kind{
 	},
 	{
 		name: "text message, taken and not there", sms: true,
-		make:  func(s *street, i *incident) { s.sent(i, "order") },
+		make:  func(s *environment, i *incident) { s.sent(i, "order") },
 		what:  words("Accepted by tower at {ended}"),
 		next:  words("phone\n unknown senders\n works until {until}"),
 		never: words("spam folder\n inbox\n mail"),
@@ -124,7 +124,7 @@ var arrived = []*kind{
 	},
 	{
 		name: "asked again since, and the newer one works", byReference: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			session := func(name string) func(map[string]any) {
 				return func(body map[string]any) { body["session"] = name }
 			}
@@ -142,8 +142,8 @@ var arrived = []*kind{
 }
 
 // told is a mail that was accepted, and an event of the provider about it afterwards.
-func told(kind, detail string) func(*street, *incident) {
-	return func(s *street, i *incident) {
+func told(kind, detail string) func(*environment, *incident) {
+	return func(s *environment, i *incident) {
 		a := s.sent(i, "order")
 		began := time.Now()
 		s.tells(i, a.Send.ID, kind, detail)
@@ -152,8 +152,8 @@ func told(kind, detail string) func(*street, *incident) {
 }
 
 // receipt is a text message that was accepted, and the carrier's report about it.
-func receipt(status string) func(*street, *incident) {
-	return func(s *street, i *incident) {
+func receipt(status string) func(*environment, *incident) {
+	return func(s *environment, i *incident) {
 		s.sent(i, "order")
 		s.carrier.receipt(s, i.to, status)
 	}

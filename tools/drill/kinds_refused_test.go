@@ -11,7 +11,7 @@ import (
 var refusedByUs = []*kind{
 	{
 		name: "asked again too soon", live: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.sent(i, "login")
 			until := i.known["until"]
 			s.refused(i, "login", "minute")
@@ -42,7 +42,7 @@ var refusedByUs = []*kind{
 	},
 	{
 		name: "too many from one network",
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			ip := fmt.Sprintf("203.0.%d.%d", i.rand.IntN(256), 1+i.rand.IntN(254))
 			crowded(2, "kiosk", "office", func(body map[string]any) { body["client_ip"] = ip })(s, i)
 		},
@@ -58,7 +58,7 @@ var refusedByUs = []*kind{
 	{
 		name:   "their mail server refused too many",
 		before: replies("550 5.2.1 mailbox disabled"),
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.ask(i, "signup")
 			s.ask(i, "signup")
 			s.refused(i, "signup", "failures")
@@ -74,7 +74,7 @@ var refusedByThem = []*kind{
 	{
 		name: "no such address", old: true,
 		before: replies("550 5.1.1 no such user"),
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			began := time.Now()
 			s.ask(i, "order")
 			i.barred(began)
@@ -86,7 +86,7 @@ var refusedByThem = []*kind{
 	{
 		name: "rejected for what we are", old: true,
 		before: replies("554 5.7.1 listed"),
-		make:   func(s *street, i *incident) { s.ask(i, "order") },
+		make:   func(s *environment, i *incident) { s.ask(i, "order") },
 		what:   words("Rejected by\n at {ended}\n policy\n 554 5.7.1"),
 		next:   words("about us\n SPF, DKIM"),
 		never:  words("letter by letter"),
@@ -94,11 +94,11 @@ var refusedByThem = []*kind{
 	{
 		name: "mailbox full to the end", old: true,
 		before: replies("452 4.2.2 mailbox full"),
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.postponed(i)
 			s.hurry(i, 3*time.Second)
 		},
-		settle: func(s *street, i *incident) { s.failed(i, "expired") },
+		settle: func(s *environment, i *incident) { s.failed(i, "expired") },
 		what:   words("did not get out before its code expired at {until}\n mailbox is full\n 452 4.2.2"),
 		next:   words("make room\n another address"),
 		never:  words("between us and"),
@@ -106,7 +106,7 @@ var refusedByThem = []*kind{
 	{
 		name: "put off, and tried again", live: true,
 		before: replies("451 4.7.1 greylisted, come again"),
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.postponed(i)
 			s.rests(i)
 		},
@@ -116,19 +116,19 @@ var refusedByThem = []*kind{
 	},
 	{
 		name: "our mail server was down", old: true, down: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.postponed(i)
 			s.hurry(i, 3*time.Second)
 		},
-		settle: func(s *street, i *incident) { s.failed(i, "expired") },
+		settle: func(s *environment, i *incident) { s.failed(i, "expired") },
 		what:   words("did not get out before its code expired at {until}\n could not be reached"),
 		next:   words("between us and\n ask for a new code"),
 		never:  words("make room\n letter by letter"),
 	},
 	{
 		name: "the carrier's own limit for a number", sms: true,
-		before: func(s *street, i *incident) { s.carrier.answer(i.to, "9") },
-		make: func(s *street, i *incident) {
+		before: func(s *environment, i *incident) { s.carrier.answer(i.to, "9") },
+		make: func(s *environment, i *incident) {
 			began := time.Now()
 			s.ask(i, "order")
 			i.known["held"] = fact{from: began.Add(time.Hour), to: time.Now().Add(time.Hour)}
@@ -139,8 +139,8 @@ var refusedByThem = []*kind{
 }
 
 // spent makes two sends, which may grow old, and a third that the rule refuses.
-func spent(purpose, rule string, age time.Duration) func(*street, *incident) {
-	return func(s *street, i *incident) {
+func spent(purpose, rule string, age time.Duration) func(*environment, *incident) {
+	return func(s *environment, i *incident) {
 		s.sent(i, purpose)
 		s.sent(i, purpose)
 		if age > 0 {
@@ -151,21 +151,21 @@ func spent(purpose, rule string, age time.Duration) func(*street, *incident) {
 }
 
 // crowded has so many other people ask before this one, whom the rule refuses.
-func crowded(others int, purpose, rule string, change ...func(map[string]any)) func(*street, *incident) {
-	return func(s *street, i *incident) {
+func crowded(others int, purpose, rule string, change ...func(map[string]any)) func(*environment, *incident) {
+	return func(s *environment, i *incident) {
 		s.others(i, others, purpose, change...)
 		s.refused(i, purpose, rule, change...)
 	}
 }
 
-func replies(text string) func(*street, *incident) {
-	return func(s *street, i *incident) {
+func replies(text string) func(*environment, *incident) {
+	return func(s *environment, i *incident) {
 		s.rules = append(s.rules, smtptest.Rule{Stage: smtptest.Rcpt, To: i.to, Reply: text})
 	}
 }
 
 // postponed is a request whose first attempt did not get through.
-func (s *street) postponed(i *incident) {
+func (s *environment) postponed(i *incident) {
 	s.Helper()
 	began := time.Now()
 	a := s.post("/v1/verifications", map[string]any{"channel": string(i.channel), "to": i.to, "purpose": "order", "locale": i.locale}, by(i.app))
@@ -176,7 +176,7 @@ func (s *street) postponed(i *incident) {
 }
 
 // failed waits until the newest request has.
-func (s *street) failed(i *incident, reason string) {
+func (s *environment) failed(i *incident, reason string) {
 	s.Helper()
 	s.await(i, "the end", func(rows []row) bool { return rows[0].Status == "failed" && rows[0].Reason == reason })
 }

@@ -10,7 +10,7 @@ var stopped = []*kind{
 	{
 		name: "suppressed since a bounce", byAddress: true,
 		before: replies("550 5.1.1 no such user"),
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			began := time.Now()
 			s.ask(i, "order")
 			i.happened("since", began)
@@ -26,18 +26,18 @@ var stopped = []*kind{
 	},
 	{
 		name: "paused", old: true,
-		make:  func(s *street, i *incident) { s.ask(i, "frozen") },
+		make:  func(s *environment, i *incident) { s.ask(i, "frozen") },
 		what:  words("Nothing was sent\n paused"),
 		next:  words("still is\n " + frozenWhy + "\n `paused`\n did not count"),
 		never: words("spam"),
 	},
 	{
 		name: "blocked", old: true,
-		before: func(_ *street, i *incident) {
+		before: func(_ *environment, i *incident) {
 			local, _, _ := strings.Cut(i.to, "@")
 			i.to = local + "@traps.example"
 		},
-		make:  func(s *street, i *incident) { s.ask(i, "order") },
+		make:  func(s *environment, i *incident) { s.ask(i, "order") },
 		what:  words("not sent\n block list"),
 		next:  words("`block`\n ask again"),
 		never: words("spam"),
@@ -48,13 +48,13 @@ var stopped = []*kind{
 var gone = []*kind{
 	{
 		name: "nothing reached us",
-		make: func(_ *street, i *incident) { i.to = "far.from.everybody." + i.to }, // no other is spelled almost the same
+		make: func(_ *environment, i *incident) { i.to = "far.from.everybody." + i.to }, // no other is spelled almost the same
 		what: words("No request\n reached us"),
 		next: words("spell it\n reference\n ask again"),
 	},
 	{
 		name: "asked for a misspelled domain",
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			local, domain, _ := strings.Cut(i.to, "@")
 			if domain == "qq.com" {
 				domain = "gmail.com"
@@ -72,7 +72,7 @@ var gone = []*kind{
 	},
 	{
 		name: "number of a country that is not served", sms: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			i.to = "+120255501" + i.to[len(i.to)-2:]
 			if a := s.request(i, "order"); a.StatusCode != 422 {
 				s.Fatalf("%d %s", a.StatusCode, a.Raw)
@@ -84,7 +84,7 @@ var gone = []*kind{
 	},
 	{
 		name: "erased", byAddress: true, old: true,
-		make: func(s *street, i *incident) {
+		make: func(s *environment, i *incident) {
 			s.sent(i, "order")
 			s.erase(i)
 			i.erased = true

@@ -16,10 +16,10 @@ type kind struct {
 	// Some callers have to tell what they have: the reference of a mail, or the address.
 	byReference, byAddress bool
 
-	before func(*street, *incident) // what the world around is like, said before anything is sent
-	make   func(*street, *incident)
-	settle func(*street, *incident) // waits for what takes its time
-	down   bool                     // the mail server is, while it is made and settles
+	before func(*environment, *incident) // what the world around is like, said before anything is sent
+	make   func(*environment, *incident)
+	settle func(*environment, *incident) // waits for what takes its time
+	down   bool                          // the mail server is, while it is made and settles
 
 	// What has to be said, in any order, of what happened and of what to do; {names} are facts of the incident. never is what
 	// would lead the caller astray.

@@ -16,8 +16,8 @@ import (
 	"sendcode/tools/rows"
 )
 
-// street is a service on real parts with many sends in its log, and a mail server and a carrier whose answers are scripted.
-type street struct {
+// environment is a service on real parts with many sends in its log, and a mail server and a carrier whose answers are scripted.
+type environment struct {
 	*apptest.Stack
 	db       *pgx.Conn
 	carrier  *carrier
@@ -89,9 +89,9 @@ apps:
 }
 
 // open starts the service, with so many ordinary sends.
-func open(t *testing.T, size int) *street {
+func open(t *testing.T, size int) *environment {
 	t.Helper()
-	s := &street{Stack: apptest.OnRealParts(t), carrier: startCarrier(t)}
+	s := &environment{Stack: apptest.OnRealParts(t), carrier: startCarrier(t)}
 	s.Env["POST_SECRET"] = hookSecret
 	s.Write(settings(s.carrier.URL))
 	cfg := s.Config()
@@ -108,17 +108,17 @@ func open(t *testing.T, size int) *street {
 }
 
 // script has the mail server do what the rules say.
-func (s *street) script() {
+func (s *environment) script() {
 	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: s.rules})
 }
 
-func (s *street) must(err error) {
+func (s *environment) must(err error) {
 	s.Helper()
 	apptest.Must(s.T, err)
 }
 
 // await waits until the log's rows of a recipient are as wanted.
-func (s *street) await(i *incident, what string, done func([]row) bool) {
+func (s *environment) await(i *incident, what string, done func([]row) bool) {
 	s.Helper()
 	s.Await(i.kind.name+": "+what, func() bool { return done(s.rowsOf(i)) })
 }
@@ -130,7 +130,7 @@ type row struct {
 }
 
 // rowsOf reads the database itself, since the service is under test.
-func (s *street) rowsOf(i *incident) []row {
+func (s *environment) rowsOf(i *incident) []row {
 	s.Helper()
 	found, err := s.db.Query(s.Context(), `SELECT id::text, status, reason, blocked_by FROM sends WHERE recipient = $1 ORDER BY logged_at DESC, id DESC`, s.hash(i))
 	s.must(err)
@@ -140,7 +140,7 @@ func (s *street) rowsOf(i *incident) []row {
 }
 
 // hash returns the hash of the incident's recipient.
-func (s *street) hash(i *incident) []byte {
+func (s *environment) hash(i *incident) []byte {
 	s.Helper()
 	r, err := recipient.Parse(i.channel, i.to)
 	s.must(err)
@@ -149,7 +149,7 @@ func (s *street) hash(i *incident) []byte {
 }
 
 // age moves all rows of an incident into the past.
-func (s *street) age(i *incident, by time.Duration) {
+func (s *environment) age(i *incident, by time.Duration) {
 	s.Helper()
 	shift := fmt.Sprintf("%d microseconds", by.Microseconds())
 	for _, sql := range []string{
@@ -166,7 +166,7 @@ func (s *street) age(i *incident, by time.Duration) {
 }
 
 // hurry makes the codes of an incident expire soon.
-func (s *street) hurry(i *incident, left time.Duration) {
+func (s *environment) hurry(i *incident, left time.Duration) {
 	s.Helper()
 	ends := time.Now().Add(left)
 	_, err := s.db.Exec(s.Context(), `UPDATE verifications SET expires_at = $1 WHERE recipient = $2`, ends, s.hash(i))
@@ -175,7 +175,7 @@ func (s *street) hurry(i *incident, left time.Duration) {
 }
 
 // rests postpones the next attempt by some minutes: while one is under way, the verdict is another.
-func (s *street) rests(i *incident) {
+func (s *environment) rests(i *incident) {
 	s.Helper()
 	s.await(i, "a pause between two attempts", func([]row) bool {
 		done, err := s.db.Exec(s.Context(), `UPDATE flights SET due_at = due_at + interval '3 minutes' WHERE queued AND id IN (SELECT id FROM sends WHERE recipient = $1)`, s.hash(i))
