@@ -59,11 +59,10 @@ var HookSecrets = []string{"whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh", "wh
 // Receiver is an app's back end.
 type Receiver struct {
 	*httptest.Server
-	Mu     sync.Mutex
 	Secret string
+	mu     sync.Mutex
 	heard  []Told
 	wrong  []string
-	answer func(n int) int // the status for the nth request; nil: 204. A negative one is silence until the client is gone
 }
 
 // Told is a request that a receiver has verified.
@@ -88,7 +87,7 @@ func NewReceiver(t *testing.T) *Receiver {
 	r := &Receiver{Secret: HookSecrets[0]}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
-		r.Mu.Lock()
+		r.mu.Lock()
 		event := Told{ID: req.Header.Get("webhook-id"), Raw: body}
 		switch {
 		case err != nil || !Verify(r.Secret, req.Header, body, time.Now()):
@@ -103,33 +102,17 @@ func NewReceiver(t *testing.T) *Receiver {
 			}
 		}
 		r.heard = append(r.heard, event)
-		status := http.StatusNoContent
-		if r.answer != nil {
-			status = r.answer(len(r.heard))
-		}
-		r.Mu.Unlock()
-		if status < 0 {
-			<-req.Context().Done()
-			return
-		}
-		w.WriteHeader(status)
+		r.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(r.Close)
-	t.Cleanup(r.CloseClientConnections)
 	return r
-}
-
-// Answers makes the receiver answer its nth request with the status f(n).
-func (r *Receiver) Answers(f func(n int) int) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	r.answer = f
 }
 
 // All is what was heard.
 func (r *Receiver) All() []Told {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return slices.Clone(r.heard)
 }
 
@@ -137,8 +120,8 @@ func (r *Receiver) All() []Told {
 func (s *Stack) AwaitTold(r *Receiver, n int) []Told {
 	s.Helper()
 	s.Await(fmt.Sprintf("%d events", n), func() bool { return len(r.All()) >= n })
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.wrong) > 0 {
 		s.Errorf("the receiver refused: %v", r.wrong)
 	}
