@@ -3,6 +3,7 @@ package apptest
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,9 +28,11 @@ type Process struct {
 // serves is the environment variable that makes a test's program run the service.
 const serves = "SENDCODE_TEST_SERVES"
 
-// Main is the TestMain of packages whose tests call Spawn. It returns the exit code.
+// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. More tests run beside each other than there are
+// processors, for they mostly wait; the flag -parallel still wins.
 func Main(m *testing.M) int {
 	if os.Getenv(serves) == "" {
+		_ = flag.Set("test.parallel", "5")
 		return m.Run()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

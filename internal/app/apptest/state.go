@@ -30,9 +30,7 @@ func (s *Stack) HistoryIn(log Sends) History {
 	filter := store.Filter{Limit: 200}
 	for {
 		page, err := log.Sends(s.Context(), filter)
-		if err != nil {
-			s.Fatal(err)
-		}
+		Must(s.T, err)
 		for _, row := range page {
 			if row.Status != store.Refused {
 				all = append(all, row)

@@ -50,10 +50,9 @@ func main() {
 
 // The quick starts do what they say in as few lines as they say.
 func TestQuickStarts(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../docs/quickstart.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	s := apptest.Embedded(t)
 	s.Start(1)
 	for language, q := range quickStarts {
@@ -69,9 +68,7 @@ func TestQuickStarts(t *testing.T) {
 				t.Skip(err)
 			}
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, q.file), []byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			apptest.Must(t, os.WriteFile(filepath.Join(dir, q.file), []byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600))
 			call := func(arguments ...string) (answer struct {
 				ID         string
 				Status     any // of a refusal a number

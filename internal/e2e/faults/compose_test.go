@@ -51,9 +51,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 func loginURL(t *testing.T, raw, user, password string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	u.User, u.Path = url.UserPassword(user, password), "/sendcode"
 	return u.String()
 }

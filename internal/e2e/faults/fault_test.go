@@ -45,6 +45,14 @@ func survives(s *apptest.Stack, lead time.Duration, fault func(context.Context) 
 	l.recovers()
 }
 
+// noted fails the test that a fault belongs to, which goes on.
+func noted(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFlushedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(t).Start(2)
@@ -60,16 +68,12 @@ func TestRestartedPartsUnderLoad(t *testing.T) {
 	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 700*time.Millisecond, func(n int) {
 			if n%2 == 0 {
-				if err := s.Postgres.Restart(); err != nil {
-					t.Error(err)
-				}
+				noted(t, s.Postgres.Restart())
 				return
 			}
 			s.Redis.Stop()
 			apptest.Sleep(100 * time.Millisecond)
-			if err := s.Redis.Start(); err != nil {
-				t.Error(err)
-			}
+			noted(t, s.Redis.Start())
 		})
 	})
 }
@@ -112,9 +116,7 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 			servers[was].Stop()
 			primary(was)
 			times++
-			if err := servers[was].Start(); err != nil {
-				t.Error(err)
-			}
+			noted(t, servers[was].Start())
 		}
 		return times
 	})
@@ -130,9 +132,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 	address := through(s, "SENDCODE_REDIS_URL")
 	s.Start(2)
 	follow := func(replica *redis.Client, host, port string) {
-		if err := replica.ReplicaOf(s.Context(), host, port).Err(); err != nil {
-			t.Error(err)
-		}
+		noted(t, replica.ReplicaOf(s.Context(), host, port).Err())
 	}
 	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 100*time.Millisecond, func(n int) {
@@ -164,13 +164,9 @@ func TestRedisClockStepsUnderLoad(t *testing.T) {
 	steps := []time.Duration{0, 5 * time.Second, 0, 5 * time.Second, -5 * time.Second, 0}
 	survives(s, time.Second, func(ctx context.Context) (times int) {
 		times = every(ctx, 400*time.Millisecond, func(n int) {
-			if err := clock.Set(steps[n%len(steps)]); err != nil {
-				t.Error(err)
-			}
+			noted(t, clock.Set(steps[n%len(steps)]))
 		})
-		if err := clock.Set(0); err != nil {
-			t.Error(err)
-		}
+		noted(t, clock.Set(0))
 		return times
 	})
 }
@@ -215,9 +211,8 @@ func TestLinksUnderLoad(t *testing.T) {
 				return
 			}
 			suffered.Add(1)
-			if _, err := link.Toxics.AddToxicJson(strings.NewReader(toxics[n/2/len(links)%len(toxics)])); err != nil {
-				t.Error(err)
-			}
+			_, err := link.Toxics.AddToxicJson(strings.NewReader(toxics[n/2/len(links)%len(toxics)]))
+			noted(t, err)
 		})
 	}, func() bool { return suffered.Load() >= int64(len(links)*len(toxics)) })
 	for _, link := range links {

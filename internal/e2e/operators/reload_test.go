@@ -15,6 +15,13 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
+// limited asks for a code, under a first rule with this limit.
+func limited(s *apptest.Stack, to string, limit int) {
+	s.Helper()
+	a := s.Ask(0, to)
+	s.Is("a send", a, http.StatusAccepted, a.Quota.Rules[0].Limit == limit)
+}
+
 // Files that are replaced are seen as well: by another of the same name, or behind links that turn, as Kubernetes does it.
 func TestTheFileIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -41,9 +48,7 @@ func TestTheFileIsReplaced(t *testing.T) {
 	apptest.Must(t, os.WriteFile(filepath.Join(dir, "new"), []byte("policies:\n  default:\n"+apptest.FiveAnHour), 0o600))
 	apptest.Must(t, os.Rename(filepath.Join(dir, "new"), s.Env["SENDCODE_CONFIG"]))
 	s.Await("the new file to be seen", func() bool { return s.Reloads(0, "applied") == "2" })
-	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
-		t.Errorf("%d %s", a.StatusCode, a.Raw)
-	}
+	limited(s, apptest.Ana, 5)
 }
 
 // A file with mistakes changes nothing, not even what is right in it, and every mistake is logged.
@@ -57,9 +62,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 			t.Errorf("nothing about %s", want)
 		}
 	}
-	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
-		t.Errorf("%d %s", a.StatusCode, a.Raw)
-	}
+	limited(s, apptest.Ana, 5)
 	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
 	s.Hangup(0, "rejected")
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
@@ -67,9 +70,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	apptest.Must(t, syscall.Mkfifo(s.Env["SENDCODE_CONFIG"], 0o600)) // reading it would wait for ever
 	s.Hangup(0, "rejected")
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
-	if a := s.Ask(0, "bea@example.com"); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
-		t.Errorf("%d %s", a.StatusCode, a.Raw)
-	}
+	limited(s, "bea@example.com", 5)
 	s.Policy(apptest.TwoAnHour)
 	s.Await("the mended file", func() bool { return s.Reloads(0, "applied") == "1" })
 	s.Hangup(0, "unchanged")
@@ -100,9 +101,7 @@ func TestWhatNeedsARestartIsNamed(t *testing.T) {
 	if s.Logged("another-admin-token") {
 		t.Error("a secret was logged")
 	}
-	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 2 {
-		t.Errorf("%d %s", a.StatusCode, a.Raw)
-	}
+	limited(s, apptest.Ana, 2)
 	s.Is("the token", s.Get("/v1/admin/sends", apptest.AsAdmin), http.StatusOK)
 }
 
