@@ -9,35 +9,19 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// answer is a response to an app, and more of what it says.
-type answer struct {
-	apptest.Answer
-	more struct {
-		ExpiresAt time.Time `json:"expires_at"`
-		Send      struct{ Support string }
-		Quota     struct {
-			RetryAt time.Time `json:"retry_at"`
-		}
-	}
-}
-
 // post asks the service as an app does: again, where it is busy.
-func (s *environment) post(path string, body map[string]any, change ...func(*http.Request)) (a answer) {
+func (s *environment) post(path string, body map[string]any, change ...func(*http.Request)) apptest.Answer {
 	s.Helper()
 	text, err := json.Marshal(body)
 	s.must(err)
-	a.Answer = apptest.RetryBusy(func() apptest.Answer { return s.Post(path, string(text), change...) })
-	if len(a.Raw) > 0 {
-		s.must(json.Unmarshal(a.Raw, &a.more))
-	}
-	return a
+	return apptest.RetryBusy(func() apptest.Answer { return s.Post(path, string(text), change...) })
 }
 
 // by is a request of an app.
 func by(app string) func(*http.Request) { return apptest.As(keyOf(app)) }
 
 // request asks for a code; change adds to the body.
-func (s *environment) request(i *incident, purpose string, change ...func(map[string]any)) answer {
+func (s *environment) request(i *incident, purpose string, change ...func(map[string]any)) apptest.Answer {
 	s.Helper()
 	body := map[string]any{"channel": string(i.channel), "to": i.to, "purpose": purpose, "locale": i.locale}
 	for _, c := range change {
@@ -47,7 +31,7 @@ func (s *environment) request(i *incident, purpose string, change ...func(map[st
 }
 
 // ask requests a code for a person, and notes what they and their app learn of it.
-func (s *environment) ask(i *incident, purpose string, change ...func(map[string]any)) answer {
+func (s *environment) ask(i *incident, purpose string, change ...func(map[string]any)) apptest.Answer {
 	s.Helper()
 	began := time.Now()
 	a := s.request(i, purpose, change...)
@@ -55,9 +39,9 @@ func (s *environment) ask(i *incident, purpose string, change ...func(map[string
 	case http.StatusAccepted, http.StatusBadGateway: // Prefer: wait says of a failure at once
 		i.happened("asked", began)
 		i.happened("ended", began)
-		i.support = a.more.Send.Support
-		if !a.more.ExpiresAt.IsZero() {
-			i.knows("until", a.more.ExpiresAt)
+		i.support = a.Send.Support
+		if !a.ExpiresAt.IsZero() {
+			i.knows("until", a.ExpiresAt)
 		}
 	default:
 		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
@@ -66,7 +50,7 @@ func (s *environment) ask(i *incident, purpose string, change ...func(map[string
 }
 
 // sent is ask for a code that is sent.
-func (s *environment) sent(i *incident, purpose string, change ...func(map[string]any)) answer {
+func (s *environment) sent(i *incident, purpose string, change ...func(map[string]any)) apptest.Answer {
 	s.Helper()
 	a := s.ask(i, purpose, change...)
 	if a.Send.Status != "sent" {
@@ -84,7 +68,7 @@ func (s *environment) refused(i *incident, purpose, rule string, change ...func(
 		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
 	}
 	i.happened("refused", began)
-	i.knows("free", a.more.Quota.RetryAt)
+	i.knows("free", a.Quota.RetryAt)
 	s.await(i, "the refusal", func(rows []row) bool { return len(rows) > 0 && rows[0].BlockedBy == rule })
 }
 

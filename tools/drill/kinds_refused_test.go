@@ -170,8 +170,8 @@ func (s *environment) postponed(i *incident) {
 	began := time.Now()
 	a := s.post("/v1/verifications", map[string]any{"channel": string(i.channel), "to": i.to, "purpose": "order", "locale": i.locale}, by(i.app))
 	i.happened("asked", began)
-	i.knows("until", a.more.ExpiresAt)
-	i.support = a.more.Send.Support
+	i.knows("until", a.ExpiresAt)
+	i.support = a.Send.Support
 	s.await(i, "the first attempt", func(rows []row) bool { return rows[0].Status == "queued" && rows[0].Reason != "" })
 }
 

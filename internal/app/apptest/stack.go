@@ -197,19 +197,21 @@ type VerificationBody struct {
 	Field             string
 	To                string
 	Valid             bool
-	RetryAfter        int      `json:"retry_after"`
-	RetryAfterMS      int      `json:"retry_after_ms"`
-	BlockedBy         string   `json:"blocked_by"`
-	Violated          []string `json:"violated-policies"`
-	AttemptsRemaining *int     `json:"attempts_remaining"`
+	RetryAfter        int       `json:"retry_after"`
+	RetryAfterMS      int       `json:"retry_after_ms"`
+	BlockedBy         string    `json:"blocked_by"`
+	Violated          []string  `json:"violated-policies"`
+	AttemptsRemaining *int      `json:"attempts_remaining"`
+	ExpiresAt         time.Time `json:"expires_at"`
 	Send              struct {
-		ID, Status, Reason string
-		Number             int
+		ID, Status, Reason, Support string
+		Number                      int
 	}
 	Quota struct {
 		Allowed    bool
-		RetryAfter int    `json:"retry_after"`
-		BlockedBy  string `json:"blocked_by"`
+		RetryAfter int       `json:"retry_after"`
+		RetryAt    time.Time `json:"retry_at"`
+		BlockedBy  string    `json:"blocked_by"`
 		Rules      []struct {
 			Name                     string
 			Limit, Window, Remaining int
