@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"sendcode/internal/app/apptest"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest"
 )
@@ -28,9 +29,7 @@ func newClerk(s *environment) *clerk {
 	t.Helper()
 	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	t.Cleanup(end)
-	if err := chromedp.Do(browser); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, chromedp.Do(browser))
 	tab, closeTab := pagetest.Tab(browser)
 	t.Cleanup(closeTab)
 	c := &clerk{T: t, tab: tab, base: base}
@@ -46,17 +45,13 @@ func newClerk(s *environment) *clerk {
 
 func (c *clerk) do(steps ...chromedp.Action[chromedp.Void]) {
 	c.Helper()
-	if err := chromedp.Do(c.tab, steps...); err != nil {
-		c.Fatal(err)
-	}
+	apptest.Must(c.T, chromedp.Do(c.tab, steps...))
 }
 
 // leads does something and waits for the page that comes of it.
 func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 	c.Helper()
-	if err := pagetest.DoAndWaitForPath(c.tab, to, steps...); err != nil {
-		c.Fatal(err)
-	}
+	apptest.Must(c.T, pagetest.DoAndWaitForPath(c.tab, to, steps...))
 }
 
 // page is what a clerk reads on a page.
@@ -87,12 +82,8 @@ const look = `(() => {
 func (c *clerk) look() (p page) {
 	c.Helper()
 	text, err := pagetest.Eval(c.tab, look)
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &p)
-	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	apptest.Must(c.T, err)
+	apptest.Must(c.T, json.Unmarshal([]byte(text), &p))
 	return p
 }
 

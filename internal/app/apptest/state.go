@@ -77,22 +77,29 @@ func (s *Stack) AwaitReady(i, status int, body string) {
 	})
 }
 
-// Metric returns the line of /metrics with this beginning; "" if there is none.
+// Metric returns the value in the line of /metrics with this beginning; "" if there is none.
 func (s *Stack) Metric(i int, begin string) string {
 	s.Helper()
 	for line := range strings.Lines(string(s.Do(i, http.MethodGet, "/metrics", "").Raw)) {
 		if strings.HasPrefix(line, begin) {
-			return strings.TrimSpace(line)
+			return strings.TrimSpace(line[strings.LastIndex(line, " "):])
 		}
 	}
 	return ""
 }
 
+// Counts fails the test unless the metrics of the first replica have this value in that line.
+func (s *Stack) Counts(begin, want string) {
+	s.Helper()
+	if got := s.Metric(0, begin); got != want {
+		s.Errorf("the metrics say %q of %s, want %q", got, begin, want)
+	}
+}
+
 // Reloads returns how often replica i reloaded its configuration with this outcome, from its metrics.
 func (s *Stack) Reloads(i int, outcome string) string {
 	s.Helper()
-	_, times, _ := strings.Cut(s.Metric(i, `sendcode_config_reloads_total{outcome="`+outcome+`"}`), "} ")
-	return times
+	return s.Metric(i, `sendcode_config_reloads_total{outcome="`+outcome+`"}`)
 }
 
 // Hangup makes replica i reload its configuration and waits for the outcome.
