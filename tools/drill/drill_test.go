@@ -66,7 +66,7 @@ func (s *environment) happen(r *rand.Rand) (all []*incident) {
 			all = append(all, i)
 		}
 	}
-	s.script()
+	s.MailRules(s.rules...)
 	s.make(all, func(k *kind) bool { return !k.live && !k.down })
 	s.SMTP.Stop()
 	s.make(all, func(k *kind) bool { return k.down })

@@ -102,14 +102,8 @@ func open(t *testing.T, size int) *environment {
 	s.db, err = pgx.Connect(t.Context(), s.Postgres.URL())
 	s.must(err)
 	t.Cleanup(func() { s.must(s.db.Close(context.Background())) })
-	s.script()
 	s.Start(1)
 	return s
-}
-
-// script has the mail server do what the rules say.
-func (s *environment) script() {
-	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: s.rules})
 }
 
 func (s *environment) must(err error) {

@@ -67,7 +67,7 @@ func OnRealParts(t *testing.T) *Stack {
 	t.Helper()
 	s := newStack(t)
 	s.Redis, s.Postgres = servertest.Redis(t), servertest.Postgres(t)
-	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more"})
+	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), mailScript())
 	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
 	s.Env["SENDCODE_REDIS_URL"] = s.Redis.URL()
 	s.Env["SENDCODE_DATABASE_URL"] = s.Postgres.URL()
@@ -77,6 +77,14 @@ func OnRealParts(t *testing.T) *Stack {
 	s.Env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"
 	return s
 }
+
+// mailScript is a mail server that requires STARTTLS and a password.
+func mailScript(rules ...smtptest.Rule) smtptest.Script {
+	return smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: rules}
+}
+
+// MailRules has the mail server treat mails by these rules.
+func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
 
 func newStack(t *testing.T) *Stack {
 	t.Helper()

@@ -36,9 +36,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 		_, err := conn.Exec(s.Context(), sql)
 		apptest.Must(t, err)
 	}
-	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> is unknown here"},
-	}})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> is unknown here"})
 	s.Env["SENDCODE_LOG_LEVEL"] = "debug"
 	s.Start(2)
 	ask := func(to, more string, change ...func(*http.Request)) apptest.Answer {

@@ -17,7 +17,7 @@ type asked struct {
 }
 
 // What is answered is what the specification says, and everything that it names is answered. A malformed request is refused by its
-// field, costs no try and sends nothing.
+// field, costs no try and sends nothing. TestTwoAppsReachNothingOfEachOther tries the administrators' routes with keys of apps.
 func TestAnswersMatchTheSpecification(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m, key: [resource, ip], limit: 9, window: 60s}]}\n").Start(1)
@@ -80,13 +80,11 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"GET", "/v1/admin/stats", "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/stats?last=7d&channel=email", "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/stats?status=sent", "", 422, apptest.AsAdmin, "", ""},
-		{"GET", "/v1/admin/stats", "", 401, nil, "", ""},
 		{"GET", "/v1/admin/sends/" + sent.Send.ID, "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/sends/00000000-0000-7000-8000-000000000000", "", 404, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/search", `{"channel":"email","to":"` + apptest.Ana + `"}`, 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/acts", "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/acts?limit=0", "", 422, apptest.AsAdmin, "", ""},
-		{"GET", "/v1/admin/acts", "", 401, nil, "", ""},
 		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"flo@example.com","reason":"asked"}`, 201, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"flo@example.com"}`, 422, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 502, apptest.Patiently, "", ""},
@@ -97,13 +95,11 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 202, apptest.Patiently, "", ""},
 		{"GET", "/v1/admin/prefixes", "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/prefixes?state=never", "", 422, apptest.AsAdmin, "", ""},
-		{"GET", "/v1/admin/prefixes", "", 401, nil, "", ""},
 		{"POST", "/v1/admin/prefixes/lift", `{"id":"00000000-0000-7000-8000-000000000000","reason":"ours"}`, 404, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/prefixes/lift", `{"id":"x","reason":"ours"}`, 422, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/prefixes/lift", `{`, 400, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":"ticket 7"}`, 200, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":""}`, 422, apptest.AsAdmin, "", ""},
-		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/reveal", `{"reason":"ticket 7"}`, 401, nil, "", ""},
 		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/cancel", `{"reason":"ticket 7"}`, 409, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/sends/" + sent.Send.ID + "/resend", `{"reason":"ticket 7"}`, 409, apptest.AsAdmin, "", ""},
 		{"POST", "/v1/admin/sends/00000000-0000-7000-8000-000000000000/cancel", `{"reason":"x"}`, 404, apptest.AsAdmin, "", ""},
@@ -114,16 +110,12 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com"}`, 429, nil, "", ""},
 		{"POST", "/v1/admin/erase", `{"channel":"email"}`, 422, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/acts", "", 200, apptest.AsAdmin, "", ""},
-		{"GET", "/v1/admin/sends", "", 401, nil, "", ""},
 		{"GET", "/widget.js", "", 200, nil, "", ""},
 		{"GET", "/v1/admin/webhooks", "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/webhooks?state=lost", "", 422, apptest.AsAdmin, "", ""},
-		{"GET", "/v1/admin/webhooks", "", 401, nil, "", ""},
 		{"GET", "/v1/admin/tail?limit=1", "", 422, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/sends.csv?status=sent", "", 200, apptest.AsAdmin, "", ""},
 		{"GET", "/v1/admin/sends.csv?limit=1", "", 422, apptest.AsAdmin, "", ""},
-		{"GET", "/v1/admin/sends.csv", "", 401, nil, "", ""},
-		{"GET", "/v1/admin/tail", "", 401, nil, "", ""},
 		{"POST", "/v1/limits/month/take", `{"keys":{"user":"42"}}`, 200, nil, "", ""},
 		{"POST", "/v1/limits/month/peek", `{"keys":{"user":"42"}}`, 200, nil, "", ""},
 		{"POST", "/v1/limits/month/record", `{"keys":{"user":"42"}}`, 200, nil, "", ""},

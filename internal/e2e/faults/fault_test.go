@@ -26,9 +26,7 @@ import (
 // underTightRules is the stack with rules that come to their end during a run, and a mailbox that takes nothing.
 func underTightRules(t *testing.T) *apptest.Stack {
 	s := apptest.OnRealParts(t).Policy(tight)
-	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: bouncing, Times: 15, Reply: "550 5.2.1 takes no mail"},
-	}})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: bouncing, Times: 15, Reply: "550 5.2.1 takes no mail"})
 	return s
 }
 

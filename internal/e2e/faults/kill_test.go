@@ -103,9 +103,7 @@ func TestKilledUnderLoad(t *testing.T) {
 func TestTerminatedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(tight)
-	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Dot, Delay: 50 * time.Millisecond}, // so that there is always something under way
-	}})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Dot, Delay: 50 * time.Millisecond}) // so that there is always something under way
 	f := newFleet(s, 1)
 	for range 2 {
 		ctx, stop := context.WithCancel(t.Context())

@@ -114,9 +114,7 @@ func TestMailServerAway(t *testing.T) {
 func TestRefusedMailboxCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	s.SMTP.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: apptest.Ana, Times: 1, Reply: "550 5.2.1 takes no mail " + apptest.Ana},
-	}})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: apptest.Ana, Times: 1, Reply: "550 5.2.1 takes no mail " + apptest.Ana})
 	s.Start(2)
 	a := s.Ask(0, apptest.Ana)
 	s.Await("the failure", func() bool {
