@@ -46,11 +46,14 @@ func change(t *testing.T, cfg config.Config, c app.AccountChange) (said string, 
 	return out.String(), err
 }
 
-// Accounts by a shell, before the service runs; then a login with the password that was printed. Beside a service on a file it is refused.
+// Accounts by a shell: not beside a service on a file, and while it is stopped; then a login with the password that was printed.
 func TestAccountsByShell(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t)
-	s.Env["SENDCODE_DATA_DIR"] = t.TempDir()
+	s := apptest.Embedded(t).Start(1)
+	if _, err := change(t, s.Config(), app.AccountChange{Do: "list"}); err == nil || !strings.Contains(err.Error(), "use /admin/accounts") {
+		t.Errorf("beside the service: %v", err)
+	}
+	s.Stop(0)
 	added, err := change(t, s.Config(), app.AccountChange{Name: "mei", Role: "owner", Do: "add", Reason: "first"})
 	apptest.Must(t, err)
 	list, err := change(t, s.Config(), app.AccountChange{Do: "list"})
@@ -66,11 +69,8 @@ func TestAccountsByShell(t *testing.T) {
 		}
 	}
 	s.Start(1)
-	if _, err = change(t, s.Config(), app.AccountChange{Do: "list"}); err == nil || !strings.Contains(err.Error(), "use /admin/accounts") {
-		t.Errorf("beside the service: %v", err)
-	}
 	browser, password := newVisitor(t), strings.Split(added, "\n")[1]
-	status, _, _ := browser.read(browser.PostForm(s.Replicas[0].Base+"/admin/login", url.Values{"username": {"mei"}, "password": {password}}))
+	status, _, _ := browser.read(browser.PostForm(s.Replicas[1].Base+"/admin/login", url.Values{"username": {"mei"}, "password": {password}}))
 	if status != http.StatusSeeOther {
 		t.Errorf("%d, %q", status, added)
 	}
