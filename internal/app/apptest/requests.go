@@ -139,6 +139,14 @@ func (s *Stack) Check(i int, id, code string) Answer {
 	return s.Do(i, http.MethodPost, "/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code))
 }
 
+// Approves ends the test unless a code is the right one.
+func (s *Stack) Approves(i int, id, code string) {
+	s.Helper()
+	if a := s.Check(i, id, code); !a.Valid {
+		s.Fatalf("the right code: %d %s", a.StatusCode, a.Raw)
+	}
+}
+
 // Wrong returns a code other than this one.
 func Wrong(code string) string {
 	if code[0] == '9' {

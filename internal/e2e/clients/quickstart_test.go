@@ -64,6 +64,7 @@ func TestQuickStarts(t *testing.T) {
 			t.Errorf("the quick start in %s has %d lines", language, n)
 		}
 		t.Run(language, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath(q.program); err != nil {
 				t.Skip(err)
 			}

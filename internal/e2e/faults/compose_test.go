@@ -82,9 +82,7 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	s.Is("a send", a, http.StatusAccepted)
 	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
 	s.Is("a second one", s.Ask(1, apptest.Ana), http.StatusTooManyRequests)
-	if checked := s.Check(1, a.ID, code); !checked.Valid {
-		t.Errorf("the code: %d %s", checked.StatusCode, checked.Raw)
-	}
+	s.Approves(1, a.ID, code)
 	s.AwaitReady(0, 200, "ok")
 	for _, what := range []string{`"level":"WARN","msg":"redis`, `"level":"WARN","msg":"refused_by_log`, `"level":"WARN","msg":"permission`, "NOPERM"} {
 		if s.Logged(what) {

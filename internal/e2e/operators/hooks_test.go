@@ -19,53 +19,48 @@ func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
 
 // The whole way: what happens is told, once, signed, and with no word too many.
 func TestAppsAreTold(t *testing.T) {
-	for name, open := range apptest.Stacks {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hook := apptest.NewReceiver(t)
-			s := open(t).WithWebhook(hook, "test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
-			replicas := 2
-			if s.Postgres == nil {
-				replicas = 1
+	apptest.OnEach(t, func(s *apptest.Stack) {
+		hook := apptest.NewReceiver(s.T)
+		s.WithWebhook(hook, "test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
+		replicas := 2
+		if s.Postgres == nil {
+			replicas = 1
+		}
+		s.Start(replicas)
+		sent := s.Ask(0, apptest.Ana)
+		events := s.AwaitTold(hook, 1)
+		if e := events[0]; e.Type != "send.sent" || e.Data.VerificationID != sent.ID || e.Data.SendID != sent.Send.ID || e.Data.To != apptest.AnaMasked || e.Data.App != "default" || e.Data.Test {
+			s.Errorf("%s", e.Raw)
+		}
+		code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
+		s.Approves(replicas-1, sent.ID, code)
+		events = s.AwaitTold(hook, 2)
+		if e := events[1]; e.Type != "verification.approved" || e.Data.VerificationID != sent.ID || e.Data.SendID != "" || e.Data.Status != "approved" {
+			s.Errorf("%s", e.Raw)
+		}
+		for _, e := range events {
+			if apptest.StandsAlone(string(e.Raw), code) || strings.Contains(string(e.Raw), "ana.maria") {
+				s.Error("an event says too much")
 			}
-			s.Start(replicas)
-			sent := s.Ask(0, apptest.Ana)
-			events := s.AwaitTold(hook, 1)
-			if e := events[0]; e.Type != "send.sent" || e.Data.VerificationID != sent.ID || e.Data.SendID != sent.Send.ID || e.Data.To != apptest.AnaMasked || e.Data.App != "default" || e.Data.Test {
-				t.Errorf("%s", e.Raw)
+		}
+		s.Ask(0, "reviewer@example.com")
+		if e := s.AwaitTold(hook, 3)[2]; !e.Data.Test || e.Type != "send.sent" {
+			s.Errorf("%s", e.Raw)
+		}
+		if s.SMTP == nil {
+			s.Ask(0, "bounce@simulator.test")
+			if e := s.AwaitTold(hook, 4)[3]; e.Type != "send.failed" || e.Data.Reason != "rejected" {
+				s.Errorf("%s", e.Raw)
 			}
-			code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
-			if c := s.Check(replicas-1, sent.ID, code); !c.Valid {
-				t.Fatalf("%s", c.Raw)
-			}
-			events = s.AwaitTold(hook, 2)
-			if e := events[1]; e.Type != "verification.approved" || e.Data.VerificationID != sent.ID || e.Data.SendID != "" || e.Data.Status != "approved" {
-				t.Errorf("%s", e.Raw)
-			}
-			for _, e := range events {
-				if apptest.StandsAlone(string(e.Raw), code) || strings.Contains(string(e.Raw), "ana.maria") {
-					t.Error("an event says too much")
-				}
-			}
-			s.Ask(0, "reviewer@example.com")
-			if e := s.AwaitTold(hook, 3)[2]; !e.Data.Test || e.Type != "send.sent" {
-				t.Errorf("%s", e.Raw)
-			}
-			if s.SMTP == nil {
-				s.Ask(0, "bounce@simulator.test")
-				if e := s.AwaitTold(hook, 4)[3]; e.Type != "send.failed" || e.Data.Reason != "rejected" {
-					t.Errorf("%s", e.Raw)
-				}
-			}
-			eventStates(s, map[string]int{"delivered": len(hook.All())})
-			router := s.SpecRouter()
-			list := s.Get("/v1/admin/webhooks", apptest.AsAdmin)
-			apptest.Must(t, apptest.Conforms(router, http.MethodGet, "/v1/admin/webhooks", list))
-			if got := s.Metric(replicas-1, `sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "" {
-				t.Errorf("%s given up", got)
-			}
-		})
-	}
+		}
+		eventStates(s, map[string]int{"delivered": len(hook.All())})
+		router := s.SpecRouter()
+		list := s.Get("/v1/admin/webhooks", apptest.AsAdmin)
+		apptest.Must(s.T, apptest.Conforms(router, http.MethodGet, "/v1/admin/webhooks", list))
+		if got := s.Metric(replicas-1, `sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "" {
+			s.Errorf("%s given up", got)
+		}
+	})
 }
 
 // eventStates waits until the console counts so many events in each state.
