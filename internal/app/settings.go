@@ -34,7 +34,7 @@ func purposes(cfg config.Config) map[string]policy.Purpose {
 	out := map[string]policy.Purpose{}
 	for name, p := range cfg.Purposes {
 		out[name] = policy.Purpose{
-			Name: name, Policy: cfg.Policies[p.Policy], Shares: cfg.PurposesOf(p.Policy),
+			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesOf(p.Policy),
 			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: message.Notify(p.Notify),
 		}
 	}

@@ -27,9 +27,10 @@ var checks = map[string]func(text string) string{
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	"token":       matching(tokenPattern, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
-	"webhook_url": allowing("", checkWebhookURL), "event": oneOf(WebhookEvents, "there is no such event"),
-	"name":  matching(namePattern, "a name has 1 to 32 of a-z 0-9 _ -"),
-	"title": checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
+	"webhook_url": checkWebhookURL, "event": oneOf(WebhookEvents, "there is no such event"),
+	"policy": checkPolicyName,
+	"name":   matching(namePattern, "a name has 1 to 32 of a-z 0-9 _ -"),
+	"title":  checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
 	"scope": oneOf(KeyScopes, "must be send, check, read or limit"),
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   hashOf("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
@@ -39,11 +40,9 @@ var checks = map[string]func(text string) string{
 	"admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
-	"country":    checkCountry, "price_of": allowing(defaultName, checkCountry), "prefix": checkPrefix, "sender": checkSender,
-	"page_host": allowing("", checkPageHost), "public_url": allowing("", checkPublicURL),
-	"sender_address_or_none": allowing("", checkMailFrom), "accent": allowing("", brand.CheckAccent),
-	"logo": allowing("", checkLogo), "home": allowing("", checkHomeLink),
-	"country_or_none": allowing("", checkCountry), "sender_or_none": allowing("", checkSender),
+	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,
+	"price_of":  func(text string) string { return when(text != defaultName, checkCountry(text)) },
+	"page_host": checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
 	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
 	"outcome": func(text string) string {
@@ -57,16 +56,6 @@ func when(wrong bool, text string) string {
 		return text
 	}
 	return ""
-}
-
-// allowing returns a check that accepts the text allowed and otherwise runs check.
-func allowing(allowed string, check func(string) string) func(string) string {
-	return func(text string) string {
-		if text == allowed {
-			return ""
-		}
-		return check(text)
-	}
 }
 
 // oneOf returns a check that accepts only these words; problem is what it returns for others.

@@ -75,10 +75,10 @@ func TestChecks(t *testing.T) {
 				"https://Shop.example/", "https://shop.example/a/../b", "https://shop.example/a%2fb", "https://shop.example:443/", "javascript:alert(1)", "/signup",
 			},
 		},
-		"accent": {[]string{"", "#D1381F"}, []string{"red"}},
-		"home":   {[]string{"", "https://shop.example/"}, []string{"http://shop.example", "javascript:alert(1)"}},
+		"accent": {[]string{"#D1381F"}, []string{"red"}},
+		"home":   {[]string{"https://shop.example/"}, []string{"http://shop.example", "javascript:alert(1)"}},
 		"logo": {
-			[]string{"", "https://shop.example/logo.svg"},
+			[]string{"https://shop.example/logo.svg"},
 			[]string{
 				"http://shop.example/l.svg", "https://shop.example/l.svg; script-src *", "https://shop.example/a,b.svg", "https://shop.example/l.svg?v=1",
 				"https://*.example/l.svg",
@@ -96,8 +96,8 @@ func TestChecks(t *testing.T) {
 		"prefix":     {[]string{"+49"}, []string{"49", "+"}},
 		"exempt":     {[]string{"+49", "+86138"}, []string{"+4915123", "49"}},
 		"sender":     {[]string{"The Shop", "+15005550006", "12345"}, []string{"The Great Shop", "Sh&op"}},
-		"page_host":  {[]string{"", "shop.example"}, []string{"https://shop.example", "shop.example:8080", "Shop.example"}},
-		"public_url": {[]string{"", "https://codes.example.com/x"}, []string{"http://codes.example.com", "https://codes.example.com/?a=1"}},
+		"page_host":  {[]string{"shop.example"}, []string{"https://shop.example", "shop.example:8080", "Shop.example"}},
+		"public_url": {[]string{"https://codes.example.com/x"}, []string{"http://codes.example.com", "https://codes.example.com/?a=1"}},
 		"secure_url": {[]string{"https://id.example/realms/main", "http://127.0.0.1:5556"}, []string{
 			"http://id.example", "https://u:p@id.example", "id.example", "https://id.example/realms#main",
 		}},

@@ -73,9 +73,9 @@ type Config struct {
 	// A directory whose files replace those of mails and text messages.
 	Templates string `yaml:"templates" unset:"the built-in ones"`
 	// Lists of rules by name; a send must pass all rules of its policy. A list named `default` replaces the built-in one.
-	Policies Policies `yaml:"policies" reload:"yes"`
+	Policies map[string][]Rule `yaml:"policies" keys:"policy" unique:"name" twice:"is used before" least:"rule" style:"lists" reload:"yes"`
 	// Lists of rules for [`/v1/limits`](limits.md).
-	Limits Limits `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" style:"items" reload:"yes"`
+	Limits map[string][]LimitRule `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" least:"rule" style:"lists" reload:"yes"`
 	// What codes are for. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
 	// Tenants. `default` always exists.
@@ -176,7 +176,7 @@ type App struct {
 	// Its name in mails, up to 64 characters; by default `name`.
 	Title string `yaml:"title" check:"title"`
 	// The sender of its mails; by default the service's.
-	MailFrom string `yaml:"mail_from" check:"sender_address_or_none"`
+	MailFrom string `yaml:"mail_from" check:"mail_from" optional:"yes"`
 	// As `templates`, for this app.
 	Templates string `yaml:"templates"`
 	// Its looks on the page and in mails.
@@ -194,11 +194,11 @@ type App struct {
 // Brand is how an app shows itself.
 type Brand struct {
 	// The https URL of an image, on the page only.
-	Logo string `yaml:"logo,omitempty" check:"logo"`
+	Logo string `yaml:"logo,omitempty" check:"logo" optional:"yes"`
 	// A colour, `"#1f5fd1"`; adjusted for contrast.
-	Accent string `yaml:"accent,omitempty" check:"accent"`
+	Accent string `yaml:"accent,omitempty" check:"accent" optional:"yes"`
 	// The https URL of its name.
-	Home string `yaml:"home,omitempty" check:"home"`
+	Home string `yaml:"home,omitempty" check:"home" optional:"yes"`
 }
 
 // Key is one API key of an app; only its hash is kept.
@@ -237,7 +237,7 @@ type Page struct {
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" wrong:"%s is no channel; there are email and sms" unique:"yes"`
 	// The country of local phone numbers if the browser names no served one.
-	Country string `yaml:"country" check:"country_or_none"`
+	Country string `yaml:"country" check:"country" optional:"yes"`
 }
 
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.

@@ -21,17 +21,6 @@ const secretsHead = `# Made by sendcode at its first start and read at every lat
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// secretChecks are the entries of the file, in their order; each must be there and pass.
-var secretChecks = []struct {
-	key   string
-	check func(string) string
-}{
-	{keySecretKeys, checkSecretKeys},
-	{keyIndexKey, checkIndexKey},
-	{keyAPIKey, checkAPIKey},
-	{keyAdminPassword, checkAdminPassword},
-}
-
 // openSecrets reads the file of generated secrets in dir, or creates it (fresh). A file lock keeps two processes from creating it
 // at once. It fails if the file is missing although a database exists and keysMatter: then the keys were lost.
 func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh bool, err error) {
@@ -52,7 +41,10 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 		return nil, false, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
 			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), document.Plain(database))
 	}
-	secrets = generateSecrets()
+	secrets = map[string]string{} // all of them, also those that a setting gives today: so a file in which one is missing is damaged
+	for _, s := range keptSecrets {
+		secrets[s.key] = s.generate()
+	}
 	if err := writeSecrets(path, secrets); err != nil {
 		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), reasonWithoutPath(err))
 	}
@@ -92,12 +84,12 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	secrets := map[string]string{}
 	var wrong []string
 	err := yaml.Unmarshal(content, &secrets)
-	for _, s := range secretChecks {
+	for _, s := range keptSecrets {
 		if value := secrets[s.key]; value == "" || s.check(value) != "" {
 			wrong = append(wrong, s.key)
 		}
 	}
-	if err != nil || len(secrets) > len(secretChecks) || len(content) > document.MaxSize { // its words may be a piece of a key
+	if err != nil || len(secrets) > len(keptSecrets) || len(content) > document.MaxSize { // its words may be a piece of a key
 		wrong = append(wrong, "not as it was written")
 	}
 	if len(wrong) > 0 {
@@ -111,7 +103,7 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 // disk before its name is.
 func writeSecrets(path string, secrets map[string]string) (err error) {
 	body := secretsHead
-	for _, s := range secretChecks { // in quotes, so that a file that was cut is not taken for a whole one
+	for _, s := range keptSecrets { // in quotes, so that a file that was cut is not taken for a whole one
 		body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), secretsName+".*") // 0600

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,41 +13,116 @@ import (
 	"sendcode/internal/config/document"
 )
 
+const prefix = "SENDCODE_"
+
+// testPrefix is left to the project's own tests; the server ignores it.
+const testPrefix = prefix + "TEST_"
+
+// The settings that are named outside of Config.
+const (
+	keyAddr              = "addr"
+	keyAdminAddr         = "admin_addr"
+	keySMTPURL           = "smtp_url"
+	keySecretKeys        = "secret_keys"
+	keyIndexKey          = "index_key"
+	keyAPIKey            = "api_key"
+	keyAdminPassword     = "admin_password"
+	keyAdminPasswordHash = "admin_password_hash"
+	keyWebhookSecrets    = "webhook_secrets"
+	keyConfig            = "config"
+)
+
+// variable is one setting that the environment may give.
+type variable struct {
+	key   string
+	index []int // of its field in Config
+	tag   reflect.StructTag
+}
+
+var variables = variablesOf(reflect.TypeFor[Config](), nil)
+
+// variablesOf reads the tags env of a struct and those in it. One in it has another name in the environment than in the file.
+func variablesOf(t reflect.Type, index []int) (all []variable) {
+	for i := range t.NumField() {
+		f, at := t.Field(i), append(index[:len(index):len(index)], i)
+		env, found := f.Tag.Lookup("env")
+		switch {
+		case found:
+			_, key, renamed := strings.Cut(env, " ")
+			if !renamed {
+				key, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
+			}
+			all = append(all, variable{key, at, f.Tag})
+		case f.Type.Kind() == reflect.Struct && !document.Single(f.Type):
+			all = append(all, variablesOf(f.Type, at)...)
+		}
+	}
+	return all
+}
+
+// in is the variable's field.
+func (v variable) in(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(v.index) }
+
+// kind is plain, file (SENDCODE_…_FILE may name a file that holds it) or list (a list in the file, by commas in the environment).
+func (v variable) kind() string {
+	kind, _, _ := strings.Cut(v.tag.Get("env"), " ")
+	return kind
+}
+
+// secret reports whether the YAML file may not give it, so that the file can be shared.
+func (v variable) secret() bool {
+	return reflect.TypeFor[Config]().FieldByIndex(v.index).Type == reflect.TypeFor[Secret]()
+}
+
+// envName is how the environment spells a setting.
+func envName(key string) string { return prefix + strings.ToUpper(key) }
+
 // setting is a value with the place that it came from.
 type setting struct {
 	value, where string
 }
 
-// fromEnviron reads the settings from the variables, and from the files that the variables …_FILE name. Empty variables count as
-// missing, because container tools pass them. Mistakes are added to errs.
-func fromEnviron(environ map[string]string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
-	given := withPrefix(environ)
-	reportUnknown(given, errs)
-	settings := map[string]setting{}
+// readEnviron keeps what the variables give, and the files that the variables …_FILE name. Empty variables count as missing, because
+// container tools pass them. White space around is trimmed, since editors end a file with a line break.
+func (d *reader) readEnviron() {
+	d.reportUnknown()
 	for _, v := range variables {
-		s, found := settingOf(v, given, readFile, errs)
-		if found && checkValue(s, errs) {
-			settings[v.key] = s
+		d.Skip[v.key] = v.secret()
+		s := d.settingOf(v)
+		switch {
+		case s.value == "":
+		case len(s.value) > document.MaxValue: // no mistake repeats the value
+			d.Errs.Add(s.where, "is longer than %d bytes", document.MaxValue)
+		case !utf8.ValidString(s.value):
+			d.Errs.Add(s.where, "is not UTF-8 text")
+		case strings.ContainsFunc(s.value, document.IsControl):
+			d.Errs.Add(s.where, "contains a line break or another control character")
+		default:
+			d.given[v.key], d.Skip[v.key] = s, true
 		}
 	}
-	return settings
 }
 
-// settingOf returns the value of one setting from its variable or its file. False: neither is given, or there was a mistake, which it
-// adds.
-func settingOf(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *document.Errors) (setting, bool) {
+// settingOf returns the value of one setting from its variable or its file; empty if neither is given, or with a mistake, which it adds.
+func (d *reader) settingOf(v variable) setting {
 	name := envName(v.key)
-	value, path := given[name], given[name+"_FILE"]
-	switch {
-	case value != "" && path != "" && v.fromFile:
-		errs.Add(name, "is given twice, also as %s_FILE; keep one", name)
-		return setting{}, false
-	case path != "" && v.fromFile:
-		name += "_FILE"
-		value, found := fromFile(path, name, readFile, errs)
-		return setting{value, name}, found
+	value, path := strings.TrimSpace(d.environ[name]), strings.TrimSpace(d.environ[name+"_FILE"])
+	if path == "" || v.kind() != "file" {
+		return setting{value, name}
 	}
-	return setting{value, name}, value != ""
+	if value != "" {
+		d.Errs.Add(name, "is given twice, also as %s_FILE; keep one", name)
+		return setting{}
+	}
+	content, err := d.readFile(path)
+	s := setting{strings.TrimSpace(string(content)), name + "_FILE"}
+	switch {
+	case err != nil:
+		d.Errs.Add(s.where, "%s cannot be read: %s", document.Plain(path), reasonWithoutPath(err))
+	case s.value == "":
+		d.Errs.Add(s.where, "%s is empty", document.Plain(path))
+	}
+	return s
 }
 
 // byName returns the variables by name. Of duplicates the last counts, as in os/exec.
@@ -58,68 +135,41 @@ func byName(environ []string) map[string]string {
 	return all
 }
 
-// withPrefix returns the variables that begin with SENDCODE_.
-func withPrefix(environ map[string]string) map[string]string {
-	given := map[string]string{}
-	for name, value := range environ {
-		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, testPrefix) {
-			given[name] = strings.TrimSpace(value)
-		}
-	}
-	return given
-}
-
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
-func reportUnknown(given map[string]string, errs *document.Errors) {
-	known := envNames()
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !slices.Contains(known, name) && !fromOrchestrator(name, given[name]) {
-			errs.Add(document.Plain(name), "there is no such variable%s", suggestVariable(name, known))
+func (d *reader) reportUnknown() {
+	var known []string // without the prefix, which every name has in common
+	for _, v := range variables {
+		known = append(known, strings.ToUpper(v.key))
+		if v.kind() == "file" {
+			known = append(known, strings.ToUpper(v.key)+"_FILE")
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(d.environ)) {
+		short, ours := strings.CutPrefix(name, prefix)
+		if !ours || strings.HasPrefix(name, testPrefix) || slices.Contains(known, short) || fromOrchestrator(name, d.environ[name]) {
+			continue
+		}
+		meant := strings.Replace(document.DidYouMean(short, known), "mean ", "mean "+prefix, 1)
+		if short == "PORT" || short == "HOST" || short == "LISTEN" {
+			meant = ", did you mean SENDCODE_ADDR=host:port?"
+		}
+		d.Errs.Add(document.Plain(name), "there is no such variable%s", meant)
+	}
 }
 
-// suggestVariable returns ", did you mean …?" for an unknown variable. It compares only what follows the common prefix.
-func suggestVariable(name string, known []string) string {
-	if name == prefix+"PORT" || name == prefix+"HOST" || name == prefix+"LISTEN" {
-		return ", did you mean SENDCODE_ADDR=host:port?"
-	}
-	var short []string
-	for _, k := range known {
-		short = append(short, strings.TrimPrefix(k, prefix))
-	}
-	return strings.Replace(document.DidYouMean(strings.TrimPrefix(name, prefix), short), "mean ", "mean "+prefix, 1)
-}
+// Kubernetes and Docker links tell every container about services near it. A service called "sendcode" or
+// "sendcode-redis" thus sets variables that look like ours, and must not keep the program from starting
+// (kubernetes.io, "Discovering services": {NAME}_SERVICE_HOST, and {NAME}_PORT=tcp://…).
+var (
+	serviceName = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
+	linkName    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+	linkURLName = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT$`)
+	linkURL     = regexp.MustCompile(`^\s*(tcp|udp|sctp)://`)
+)
 
-// fromFile reads the file that a …_FILE variable names and trims white space, since editors end a file with a line break. False: it
-// added a mistake.
-func fromFile(path, name string, readFile func(string) ([]byte, error), errs *document.Errors) (string, bool) {
-	content, err := readFile(path)
-	if err != nil {
-		errs.Add(name, "%s cannot be read: %s", document.Plain(path), reasonWithoutPath(err))
-		return "", false
-	}
-	value := strings.TrimSpace(string(content))
-	if value == "" {
-		errs.Add(name, "%s is empty", document.Plain(path))
-		return "", false
-	}
-	return value, true
-}
-
-// checkValue reports whether a value has no control characters; else it adds a mistake, which does not repeat the value.
-func checkValue(s setting, errs *document.Errors) bool {
-	switch {
-	case len(s.value) > document.MaxValue:
-		errs.Add(s.where, "is longer than %d bytes", document.MaxValue)
-	case !utf8.ValidString(s.value):
-		errs.Add(s.where, "is not UTF-8 text")
-	case strings.ContainsFunc(s.value, document.IsControl):
-		errs.Add(s.where, "contains a line break or another control character")
-	default:
-		return true
-	}
-	return false
+func fromOrchestrator(name, value string) bool {
+	return serviceName.MatchString(name) || linkName.MatchString(name) ||
+		linkURLName.MatchString(name) && linkURL.MatchString(value)
 }
 
 // reasonWithoutPath returns the reason of a failed file operation, without the path.

@@ -25,51 +25,57 @@ func (c *Config) FillSecrets(dir string) ([]Generated, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	secrets, fresh, err := openSecrets(dir, slices.Contains(missing, keyIndexKey) || slices.Contains(missing, keySecretKeys))
+	secrets, fresh, err := openSecrets(dir, slices.ContainsFunc(missing, func(s kept) bool { return s.label == "" }))
 	if err != nil {
 		return nil, err
 	}
 	var generated []Generated
-	for _, key := range missing {
-		*c.secret(key) = NewSecret(secrets[key])
-		switch key {
-		case keyAPIKey:
+	for _, s := range missing {
+		*s.of(c) = NewSecret(secrets[s.key])
+		if s.label != "" {
+			generated = append(generated, Generated{envName(s.key), s.label, secrets[s.key], fresh})
+		}
+		if s.key == keyAPIKey {
 			c.addAPIKey()
-			generated = append(generated, Generated{envName(key), "API key", secrets[key], fresh})
-		case keyAdminPassword:
-			generated = append(generated, Generated{envName(key), "password", secrets[key], fresh})
 		}
 	}
 	return generated, nil
 }
 
-// missingSecrets returns the keys of the secrets that no setting gives, on loopback; elsewhere nil.
-func (c *Config) missingSecrets() []string {
-	var missing []string
-	need := func(key string, given bool) {
-		if !given && c.Loopback() {
-			missing = append(missing, key)
+// kept is a secret that the data directory holds.
+type kept struct {
+	key, label string // label is for the person who needs it; "" for the keys that the database is written with
+	of         func(*Config) *Secret
+	instead    func(*Config) bool // something else is given in its place
+	check      func(string) string
+	generate   func() string
+}
+
+// keptSecrets are all of them, in the order of their file.
+var keptSecrets = []kept{
+	{keySecretKeys, "", func(c *Config) *Secret { return &c.SecretKeys }, nothing, checkSecretKeys, NewRingKey},
+	{keyIndexKey, "", func(c *Config) *Secret { return &c.IndexKey }, nothing, checkIndexKey, NewIndexKey},
+	{keyAPIKey, "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool {
+		app, _ := c.App(DefaultApp)
+		return app.hasSecretKey()
+	}, checkAPIKey, func() string {
+		key, _ := NewAPIKey(SecretKey)
+		return key
+	}},
+	{keyAdminPassword, "password", func(c *Config) *Secret { return &c.AdminPassword }, func(c *Config) bool { return c.AdminEnabled() },
+		checkAdminPassword, func() string { return randomText(passwordBytes) }},
+}
+
+func nothing(*Config) bool { return false }
+
+// missingSecrets returns the secrets that no setting gives, on loopback; elsewhere nil.
+func (c *Config) missingSecrets() (missing []kept) {
+	for _, s := range keptSecrets {
+		if c.Loopback() && !s.of(c).IsSet() && !s.instead(c) {
+			missing = append(missing, s)
 		}
 	}
-	need(keySecretKeys, c.SecretKeys.IsSet())
-	need(keyIndexKey, c.IndexKey.IsSet())
-	app, _ := c.App(DefaultApp)
-	need(keyAPIKey, c.APIKey.IsSet() || app.hasSecretKey())
-	need(keyAdminPassword, c.AdminEnabled())
 	return missing
-}
-
-func (c *Config) secret(key string) *Secret {
-	i := slices.IndexFunc(variables, func(v variable) bool { return v.key == key })
-	return variables[i].in(c).Addr().Interface().(*Secret)
-}
-
-// generateSecrets returns all secrets, also those that a setting gives today: so a file in which one is missing is damaged.
-func generateSecrets() map[string]string {
-	key, _ := NewAPIKey(SecretKey)
-	return map[string]string{
-		keySecretKeys: NewRingKey(), keyIndexKey: NewIndexKey(), keyAPIKey: key, keyAdminPassword: randomText(passwordBytes),
-	}
 }
 
 // passwordBytes of randomness make a password: 20 characters to type.

@@ -2,14 +2,11 @@ package config
 
 import (
 	"encoding/base64"
-	"maps"
 	"reflect"
 	"strings"
 	"time"
 
 	"sendcode/internal/config/document"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Errors is everything that is wrong with a configuration.
@@ -20,18 +17,16 @@ type Errors = document.Errors
 // connection; it reads the file, and those of the …_FILE variables, through readFile.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &document.Errors{}
-	all := byName(environ)
-	given := fromEnviron(all, readFile, errs)
 	c := document.Defaults[Config]()
-	c.File = given[keyConfig].value
-	d := &reader{config: &c, readFile: readFile, environ: all, settings: map[string]setting{}, hooks: map[string]*document.Place{}}
-	d.Decoder = &document.Decoder{Name: document.Plain(c.File), Errs: errs, Checks: checks, Take: d.take, Owner: d}
-	root := d.file(given[keyConfig])
-	layers := layered(d.settings, given)
-	d.readSettings(layers)
-	d.complete(root)
-	d.completeWebhooks(layers)
-	c.checkTogether(layers, root)
+	d := &reader{config: &c, readFile: readFile, environ: byName(environ), given: map[string]setting{}, bounded: map[string]bool{}}
+	d.Decoder = &document.Decoder{Errs: errs, Checks: checks, Skip: map[string]bool{}, Owner: d}
+	d.readEnviron()
+	d.Name = document.Plain(d.given[keyConfig].value)
+	d.root = &document.Place{Decoder: d.Decoder}
+	d.decodeFile(d.given[keyConfig])
+	d.applyEnviron()
+	d.complete()
+	d.checkTogether()
 	if err := errs.OrNil(); err != nil {
 		return Config{}, err
 	}
@@ -49,11 +44,11 @@ type reader struct {
 	config   *Config
 	readFile func(string) ([]byte, error)
 	environ  map[string]string  // all variables: the file may name one that holds a secret
-	settings map[string]setting // of the file, those that the environment may give as well
+	given    map[string]setting // by the environment
+	root     *document.Place    // of the file
 
-	hooks       map[string]*document.Place // of webhooks, by app
-	badPolicies []string                   // declared with mistakes: to name them is no mistake of its own
-	references  []reference
+	bounded    map[string]bool // policies of the file that have a rule with scope failures, by path
+	references []reference
 }
 
 // reference is a name that must be declared somewhere.
@@ -69,72 +64,64 @@ func refer(p *document.Place, kind, key, name string) {
 	d.references = append(d.references, reference{kind, name, p.Of(key)})
 }
 
-// take keeps a setting that the environment may give as well, and returns true; false if the field is not one.
-func (d *reader) take(f document.Field, n *yaml.Node, path string) bool {
-	switch env := f.Tag.Get("env"); {
-	case env == "" || env == "list":
-		return false
-	case f.Value.Type() == reflect.TypeFor[Secret]():
-		d.Mistake(n, path, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(f.Name))
-	default:
-		if text, ok := d.Text(n, path); ok && text != "" {
-			d.settings[f.Name] = setting{text, d.Where(n, path)}
-		}
-	}
-	return true
-}
-
-// file reads the YAML file, if there is one.
-func (d *reader) file(from setting) *document.Place {
+// decodeFile decodes the YAML file, if there is one, except for secrets and what the environment gives.
+func (d *reader) decodeFile(from setting) {
 	if from.value == "" {
-		return &document.Place{Decoder: d.Decoder}
+		return
 	}
 	content, err := d.readFile(from.value)
-	var n *yaml.Node
 	if err != nil {
 		d.Errs.Add(from.where, "%s cannot be read: %s", document.Plain(from.value), reasonWithoutPath(err))
-	} else {
-		n = d.Parse(content)
+		return
 	}
+	n := d.Parse(content)
 	if n == nil {
-		return &document.Place{Decoder: d.Decoder}
+		return
 	}
-	return d.Structure(n, "", reflect.ValueOf(d.config).Elem())
+	d.root = d.Structure(n, "", reflect.ValueOf(d.config).Elem())
+	for _, v := range variables {
+		if v.secret() && d.root.Given[v.key] != nil {
+			d.root.Complain(v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
+		}
+	}
 }
 
-// layered returns the settings of the environment, else of the file, else their defaults.
-func layered(file, environ map[string]setting) map[string]setting {
-	effective := map[string]setting{}
+// applyEnviron sets the fields that the environment gives.
+func (d *reader) applyEnviron() {
 	for _, v := range variables {
-		effective[v.key] = setting{v.initial, envName(v.key)}
-	}
-	maps.Copy(effective, file)
-	maps.Copy(effective, environ)
-	return effective
-}
-
-// readSettings sets the fields of all variables.
-func (d *reader) readSettings(from map[string]setting) {
-	for _, v := range variables {
-		s, values := from[v.key], []string{from[v.key].value}
-		if s.value == "" || v.key == keyConfig {
+		s, found := d.given[v.key]
+		if !found {
 			continue
 		}
-		field := v.in(d.config)
-		if v.list {
-			field.SetZero()
-			values = strings.Split(s.value, ",")
-		}
-		for _, text := range values {
-			one := field
-			if v.list {
-				one = reflect.New(field.Type().Elem()).Elem()
-			}
-			if problem := d.Set(one, v.tag, strings.TrimSpace(text)); problem != "" {
+		set := func(field reflect.Value, text string) bool {
+			problem := d.Set(field, v.tag, strings.TrimSpace(text))
+			if problem != "" {
 				d.Errs.Add(s.where, "%s", problem)
-			} else if v.list {
+			}
+			return problem == ""
+		}
+		field := v.in(d.config)
+		if v.kind() != "list" {
+			set(field, s.value)
+			continue
+		}
+		field.SetZero()
+		for text := range strings.SplitSeq(s.value, ",") {
+			if one := reflect.New(field.Type().Elem()).Elem(); set(one, text) {
 				field.Set(reflect.Append(field, one))
 			}
 		}
 	}
+}
+
+// where returns where a setting is given: its variable, or its line of the file.
+func (d *reader) where(key string) string {
+	s, found := d.given[key]
+	switch {
+	case found:
+		return s.where
+	case d.root.Given[key] != nil:
+		return d.root.Of(key)
+	}
+	return envName(key)
 }

@@ -74,7 +74,7 @@ func TestNothingInTheFile(t *testing.T) {
 	want := must(t, "")
 	for _, file := range []string{
 		"~", "---", "# nothing", "{}", "addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
-		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''",
+		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: , country: ''}\nredis_url: ''\nlog_level: ''\nsms: {origin: '', sender: ''}",
 		"purposes: {default: {policy: , ttl: , code: {length: , alphabet: }, notify: }}\napps: [{name: default, title: , origins: , keys: }]",
 	} {
 		if got := must(t, file); !reflect.DeepEqual(got, want) {
@@ -86,7 +86,7 @@ func TestNothingInTheFile(t *testing.T) {
 func TestSecretsFromFiles(t *testing.T) {
 	for _, v := range variables {
 		value := otherValues[v.key]
-		if !v.fromFile || value == "" {
+		if v.kind() != "file" || value == "" {
 			continue
 		}
 		want, err := Load([]string{envName(v.key) + "=" + value}, files{}.read)

@@ -142,12 +142,12 @@ trusted_proxies: [0.0.0.0/0]
 page: {app: shopp}
 `, "SENDCODE_XYZ=x", "SENDCODE_ADR=x", "SENDCODE_Q=", "SENDCODE_REDIS_URL=x", "SENDCODE_ADMIN_PASSWORD=short", "SENDCODE_SECRET_KEYS_FILE=/none", "SENDCODE_LOG_LEVEL=loud", "SENDCODE_MAIL_FROM=x")
 	want := []string{
-		"SENDCODE_ADR", "SENDCODE_Q", "SENDCODE_XYZ", "SENDCODE_SECRET_KEYS_FILE", "c.yaml:3: polices", "c.yaml:4: api_key", "c.yaml:7: policies.p[0].scope",
+		"SENDCODE_ADR", "SENDCODE_Q", "SENDCODE_XYZ", "SENDCODE_SECRET_KEYS_FILE", "c.yaml:2: addr", "c.yaml:3: polices", "c.yaml:7: policies.p[0].scope",
 		"c.yaml:8: policies.p[1].window", "c.yaml:8: policies.p[1].mode", "c.yaml:8: policies.p[1].name", "c.yaml:8: policies.p[1].limit",
 		"c.yaml:9: policies.p[2]", "c.yaml:9: policies.p[2]", "c.yaml:9: policies.p[2]",
 		"c.yaml:11: purposes.x.ttl", "c.yaml:11: purposes.x.code.length", "c.yaml:11: purposes.x.code.alphabet", "c.yaml:11: purposes.x.notify",
 		"c.yaml:13: apps[0].origins[0]", "c.yaml:13: apps[0].keys[0]", "c.yaml:14: trusted_proxies[0]",
-		"c.yaml:2: addr", "SENDCODE_REDIS_URL", "SENDCODE_MAIL_FROM", "SENDCODE_LOG_LEVEL", "SENDCODE_ADMIN_PASSWORD",
+		"c.yaml:4: api_key", "SENDCODE_REDIS_URL", "SENDCODE_MAIL_FROM", "SENDCODE_LOG_LEVEL", "SENDCODE_ADMIN_PASSWORD",
 		"c.yaml:11: purposes.x.policy", "c.yaml:15: page.app",
 	}
 	var got []string

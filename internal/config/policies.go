@@ -1,13 +1,9 @@
 package config
 
 import (
-	"errors"
-	"maps"
-	"reflect"
 	"slices"
+	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"sendcode/internal/config/document"
 	"sendcode/quota"
@@ -19,27 +15,29 @@ const defaultName = "default"
 // failuresName is the name of the rule that every policy has.
 const failuresName = "failures"
 
-// Policies are lists of rules by name.
-type Policies map[string]quota.Policy
-
-// rule is quota.Rule as the file has it.
-type rule struct {
+// Rule is a rule of a policy.
+type Rule struct {
 	// Unique within the policy.
-	Name string `yaml:"name" required:"quota"`
+	Name string `yaml:"name" required:"yes"`
 	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or `prefix`, or `global`; or `failures`.
-	Scope quota.Scope `yaml:"scope" required:"quota" oneof:"recipient ip network app purpose country prefix global failures"`
+	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
+	Allowance `yaml:",inline"`
+	// `browsers`: the rule counts and refuses sends of public keys and our page alone. Not with scope `failures`.
+	Callers string `yaml:"callers,omitempty" oneof:"browsers" wrong:"must be browsers; without it a rule is for all callers"`
+}
+
+// Allowance is how many events a rule admits in what time.
+type Allowance struct {
 	// 1 to 100000.
-	Limit int `yaml:"limit" required:"quota"`
+	Limit int `yaml:"limit" required:"yes"`
 	// Instead of `window`: a calendar `hour`, `day`, `week` (from Monday) or `month`.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
 	// Instead of `window`: this many calendar dates up to today, 1 to 31.
 	Days int `yaml:"days,omitempty"`
 	// The time zone of `per` and `days`, such as `Asia/Shanghai`; by default UTC.
 	Zone *time.Location `yaml:"time_zone,omitempty"`
-	// Sliding: `60s`, `1h`, up to `744h`.
+	// Sliding: `1s` to `744h`.
 	Window time.Duration `yaml:"window,omitempty"`
-	// `browsers`: the rule counts and refuses sends of public keys and our page alone. Not with scope `failures`.
-	Callers string `yaml:"callers,omitempty" oneof:"browsers" wrong:"must be browsers; without it a rule is for all callers"`
 	// `enforce` (the default), or `observe`: the rule counts and never refuses.
 	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`
 }
@@ -49,167 +47,135 @@ const (
 	observe  = "observe"
 )
 
-func (r rule) quota() quota.Rule {
-	q := quota.Rule{Name: r.Name, Scope: r.Scope, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days, Zone: r.Zone, Observe: r.Mode == observe}
-	if r.Callers == browsers && r.Scope != "" {
-		q.Scope = r.Scope.OfBrowsers()
-	}
+// rule returns a rule of this name for the limiter.
+func (a Allowance) rule(name string, scope quota.Scope) quota.Rule {
+	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days, Zone: a.Zone}
+	q.Observe = a.Mode == observe
 	if q.Calendar() && q.Zone == nil {
 		q.Zone = time.UTC
 	}
 	return q
 }
 
-func ruleOf(q quota.Rule) rule {
-	r := rule{Name: q.Name, Scope: q.Scope.Base(), Limit: q.Limit, Window: q.Window, Per: q.Per, Days: q.Days, Zone: q.Zone}
-	if q.Scope.Browsers() {
-		r.Callers = browsers
+// judge reports what package quota finds wrong with the rule, each at its key; noWindow is what it reports if the rule has no time.
+func (a Allowance) judge(p *document.Place, name, noWindow string) {
+	noDays := a.Days == 0 && p.Given["days"] != nil // which quota takes for a rule without days
+	var problems []error
+	if joined, wrong := quota.Validate([]quota.Rule{a.rule(name, quota.Global)}).(interface{ Unwrap() []error }); wrong {
+		problems = joined.Unwrap()
 	}
-	if q.Observe {
-		r.Mode = observe
-	}
-	return r
-}
-
-// Encode implements document.Shaped.
-func (all *Policies) Encode(e document.Encoder) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range slices.Sorted(maps.Keys(*all)) {
-		var rules []rule
-		for _, r := range (*all)[name].Rules {
-			rules = append(rules, ruleOf(r))
-		}
-		document.Put(n, name, e.Value(reflect.ValueOf(&rules).Elem(), `style:"items"`))
-	}
-	return n
-}
-
-// Decode implements document.Shaped.
-func (all *Policies) Decode(d *document.Decoder, n *yaml.Node, path string) {
-	*all = Policies{}
-	d.Entries(n, path, func(name string, n *yaml.Node, path string) {
-		before := len(d.Errs.Mistakes)
-		var rules []rule
-		places := d.Value(n, path, reflect.ValueOf(&rules).Elem(), "")
-		p := quota.Policy{Name: name}
-		for _, r := range rules {
-			p.Rules = append(p.Rules, r.quota())
-		}
-		if n.Kind == yaml.SequenceNode {
-			validate(d, p, n, path, places)
-			checkFailures(p, places)
-		}
-		if len(d.Errs.Mistakes) > before {
-			r := d.Owner.(*reader)
-			r.badPolicies = append(r.badPolicies, name)
-			return
-		}
-		(*all)[name] = p
-	})
-}
-
-// validate reports what package quota finds wrong with the rules, each at its line.
-func validate(d *document.Decoder, p quota.Policy, n *yaml.Node, path string, places []*document.Place) {
-	judged := quota.Policy{Name: p.Name, Rules: slices.Clone(p.Rules)}
-	for i := range judged.Rules {
-		judged.Rules[i].Scope = judged.Rules[i].Scope.Base()
-	}
-	for _, err := range flatten(judged.Validate()) {
-		bad, ok := errors.AsType[*quota.RuleError](err)
-		if !ok {
-			d.Mistake(n, path, "%s", document.Plain(err.Error()))
-			continue
-		}
-		at := places[bad.Index]
+	for _, err := range problems {
+		bad := err.(*quota.RuleError)
+		aboutTime := bad.Field == "window" || bad.Field == "time_zone"
 		switch {
-		case unclear(at, p.Rules[bad.Index].Days, bad.Field):
-		case at.Given[bad.Field] == nil:
-			at.Complain("", "%s is missing", bad.Field)
-		default:
-			at.Complain(bad.Field, "%s", document.Plain(bad.Problem))
+		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // may follow from that
+		case p.Given[bad.Field] != nil:
+			p.Complain(bad.Field, "%s", document.Plain(bad.Problem))
+		case bad.Field == "window":
+			p.Complain("", "%s", noWindow)
 		}
 	}
-	for i, r := range p.Rules {
-		checkDays(places[i], r.Days)
-	}
-}
-
-// checkFailures reports rules with scope failures that the log cannot evaluate: it supports one rule, with a sliding window, for
-// all callers; the name of that rule is reserved.
-func checkFailures(p quota.Policy, places []*document.Place) {
-	seen := false
-	for i, r := range p.Rules {
-		complain := func(key, problem string) {
-			if places[i].Given[key] != nil {
-				places[i].Complain(key, "%s", problem)
-			}
-		}
-		switch {
-		case r.Scope == quota.Failures.OfBrowsers():
-			complain("callers", "a rule with scope failures is for all callers")
-			continue
-		case r.Scope != quota.Failures:
-			if r.Name == failuresName && r.Scope != "" {
-				complain("name", "is the name of the rule with scope failures")
-			}
-			continue
-		case seen:
-			complain("scope", "there is another rule with scope failures")
-		case r.Calendar():
-			complain("per", "a rule with scope failures has a window")
-			complain("days", "a rule with scope failures has a window")
-		}
-		seen = true
+	if noDays && !p.Faulty["days"] {
+		p.Complain("days", "0 is not within 1 and %d", quota.MaxDays)
 	}
 }
 
-// flatten returns the errors that errors.Join joined, at any depth.
-func flatten(err error) (all []error) {
-	joined, ok := err.(interface{ Unwrap() []error })
+// Check implements document.Checker. Of rules with scope failures the log can evaluate one, with a sliding window, for all callers; the
+// name of the built-in one is reserved.
+func (r *Rule) Check(p *document.Place) {
+	r.judge(p, r.Name, "window is missing")
+	policy, _, _ := strings.Cut(p.Path, "[")
+	seen := readerOf(p).bounded
 	switch {
-	case err == nil:
-		return nil
-	case !ok:
-		return []error{err}
+	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresName:
+		p.Complain("name", "is the name of the rule with scope failures")
+	case r.Scope != quota.Failures:
+	case r.Callers == browsers:
+		p.Complain("callers", "a rule with scope failures is for all callers")
+	case seen[policy]:
+		p.Complain("scope", "there is another rule with scope failures")
+	default:
+		seen[policy] = true
+		for _, key := range []string{"per", "days"} {
+			if p.Given[key] != nil {
+				p.Complain(key, "a rule with scope failures has a window")
+			}
+		}
 	}
-	for _, e := range joined.Unwrap() {
-		all = append(all, flatten(e)...)
-	}
-	return all
 }
 
-// defaultRules are the first promise: 1 per 60 s, 5 per hour, 10 per 24 h for each recipient.
-func defaultRules() []quota.Rule {
-	return []quota.Rule{
-		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+// Policy returns the policy of this name; without rules if there is none.
+func (c Config) Policy(name string) quota.Policy {
+	p := quota.Policy{Name: name}
+	for _, r := range c.Policies[name] {
+		scope := r.Scope
+		if r.Callers == browsers {
+			scope = scope.OfBrowsers()
+		}
+		p.Rules = append(p.Rules, r.rule(r.Name, scope))
 	}
+	return p
+}
+
+// checkPolicyName has package quota judge a name.
+func checkPolicyName(name string) string {
+	if err := (quota.Policy{Name: name, Rules: []quota.Rule{failuresRule.rule(failuresName, quota.Failures)}}).Validate(); err != nil {
+		return document.Plain(err.Error())
+	}
+	return ""
 }
 
 // failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. A policy has it unless
 // it has a rule of its own.
-func failuresRule() quota.Rule {
-	return quota.Rule{Name: failuresName, Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}
-}
+var failuresRule = Rule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
+// completePolicies adds the default policy, the first promise: 1 per 60 s, 5 per hour, 10 per 24 h for each recipient.
 func (d *reader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {
-		c.Policies = Policies{}
+		c.Policies = map[string][]Rule{}
 	}
 	if _, given := c.Policies[defaultName]; !given {
-		c.Policies[defaultName] = quota.Policy{Name: defaultName, Rules: defaultRules()}
+		c.Policies[defaultName] = []Rule{
+			{Name: "minute", Scope: quota.Recipient, Allowance: Allowance{Limit: 1, Window: time.Minute}},
+			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
+			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
+		}
 	}
-	for name, p := range c.Policies {
-		if limitsRecipients(p) && len(quota.OfScope(p.Rules, quota.Failures)) == 0 {
-			p.Rules = append(p.Rules, failuresRule())
-			c.Policies[name] = p
+	for name, rules := range c.Policies {
+		bounded := slices.ContainsFunc(rules, func(r Rule) bool { return r.Scope == quota.Failures })
+		if limitsRecipients(rules) && !bounded {
+			c.Policies[name] = append(rules, failuresRule)
 		}
 	}
 }
 
-// limitsRecipients reports whether the policy has an enforced rule with scope recipient.
-func limitsRecipients(p quota.Policy) bool {
-	return slices.ContainsFunc(p.Rules, func(r quota.Rule) bool { return r.Scope == quota.Recipient && !r.Observe })
+// limitsRecipients reports whether one of the rules is enforced, with scope recipient, for all callers.
+func limitsRecipients(rules []Rule) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool {
+		return r.Scope == quota.Recipient && r.Callers == "" && r.Mode != observe
+	})
+}
+
+// maxKeys of a rule: a request has no more (limits.MaxKeys).
+const maxKeys = 8
+
+// LimitRule is a rule of a limit.
+type LimitRule struct {
+	// Unique within the limit.
+	Name string `yaml:"name" required:"yes"`
+	// The key that the rule counts by, or several: the same values of all count together.
+	Keys      []string `yaml:"key" required:"yes" single:"yes" check:"name" unique:"yes" style:"flow"`
+	Allowance `yaml:",inline"`
+}
+
+// Rule returns the rule without its keys.
+func (r LimitRule) Rule() quota.Rule { return r.rule(r.Name, "") }
+
+// Check implements document.Checker.
+func (r *LimitRule) Check(p *document.Place) {
+	r.judge(p, r.Name, "window, per or days is missing")
+	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
+		p.Complain("key", "must name 1 to %d keys", maxKeys)
+	}
 }

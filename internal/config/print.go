@@ -93,7 +93,7 @@ func (c Config) secretsComment() string {
 		}
 		state := "not set"
 		switch {
-		case slices.Contains(missing, v.key):
+		case slices.ContainsFunc(missing, func(s kept) bool { return s.key == v.key }):
 			state = "generated once in data_dir"
 		case secret.IsSet() && v.key == keySecretKeys:
 			state = "set, " + count(secret, "key")

@@ -80,7 +80,7 @@ func TestTagsNameChecks(t *testing.T) {
 // tables are the types that the example describes with the keys that have them, by name.
 func tables() map[string]reflect.Type {
 	all := map[string]reflect.Type{
-		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[rule](), "limit": reflect.TypeFor[LimitRule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
+		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[Rule](), "limit": reflect.TypeFor[LimitRule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
 		"checks": reflect.TypeFor[Checks](), "bound": reflect.TypeFor[Bound](), "test_recipient": reflect.TypeFor[TestRecipient](),
 		"block": reflect.TypeFor[Block](), "pause": reflect.TypeFor[Pause](), "provider": reflect.TypeFor[Provider](), "fold": reflect.TypeFor[Fold](),
 		"sms": reflect.TypeFor[SMS](), "carrier": reflect.TypeFor[SMSCarrier](), "spend": reflect.TypeFor[SpendCap](), "watch": reflect.TypeFor[SMSWatch](),
@@ -178,10 +178,10 @@ func variablesList(t *testing.T) string {
 	text := ""
 	for _, v := range variables {
 		marks, f := "", reflect.TypeFor[Config]().FieldByIndex(v.index)
-		if v.fromFile {
+		if v.kind() == "file" {
 			marks += "*"
 		}
-		if !v.inFile {
+		if v.secret() || strings.Contains(v.tag.Get("env"), " ") {
 			marks += "†"
 		}
 		of := reflect.TypeFor[Config]()
@@ -250,9 +250,6 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	for _, d := range describe(t, of, "", false) {
 		key, value := entryOf(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
-		if d.key == "policies" {
-			inner = reflect.TypeFor[rule]()
-		}
 		switch {
 		case inner.Kind() != reflect.Struct || document.Single(inner):
 		case value != nil && inner == d.field.Type && value.Style != yaml.FlowStyle:

@@ -56,7 +56,7 @@ func (c Config) Differs(next Config) (parts []string) {
 func (c Config) Fixed(next Config) (names []string) {
 	for _, v := range variables {
 		field := v.in(&c)
-		if v.list || v.key == keyConfig || v.tag.Get("reload") != "" {
+		if v.kind() == "list" || v.key == keyConfig || v.tag.Get("reload") != "" {
 			continue
 		}
 		if other := v.in(&next); !reflect.DeepEqual(field.Interface(), other.Interface()) {

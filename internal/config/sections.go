@@ -40,22 +40,24 @@ func (b *Page) Check(p *document.Place) {
 }
 
 // complete adds the default policy, purpose and app, and then runs the checks that concern several settings.
-func (d *reader) complete(root *document.Place) {
+func (d *reader) complete() {
 	c := d.config
 	d.completePolicies()
-	d.completeLimits(root)
 	d.completePurposes()
-	d.checkApps(root)
 	d.completeApps()
-	d.checkRecipients(root)
-	d.readDisposable(root)
+	d.checkRecipients()
+	d.readDisposable()
 	served := c.SMS.Countries
-	if page := root.Items["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
+	if page := d.root.Items["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
 		page[0].Complain("country", "%s is not among the countries of sms", document.Plain(c.Page.Country))
 	}
 	declared := map[string][]string{
-		"policy":  append(slices.Sorted(maps.Keys(c.Policies)), d.badPolicies...),
-		"purpose": slices.Sorted(maps.Keys(c.Purposes)),
+		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
+	}
+	if policies := d.root.Given["policies"]; policies != nil { // to name one that has mistakes is no mistake of its own
+		for name := range slices.Chunk(policies.Content, 2) {
+			declared["policy"] = append(declared["policy"], name[0].Value)
+		}
 	}
 	for _, a := range c.Apps {
 		declared["app"] = append(declared["app"], a.Name)
@@ -79,49 +81,42 @@ func (d *reader) completePurposes() {
 	}
 	var unlimited []string
 	for _, r := range d.references {
-		policy, found := c.Policies[r.name]
-		if r.kind == "policy" && found && !limitsRecipients(policy) && !slices.Contains(unlimited, r.name) {
+		rules, found := c.Policies[r.name]
+		if r.kind == "policy" && found && !limitsRecipients(rules) && !slices.Contains(unlimited, r.name) {
 			unlimited = append(unlimited, r.name)
 			d.Errs.Add(r.where, "the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
 		}
 	}
 }
 
-// checkApps records a mistake for each key that two apps have.
-func (d *reader) checkApps(root *document.Place) {
-	hashes := map[[sha256.Size]byte]bool{}
-	for i, a := range d.config.Apps {
-		at := root.Items["apps"][i]
-		if hooks := at.Items["webhook"]; hooks != nil {
-			d.hooks[a.Name] = hooks[0]
-		}
-		for j, k := range a.Keys {
-			if hashes[k.SHA256] && k.SHA256 != [sha256.Size]byte{} {
-				at.Items["keys"][j].Complain("sha256", "another key has the same hash")
-			}
-			hashes[k.SHA256] = true
-		}
-	}
-}
-
-// completeApps puts DefaultApp first, and adds it if the file does not name it.
+// completeApps puts DefaultApp first, after it has added it if the file does not name it, and has checked all apps.
 func (d *reader) completeApps() {
 	c := d.config
-	i := slices.IndexFunc(c.Apps, func(a App) bool { return a.Name == DefaultApp })
-	app := App{Name: DefaultApp}
-	if i >= 0 {
-		app = c.Apps[i]
-		c.Apps = slices.Delete(c.Apps, i, i+1)
+	isDefault := func(a App) bool { return a.Name == DefaultApp }
+	if !slices.ContainsFunc(c.Apps, isDefault) {
+		c.Apps = append(c.Apps, App{Name: DefaultApp})
 	}
-	c.Apps = slices.Insert(c.Apps, 0, app)
+	hashes := map[[sha256.Size]byte]bool{}
+	for i, a := range c.Apps {
+		for j, k := range a.Keys {
+			if hashes[k.SHA256] {
+				d.root.Items["apps"][i].Items["keys"][j].Complain("sha256", "another key has the same hash")
+			}
+			hashes[k.SHA256] = k.SHA256 != [sha256.Size]byte{}
+		}
+	}
+	d.completeWebhooks()
+	i := slices.IndexFunc(c.Apps, isDefault)
+	first := c.Apps[i]
+	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
 }
 
 // checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed like another address: its code
 // must be known for exactly one address.
-func (d *reader) checkRecipients(root *document.Place) {
+func (d *reader) checkRecipients() {
 	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
 	for i, t := range c.TestRecipients {
-		at := root.Items["test_recipients"][i]
+		at := d.root.Items["test_recipients"][i]
 		switch {
 		case t.To.IsZero():
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To.Equal(t.To) }):
@@ -134,13 +129,13 @@ func (d *reader) checkRecipients(root *document.Place) {
 }
 
 // readDisposable reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
-func (d *reader) readDisposable(root *document.Place) {
+func (d *reader) readDisposable() {
 	c := d.config
 	if c.DisposableFile == "" {
 		return
 	}
 	complain := func(format string, args ...any) {
-		root.Complain("disposable_domains", "%s"+format, append([]any{document.Plain(c.DisposableFile)}, args...)...)
+		d.root.Complain("disposable_domains", "%s"+format, append([]any{document.Plain(c.DisposableFile)}, args...)...)
 	}
 	content, err := d.readFile(c.DisposableFile)
 	if err != nil {

@@ -40,11 +40,11 @@ type SMS struct {
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
 	// The page's host. Texts end with `@host #code`, from which browsers fill in the code. Not for approved templates.
-	Origin string `yaml:"origin" check:"page_host"`
+	Origin string `yaml:"origin" check:"page_host" optional:"yes"`
 	// The URL at which carriers reach this service. Without it there are no receipts.
-	PublicURL string `yaml:"public_url" check:"public_url"`
+	PublicURL string `yaml:"public_url" check:"public_url" optional:"yes"`
 	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
-	Sender string `yaml:"sender" check:"sender_or_none"`
+	Sender string `yaml:"sender" check:"sender" optional:"yes"`
 	// The same by country.
 	Senders map[string]string `yaml:"senders" keys:"country" check:"sender" style:"flow"`
 	// In order of preference.

@@ -89,7 +89,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 // warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name the client's address in client_ip.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		for _, r := range c.Policies[name].Rules {
+		for _, r := range c.Policy(name).Rules {
 			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesOf(name)) > 0, "The rule %s of the policy %s has the scope %s: "+
 				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
 		}
@@ -103,7 +103,7 @@ func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit,
+		add(len(c.PurposesOf(name)) > 0 && most(c.Policy(name).Rules, c.Spellings.Window) > c.Spellings.Limit,
 			"The policy %s lets one address have more codes within %s than spellings (%d) lets browsers ask for, so that refuses them first.",
 			name, document.Short(c.Spellings.Window), c.Spellings.Limit)
 	}

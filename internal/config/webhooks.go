@@ -15,7 +15,7 @@ import (
 // Webhook is where an app hears of its events.
 type Webhook struct {
 	// https; http only in `webhooks: allow`.
-	URL string `yaml:"url,omitempty" check:"webhook_url" mask:"url"`
+	URL string `yaml:"url,omitempty" check:"webhook_url" optional:"yes" mask:"url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved`; by default all.
 	Events  []string `yaml:"events,omitempty" check:"event" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
@@ -83,18 +83,21 @@ func checkWebhookURL(text string) string {
 	return ""
 }
 
-// completeWebhooks gives apps their webhooks' secrets, and reports what is wrong with the two together.
-func (d *reader) completeWebhooks(from map[string]setting) {
-	c, given := d.config, from[keyWebhookSecrets]
-	wrong := given.value != "" && checkWebhookSecrets(given.value) != ""
-	if given.value != "" && !wrong {
-		d.shareSecrets(given)
-	}
-	for _, a := range c.Apps {
-		at := d.hooks[a.Name]
-		if a.Webhook.URL == "" || at == nil || at.Faulty["url"] {
+// completeWebhooks gives apps their webhooks' secrets, and reports what is wrong with the two together. No secret is repeated.
+func (d *reader) completeWebhooks() {
+	c, given := d.config, d.given[keyWebhookSecrets]
+	wrong := given.value != "" && !c.WebhookSecrets.IsSet()
+	secrets := splitSecrets(c.WebhookSecrets.Reveal())
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		for _, secret := range secrets[a.Name] {
+			a.Webhook.Secrets = append(a.Webhook.Secrets, NewSecret(secret))
+		}
+		delete(secrets, a.Name)
+		if a.Webhook.URL == "" {
 			continue
 		}
+		at := d.root.Items["apps"][i].Items["webhook"][0]
 		if len(a.Webhook.Secrets) == 0 && !wrong {
 			at.Complain("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
 				document.Plain(a.Name))
@@ -103,25 +106,16 @@ func (d *reader) completeWebhooks(from map[string]setting) {
 			at.Complain("url", "must begin with https://; http is for networks that webhooks.allow names")
 		}
 	}
-}
-
-// shareSecrets gives each app its secrets. Their values are never repeated.
-func (d *reader) shareSecrets(from setting) {
-	all, apps := splitSecrets(from.value), d.config.Apps
-	for _, app := range slices.Sorted(maps.Keys(all)) {
-		i := slices.IndexFunc(apps, func(a App) bool { return a.Name == app })
-		if i < 0 {
-			d.Errs.Add(from.where, "there is no app %s", document.Plain(app))
-			continue
-		}
-		for _, secret := range all[app] {
-			apps[i].Webhook.Secrets = append(apps[i].Webhook.Secrets, NewSecret(secret))
-		}
+	for _, app := range slices.Sorted(maps.Keys(secrets)) {
+		d.Errs.Add(given.where, "there is no app %s", document.Plain(app))
 	}
 }
 
-// splitSecrets returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "".
+// splitSecrets returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "". Of an empty text: nil.
 func splitSecrets(value string) map[string][]string {
+	if value == "" {
+		return nil
+	}
 	all := map[string][]string{}
 	for entry := range strings.SplitSeq(value, ",") {
 		app, secret, found := strings.Cut(strings.TrimSpace(entry), ":")

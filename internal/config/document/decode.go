@@ -21,24 +21,25 @@ import (
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
 //	default   what holds when it is not given, in YAML
-//	required  it has to be given; yes, or quota where that looks
+//	required  it has to be given
+//	optional  an empty text counts as none given; so does that of a field with the tag env
 //	check     the name of a check in Checks; keys: the same, of the keys of a mapping
 //	oneof     the words that it may be
 //	range     the least and the largest value; zero says what 0 means beside them, why adds a reason
 //	wrong     replaces the words of a mistake; %s is the value
 //	unique    a list holds nothing twice: yes, or the key by which its mappings differ; twice replaces the words of the mistake
-//	most      how many a list may hold, and of what
+//	most      how many a list may hold, and of what; least names what it must have one of
 //	single    a list of one may be written without brackets
 //	none      {} stands for nothing
-//	style     how it is printed: flow, or items for a list whose items are
+//	style     how it is printed: flow, items for a list whose items are, lists for a mapping to such lists
 //	mask      the name of a function in Encoder that it is printed by
 //	count     items that are not printed are counted
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors
-	Checks map[string]func(text string) string           // they say what is wrong, or nothing
-	Take   func(f Field, n *yaml.Node, path string) bool // where it is set and says true, a field of the whole file is not read here
-	Owner  any                                           // of the decoder, for checks
+	Checks map[string]func(text string) string // they say what is wrong, or nothing
+	Skip   map[string]bool                     // keys of the file whose values are not read
+	Owner  any                                 // of the decoder, for checks
 }
 
 // Place is where a mapping stands in the file, for what is found once it has been read.
@@ -57,12 +58,6 @@ type Checker interface{ Check(p *Place) }
 
 // Preparer is a struct that does so before; false: it can't be read.
 type Preparer interface{ Prepare(p *Place) bool }
-
-// Shaped is a type that has a form of its own in the file.
-type Shaped interface {
-	Decode(d *Decoder, n *yaml.Node, path string)
-	Encode(e Encoder) *yaml.Node
-}
 
 // Clean reports whether no mistake was found in the mapping.
 func (p *Place) Clean() bool { return len(p.Errs.Mistakes) == p.before }
@@ -154,7 +149,7 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 		known[f.Name] = func(n *yaml.Node, path string) {
 			before := len(d.Errs.Mistakes)
 			p.Given[f.Name] = n
-			if p.Path != "" || d.Take == nil || !d.Take(f, n, path) {
+			if p.Path != "" || !d.Skip[f.Name] {
 				p.Items[f.Name] = d.Value(n, path, f.Value, f.Tag)
 			}
 			p.Faulty[f.Name] = len(d.Errs.Mistakes) > before
@@ -164,7 +159,7 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 		d.fields(n, path, known)
 	}
 	for _, f := range all {
-		if f.Tag.Get("required") == "yes" && p.Given[f.Name] == nil {
+		if f.Tag.Get("required") != "" && p.Given[f.Name] == nil {
 			p.Complain("", "%s is missing", f.Name)
 		}
 	}
@@ -178,14 +173,11 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 
 // Value decodes a field and returns the places of the mappings in it.
 func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Place) {
-	if s, ok := v.Addr().Interface().(Shaped); ok {
-		s.Decode(d, n, path)
-		return nil
-	}
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
 	case Single(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
-		if text, ok := d.Text(n, path); ok {
+		text, ok := d.Text(n, path)
+		if blank := text == "" && (tag.Get("env") != "" || tag.Get("optional") != ""); ok && !blank {
 			if problem := d.Set(v, tag, text); problem != "" {
 				d.Mistake(n, path, "%s", problem)
 			}
@@ -200,6 +192,9 @@ func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.
 		d.item(n, path, v, tag)
 	default:
 		v.SetZero()
+		if least := tag.Get("least"); least != "" && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+			d.Mistake(n, path, "there is no %s", least)
+		}
 		d.items(n, path, func(n *yaml.Node, path string) { places = append(places, d.item(n, path, v, tag)...) })
 	}
 	return places

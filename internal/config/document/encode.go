@@ -26,25 +26,14 @@ type Encoder map[string]func(text string) string
 
 // Value returns a field as YAML, in the style that its tags name.
 func (e Encoder) Value(v reflect.Value, tag reflect.StructTag) *yaml.Node {
-	if s, ok := v.Addr().Interface().(Shaped); ok {
-		return s.Encode(e)
-	}
 	n := &yaml.Node{}
-	word, marshals := marshalled(v)
-	switch {
-	case Single(v.Type()) || marshals && word != "":
-		e.scalar(n, v, tag)
-	case v.Kind() == reflect.Struct:
-		n = e.Struct(v)
-	case v.Kind() == reflect.Map:
-		n.Kind = yaml.MappingNode
-		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-		for _, key := range keys {
-			Put(n, key.String(), e.Value(addressable(v.MapIndex(key)), ""))
-		}
+	switch single := e.single(v, tag).(type) {
+	case string:
+		n.SetString(single)
+	case nil:
+		n = e.several(v, tag)
 	default:
-		n = e.list(v, tag)
+		_ = n.Encode(single) // numbers always encode
 	}
 	switch tag.Get("style") {
 	case "flow":
@@ -59,6 +48,26 @@ func (e Encoder) Value(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
+// several returns a struct, map or list as YAML.
+func (e Encoder) several(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+	switch v.Kind() {
+	case reflect.Struct:
+		return e.Struct(v)
+	case reflect.Map:
+		n, inner := &yaml.Node{Kind: yaml.MappingNode}, reflect.StructTag("")
+		if tag.Get("style") == "lists" {
+			inner = `style:"items"`
+		}
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			put(n, key.String(), e.Value(addressable(v.MapIndex(key)), inner))
+		}
+		return n
+	}
+	return e.list(v, tag)
+}
+
 func addressable(v reflect.Value) reflect.Value {
 	one := reflect.New(v.Type()).Elem()
 	one.Set(v)
@@ -71,7 +80,7 @@ func (e Encoder) Struct(v reflect.Value) *yaml.Node {
 	all, _ := Fields(v)
 	for _, f := range all {
 		if !hidden(f.Value) && !(f.omit && f.Value.IsZero()) {
-			Put(n, f.Name, e.Value(f.Value, f.Tag))
+			put(n, f.Name, e.Value(f.Value, f.Tag))
 		}
 	}
 	return n
@@ -92,35 +101,15 @@ func (e Encoder) list(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
-// Put appends an entry to a mapping.
-func Put(n *yaml.Node, key string, value *yaml.Node) {
+// put appends an entry to a mapping.
+func put(n *yaml.Node, key string, value *yaml.Node) {
 	name := &yaml.Node{}
 	name.SetString(key)
 	n.Content = append(n.Content, name, value)
 }
 
-func (e Encoder) scalar(n *yaml.Node, v reflect.Value, tag reflect.StructTag) {
-	if _, marshals := marshalled(v); !marshals && (v.Kind() == reflect.Int || v.Kind() == reflect.Bool) {
-		_ = n.Encode(v.Interface()) // numbers always encode
-		return
-	}
-	n.SetString(e.text(v, tag))
-}
-
-func marshalled(v reflect.Value) (text string, ok bool) {
-	m, ok := v.Addr().Interface().(encoding.TextMarshaler)
-	if v.Kind() == reflect.Pointer {
-		m, ok = v.Interface().(encoding.TextMarshaler)
-	}
-	if !ok || v.Kind() == reflect.Pointer && v.IsNil() {
-		return "", ok
-	}
-	b, _ := m.MarshalText()
-	return string(b), true
-}
-
-// text returns a single value in the form that the decoder reads.
-func (e Encoder) text(v reflect.Value, tag reflect.StructTag) string {
+// single returns a single value in the form that the decoder reads: a text, a number, or true or false; nil for a value of several.
+func (e Encoder) single(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
 		return Short(value)
@@ -134,15 +123,21 @@ func (e Encoder) text(v reflect.Value, tag reflect.StructTag) string {
 		return value.String()
 	case slog.Level:
 		return strings.ToLower(value.String())
+	case encoding.TextMarshaler:
+		if text, _ := value.MarshalText(); len(text) > 0 || Single(v.Type()) {
+			return string(text)
+		}
+		return nil
 	}
-	text, marshals := marshalled(v)
-	switch {
-	case tag.Get("mask") != "":
-		return e[tag.Get("mask")](v.String())
-	case marshals:
-		return text
+	switch mask := e[tag.Get("mask")]; {
+	case mask != nil:
+		return mask(v.String())
+	case v.Kind() == reflect.String:
+		return v.String()
+	case Single(v.Type()):
+		return v.Interface()
 	}
-	return v.String()
+	return nil
 }
 
 // Short writes a duration in its largest whole unit: 1h, 10m, 60s.

@@ -199,7 +199,7 @@ func (l *load) holds(h apptest.History, agrees func(row store.Send, mails int) b
 	for _, odd := range l.odd {
 		l.Errorf("answered %s", odd)
 	}
-	for _, breach := range overPolicy(h, quota.OfScope(l.Config().Policies["default"].Rules, quota.Recipient), l.lead) {
+	for _, breach := range overPolicy(h, quota.OfScope(l.Config().Policy("default").Rules, quota.Recipient), l.lead) {
 		l.Error(breach)
 	}
 	mails := map[string][]apptest.Letter{}
