@@ -14,26 +14,32 @@ import (
 	"sendcode/internal/store"
 )
 
-// AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, identity,
-// password, factor, which takes the second factor away, close, open or list; Identity is the name at the provider.
-type AccountChange struct{ Name, Role, Do, Reason, Identity string }
+// AccountChange is what to do with an account of the console; the tags are those of the command line.
+type AccountChange struct {
+	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
+	Name   string    `arg:"" optional:"" help:"Of the account."`
+	Role   auth.Role `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
+	Reason string    `help:"Why; it is recorded."`
+
+	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
+}
 
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
 // prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	w := auth.Change{Name: wish.Name, Role: auth.Role(wish.Role), Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	log, done, err := openAccounts(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if w.Do == "list" {
+	if wish.Do == "list" {
 		return listAccounts(ctx, log, out)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return err
 	}
+	w := auth.Change{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	password, err := auth.ChangeAccount(ctx, log, w, time.Now(), auth.ActOfCommand(store.AuditEntry{ID: id}))
 	if err != nil {
 		return err

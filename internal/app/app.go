@@ -109,31 +109,26 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	for _, w := range cfg.Warnings {
 		a.logger.Warn(w)
 	}
-	if err := a.secrets(); err != nil {
-		return nil, err
+	return a, inOrder(
+		a.secrets,
+		func() error { return a.openLog(ctx) },
+		func() error { return a.openLimiter(ctx) },
+		a.openSender,
+		a.openCarriers,
+		a.newOutbox,
+		func() error { a.newServices(a.outbox); return a.rebuild(ctx) },
+		a.listen,
+	)
+}
+
+// inOrder calls functions until one fails, and returns its error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := a.openLog(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.openLimiter(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.openSender(); err != nil {
-		return nil, err
-	}
-	if err := a.openCarriers(); err != nil {
-		return nil, err
-	}
-	a.metrics.MailServers(a.servers.Health)
-	a.openHooks()
-	if err := a.newOutbox(); err != nil {
-		return nil, err
-	}
-	a.newServices(a.outbox)
-	if err := a.rebuild(ctx); err != nil {
-		return nil, err
-	}
-	return a, a.listen()
+	return nil
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {

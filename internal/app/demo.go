@@ -51,19 +51,12 @@ func fill(ctx context.Context, cfg config.Config, until time.Time) (err error) {
 	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
-	if err := a.secrets(); err != nil {
-		return err
-	}
-	if err := a.openLog(ctx); err != nil {
-		return err
-	}
 	post := demo.NewPost(clock)
 	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), post.Mail(), post.Text()
 	if a.texts, err = a.textRenderer(); err != nil {
 		return err
 	}
-	a.openHooks()
-	if err := a.newOutbox(); err != nil {
+	if err := inOrder(a.secrets, func() error { return a.openLog(ctx) }, a.newOutbox); err != nil {
 		return err
 	}
 	a.newServices(demo.Waiting{Outbox: a.outbox})

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,11 +175,10 @@ func (a *App) registerPages(e *echo.Echo) {
 func (a *App) updatePage(cfg config.Config) {
 	p := cfg.Purposes["default"]
 	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
-	called, first, others := titles(cfg), page.AppPage{}, []page.AppPage(nil)
+	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: cmp.Or(called[app.Name], app.Name), Brand: brandOf(app), ReturnURLs: app.ReturnURLs,
-			Sender: sender(cmp.Or(app.MailFrom, cfg.MailFrom)).Address,
+			App: app.Name, Title: title(cfg, app), Brand: brandOf(app), ReturnURLs: app.ReturnURLs, Sender: sender(cfg, app).Address,
 		}
 		one.Subject = subject(a.mails, p, one.App, one.Title)
 		switch {

@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/support"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
 )
 
 // services are what everything else is an edge of.
@@ -31,7 +32,7 @@ type services struct {
 	providers *feedback.Providers
 }
 
-// newOutbox creates the outbox from the log, the limiter and the carriers.
+// newOutbox creates the outbox from the log, the limiter and the carriers, and the worker that delivers apps' events.
 func (a *App) newOutbox() error {
 	var err error
 	if a.mails, err = a.renderer(); err != nil {
@@ -44,6 +45,7 @@ func (a *App) newOutbox() error {
 	a.useTemplates(own)
 	a.keys = vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
 	a.policy = policy.NewInForce(policies(a.cfg), a.now)
+	a.hooks = webhook.New(receivers(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{
 		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: mailHeaders(a.cfg), Watch: a.watchOf(), AskAfter: a.askAfter(),

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"fmt"
 	"net/mail"
 	"slices"
 
@@ -15,6 +14,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -29,42 +29,43 @@ func limitSet(cfg config.Config) limits.Set {
 	return set
 }
 
-// purposes returns each purpose with its policy.
-func purposes(cfg config.Config) map[string]policy.Purpose {
-	out := map[string]policy.Purpose{}
-	for name, p := range cfg.Purposes {
-		out[name] = policy.Purpose{
-			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesOf(p.Policy),
-			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: message.Notify(p.Notify),
-		}
-	}
-	return out
-}
-
 // policies returns the settings that can change while the service runs.
 func policies(cfg config.Config) policy.Set {
-	return policy.Set{
-		Purposes: purposes(cfg), Apps: apps(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Subscriptions: subscriptions(cfg),
+	set := policy.Set{
+		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
+		Blocks: blocks(cfg), TestRecipients: map[recipient.Hash]policy.TestRecipient{},
 		Checks: policy.Checks{
 			Network: rule("network", quota.IP, cfg.Checks.Network), WideNetwork: rule("wide_network", quota.Network, cfg.Checks.WideNetwork),
 			App: rule("app", quota.App, cfg.Checks.App),
 		},
-		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
+		SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
 		Numbers:   servedNumbers(cfg),
 		Breaker:   rule(policy.BreakerName, policy.Everything, cfg.Breaker),
 		Spellings: rule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
 	}
+	for name, p := range cfg.Purposes {
+		set.Purposes[name] = policy.Purpose{
+			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesOf(p.Policy),
+			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: message.Notify(p.Notify),
+		}
+	}
+	for _, a := range cfg.Apps {
+		set.Apps[a.Name] = policy.App{Title: title(cfg, a), Sender: a.MailFrom, Brand: brandOf(a)}
+		if a.Webhook.URL != "" { // without an address no event is written
+			set.Subscriptions[a.Name] = a.Webhook.Events
+		}
+	}
+	for _, p := range cfg.Pauses {
+		set.Pauses = append(set.Pauses, policy.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
+	}
+	for _, t := range cfg.TestRecipients {
+		set.TestRecipients[t.To.Hash(cfg.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
+	}
+	return set
 }
 
 func rule(name string, scope quota.Scope, b config.Bound) quota.Rule {
 	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
-}
-
-func pauses(cfg config.Config) (all []policy.Pause) {
-	for _, p := range cfg.Pauses {
-		all = append(all, policy.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
-	}
-	return all
 }
 
 // mailHeaders returns the headers by which mail providers identify our mails.
@@ -92,56 +93,39 @@ func blocks(cfg config.Config) policy.Blocks {
 	return b
 }
 
-func testRecipients(cfg config.Config) map[recipient.Hash]policy.TestRecipient {
-	out := map[recipient.Hash]policy.TestRecipient{}
-	for _, t := range cfg.TestRecipients {
-		out[t.To.Hash(cfg.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
-	}
-	return out
-}
-
-// apps returns how each app appears in messages and pages.
-func apps(cfg config.Config) map[string]policy.App {
-	out := map[string]policy.App{}
-	called := titles(cfg)
-	for _, a := range cfg.Apps {
-		out[a.Name] = policy.App{Title: called[a.Name], Sender: a.MailFrom, Brand: brandOf(a)}
-	}
-	return out
-}
-
 func brandOf(a config.App) brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
 
-// titles returns the name of each app in messages. The app default has the sender's name, since people do not know an app
-// "default".
-func titles(cfg config.Config) map[string]string {
-	out := map[string]string{}
-	for _, a := range cfg.Apps {
-		out[a.Name] = a.Title
-		if a.Title == "" && a.Name == config.DefaultApp {
-			out[a.Name] = sender(cmp.Or(a.MailFrom, cfg.MailFrom)).Name
-		}
+// title returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
+func title(cfg config.Config, a config.App) string {
+	if a.Name == config.DefaultApp {
+		return cmp.Or(a.Title, sender(cfg, a).Name, a.Name)
 	}
-	return out
+	return cmp.Or(a.Title, a.Name)
 }
 
-// checkTitles returns an error if mail programs would turn an app's name into a link, which would make every send fail.
-func checkTitles(cfg config.Config) error {
-	for name, title := range titles(cfg) {
-		if err := message.CheckName(cmp.Or(title, name)); err != nil {
-			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// sender is whom mails come from.
-func sender(from string) mail.Address {
-	a, err := mail.ParseAddress(from)
+// sender returns whom an app's mails come from.
+func sender(cfg config.Config, a config.App) mail.Address {
+	from, err := mail.ParseAddress(cmp.Or(a.MailFrom, cfg.MailFrom))
 	if err != nil {
-		return mail.Address{Address: from}
+		return mail.Address{}
 	}
-	return *a
+	return *from
+}
+
+// receivers returns where apps hear of their events.
+func receivers(cfg config.Config) webhook.Settings {
+	s := webhook.Settings{Receivers: map[string]webhook.Receiver{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
+	for _, a := range cfg.Apps {
+		if a.Webhook.URL == "" {
+			continue
+		}
+		to := webhook.Receiver{URL: a.Webhook.URL}
+		for _, secret := range a.Webhook.Secrets {
+			to.Secrets = append(to.Secrets, config.WebhookKey(secret))
+		}
+		s.Receivers[a.Name] = to
+	}
+	return s
 }
 
 func apiKeys(cfg config.Config) api.Keys {

@@ -98,19 +98,22 @@ func (a *App) watchOf() store.PrefixWatch {
 	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
 }
 
-// checkTexts fails if rendering a text message fails, or if one would have more segments than allowed.
+// checkTexts fails if mail programs would turn an app's name into a link, which would make every send fail, if rendering a text message
+// fails, or if one would have more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
-	if err := checkTitles(cfg); err != nil || a.texts == nil {
-		return err
-	}
 	longest := verification.LongCode // a code may become as long under attack
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
 	}
 	var errs []error
-	called := titles(cfg)
 	for _, app := range cfg.Apps {
-		errs = append(errs, cmp.Or(own[app.Name], a.texts).Fit(cmp.Or(called[app.Name], app.Name), longest))
+		name := title(cfg, app)
+		if err := message.CheckName(name); err != nil {
+			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
+		}
+		if a.texts != nil {
+			errs = append(errs, cmp.Or(own[app.Name], a.texts).Fit(name, longest))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("text messages:\n%w", err)
