@@ -52,7 +52,7 @@ func fill(ctx context.Context, cfg config.Config, until time.Time) (err error) {
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	post := demo.NewPost(clock)
-	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), post.Mail(), post.Text()
+	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), post, demo.Texts{Post: post}
 	if a.texts, err = a.textRenderer(); err != nil {
 		return err
 	}

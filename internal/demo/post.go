@@ -48,18 +48,8 @@ const (
 
 var codeIn = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
-// Mail is the sender of mails.
-func (p *Post) Mail() Mail { return Mail{p} }
-
-// Text is the carrier of text messages.
-func (p *Post) Text() Text { return Text{p} }
-
-// Mail implements outbox.Sender.
-type Mail struct{ post *Post }
-
-// Send takes a mail, or refuses it.
-func (m Mail) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
-	p := m.post
+// Send implements outbox.Sender: it takes a mail, or refuses it.
+func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.took(120, 900)
@@ -87,12 +77,11 @@ func (m Mail) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, 
 	return receipt, nil
 }
 
-// Text implements outbox.Carrier.
-type Text struct{ post *Post }
+// Texts implements outbox.Carrier.
+type Texts struct{ *Post }
 
 // Send takes a text message.
-func (t Text) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
-	p := t.post
+func (p Texts) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.took(180, 1400)

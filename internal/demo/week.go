@@ -1,12 +1,17 @@
+// Package demo plays a plausible week: people who ask for codes and enter them, mistype, ask too often, have no mailbox or guess,
+// a slow mail server, an attack from one network, and what administrators do about it. It is what `sendcode demo` shows.
+//
+// Everything goes the way of real requests: package app gives it the use cases, the outbox, both gates and a log in SQLite, all on the
+// [Clock] of the week. Only mail servers and carriers are played ([Post]). The plan follows from a seed, so a week is the same each time.
 package demo
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"sendcode/internal/store"
@@ -56,22 +61,23 @@ type week struct {
 	rng    *rand.Rand
 	begin  time.Time
 	people []person
-	queue  queue
-	order  int
+	steps  []step // by their instants; of one instant in the order of being added
 	ids    store.IDs
 }
 
 // step is something that happens at an instant.
 type step struct {
-	at    time.Time
-	order int // of steps at one instant
-	do    func(ctx context.Context) error
+	at time.Time
+	do func(ctx context.Context) error
 }
 
 func (w *week) at(at time.Time, do func(ctx context.Context) error) {
 	if at.Before(w.begin.Add(Week)) {
-		w.order++
-		heap.Push(&w.queue, step{at, w.order, do})
+		i := slices.IndexFunc(w.steps, func(s step) bool { return s.at.After(at) })
+		if i < 0 {
+			i = len(w.steps)
+		}
+		w.steps = slices.Insert(w.steps, i, step{at, do})
 	}
 }
 
@@ -132,11 +138,12 @@ func (w *week) pace(from time.Time, lasts time.Duration, now pace) {
 
 func (w *week) play(ctx context.Context) error {
 	flushed := w.Clock.Now()
-	for w.queue.Len() > 0 {
+	for len(w.steps) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		next := heap.Pop(&w.queue).(step)
+		next := w.steps[0]
+		w.steps = w.steps[1:]
 		w.Clock.Reach(next.at)
 		if err := next.do(ctx); err != nil {
 			return fmt.Errorf("demo: at %s: %w", next.at.Format(time.DateTime), err)
@@ -159,41 +166,25 @@ func (who person) caller() verification.Caller {
 	return verification.Caller{App: who.app, Kind: kind, IP: who.ip}
 }
 
-// ask asks for a code; what a person is told as a refusal is no failure of the week.
+// ask asks for a code.
 func (w *week) ask(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Ask{
 		Caller: who.caller(), Channel: who.channel, To: who.to, Purpose: purpose, Locale: who.locale, Resend: resend,
 	})
-	var locked *verification.TooManyChecksError
-	if errors.As(err, &locked) {
-		err = nil
-	}
-	return answer, err
+	return answer, unlessLocked(err)
 }
 
 func (w *week) check(ctx context.Context, who person, id, typed string) error {
 	_, err := w.Codes.Check(ctx, who.caller(), id, typed)
-	var locked *verification.TooManyChecksError
-	if errors.As(err, &locked) {
+	return unlessLocked(err)
+}
+
+// unlessLocked returns err, but nil for a lockout: what a person is told as a refusal is no failure of the week.
+func unlessLocked(err error) error {
+	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		return nil
 	}
 	return err
-}
-
-// queue is a heap of steps.
-type queue []step
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].order < q[j].order
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(s any)   { *q = append(*q, s.(step)) }
-func (q *queue) Pop() any {
-	all := *q
-	last := all[len(all)-1]
-	*q = all[:len(all)-1]
-	return last
 }
 
 var attacker = netip.AddrFrom4([4]byte{192, 0, 2, 77})

@@ -98,7 +98,7 @@ var edges = map[string]string{
 
 	// For tests and tools.
 	"internal/house":                   "",
-	"internal/app/doctor":              "quota internal/app internal/config internal/delivery/smtp internal/sms internal/store internal/store/postgres",
+	"internal/app/doctor":              "quota internal/app internal/config internal/delivery internal/delivery/smtp internal/sms internal/store internal/store/postgres",
 	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/servertest internal/store",
 	"internal/e2e/*":                   "", // tests alone
 	"internal/servertest":              "internal/servertest/locate",

@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -101,8 +100,8 @@ func loadSecrets(dir string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return string(text), err
 	}
-	key := func() string { k := make([]byte, 32); rand.Read(k); return base64.StdEncoding.EncodeToString(k) }
-	made := "SENDCODE_SECRET_KEYS=up:" + key() + "\nSENDCODE_INDEX_KEY=" + key() + "\nSENDCODE_API_KEY=sk_" + rand.Text() + rand.Text()[:6] +
+	key, _ := config.NewAPIKey(config.SecretKey)
+	made := "SENDCODE_SECRET_KEYS=" + config.NewRingKey() + "\nSENDCODE_INDEX_KEY=" + config.NewIndexKey() + "\nSENDCODE_API_KEY=" + key +
 		"\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"
 	return made, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(made), 0o600))
 }

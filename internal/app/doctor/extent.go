@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"sendcode/internal/store"
@@ -23,7 +24,11 @@ func (d *doctor) storage(ctx context.Context, log *postgres.DB) (string, error) 
 			"and sendcode migrate does")
 	}
 	if e.Due > 0 {
-		d.remark("retention", fmt.Sprintf("%s rows are older than the log keeps them; the service deletes them while it runs", countText(e.Due)))
+		due := strconv.Itoa(e.Due)
+		if e.Due >= store.MaxDue {
+			due += " or more"
+		}
+		d.remark("retention", due+" rows are older than the log keeps them; the service deletes them while it runs")
 	}
 	if e.Late > 0 {
 		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
@@ -33,11 +38,4 @@ func (d *doctor) storage(ctx context.Context, log *postgres.DB) (string, error) 
 		said += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
 	}
 	return said, nil
-}
-
-func countText(n int) string {
-	if n >= store.MaxDue {
-		return fmt.Sprintf("%d or more", store.MaxDue)
-	}
-	return fmt.Sprint(n)
 }

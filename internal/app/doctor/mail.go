@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"strings"
 	"time"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 )
 
@@ -41,7 +40,7 @@ func (d *doctor) mailServer(ctx context.Context, name string, c smtp.Config) (st
 	if err = errors.Join(err, server.Close()); err != nil {
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
-	d.encryption("TLS of the "+name, onThisMachine(c.Host), seen)
+	d.encryption("TLS of the "+name, delivery.Loopback(c.Host), seen)
 	return c.Host + " answers, as encrypted and logged in as configured", nil
 }
 
@@ -66,11 +65,6 @@ func (d *doctor) encryption(what string, local bool, e smtp.Encryption) {
 	default:
 		d.fine(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, wholeUnits(left)))
 	}
-}
-
-func onThisMachine(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // wholeUnits returns a duration in words, rounded down.
