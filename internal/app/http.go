@@ -41,24 +41,30 @@ const (
 	shutdownWait = 10 * time.Second // for requests under way
 )
 
-// listen builds the HTTP servers and opens their ports: everything on one or, with an admin address, the console and the metrics on
+// listen opens the ports and builds what answers on them: everything on one or, with an admin address, the console and the metrics on
 // another.
 func (a *App) listen() error {
 	a.writable = &writableLog{ping: a.log.Ping, logger: a.logger, now: a.now}
 	health := server.NewHealth(a.probes()...)
 	a.health = health
-	var edges []*echo.Echo
-	addresses := []string{a.cfg.Addr}
-	if a.cfg.AdminAddr != "" {
-		addresses = append(addresses, a.cfg.AdminAddr)
-	}
-	for _, address := range addresses {
+	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
+		if address == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("can't listen on %s: %w", address, err)
+		}
+		a.onClose(func() error {
+			_ = l.Close() // the server closes it as well
+			return nil
+		})
 		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(address)})
 		health.Register(e)
 		page.RegisterStatic(e)
-		edges = append(edges, e)
+		a.listeners = append(a.listeners, listener{l, e})
 	}
-	front, back := edges[0], edges[len(edges)-1]
+	front, back := a.listeners[0].handler, a.listeners[len(a.listeners)-1].handler
 	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, a.now)
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Limit(a.requests)
@@ -86,7 +92,7 @@ func (a *App) listen() error {
 	a.metrics.Writable(a.writable.Check)
 	a.metrics.Storage(a.storage)
 	a.registerMetrics(back)
-	return a.open(addresses, edges)
+	return nil
 }
 
 // registerProviders adds the routes on which mail providers report events.
@@ -111,22 +117,6 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 		c.Response().Header().Set("Cache-Control", "public, max-age=300")
 		return c.Blob(http.StatusOK, "application/jwk-set+json", keys)
 	})
-	return nil
-}
-
-// open opens a port for each address and serves it by its handler.
-func (a *App) open(addresses []string, edges []*echo.Echo) error {
-	for i, address := range addresses {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return fmt.Errorf("can't listen on %s: %w", address, err)
-		}
-		a.onClose(func() error {
-			_ = l.Close() // the server closes it as well
-			return nil
-		})
-		a.listeners = append(a.listeners, listener{l, edges[i]})
-	}
 	return nil
 }
 

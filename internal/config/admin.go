@@ -16,7 +16,7 @@ type Admin struct {
 	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required" wrong:"is optional or required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
-	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" check:"admin_role"`
+	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" oneof:"reader operator owner" wrong:"a role is reader, operator or owner"`
 	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its hash.
 	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id" twice:"another token has the same id" style:"items"`
 	// A provider of OpenID Connect.
@@ -30,7 +30,7 @@ type AdminToken struct {
 	// Of the whole token, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
-	Role string `yaml:"role" default:"reader" check:"admin_role"`
+	Role string `yaml:"role" default:"reader" oneof:"reader operator owner" wrong:"a role is reader, operator or owner"`
 	// A day (its last) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
 }
@@ -61,7 +61,7 @@ type OIDCRoles struct {
 	// A text or a list.
 	Claim string `yaml:"claim" required:"yes" check:"word"`
 	// The role for each value of the claim; the highest of several counts.
-	Values map[string]string `yaml:"values" keys:"oidc_value" check:"admin_role"`
+	Values map[string]string `yaml:"values" keys:"oidc_value" oneof:"reader operator owner" wrong:"a role is reader, operator or owner"`
 }
 
 // IsSet reports whether there is a provider.
@@ -72,8 +72,6 @@ const redirectPath = "/admin/oidc/callback"
 
 // claims that are asked for by these scopes unless the file names others (OpenID Connect Core 1.0, section 5.4).
 var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
-
-var adminRoles = []string{"reader", "operator", "owner"}
 
 // Check implements document.Checker.
 func (a *Admin) Check(p *document.Place) {
@@ -133,13 +131,6 @@ func checkRedirectURL(text string) string {
 	}
 	if u, err := url.Parse(text); err != nil || u.Path != redirectPath {
 		return "must end in " + redirectPath + ", as in https://console.example" + redirectPath
-	}
-	return ""
-}
-
-func checkAdminRole(value string) string {
-	if !slices.Contains(adminRoles, value) {
-		return "a role is reader, operator or owner"
 	}
 	return ""
 }

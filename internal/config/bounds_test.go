@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -43,32 +42,5 @@ func TestBoundsOfChecksAndOfAll(t *testing.T) {
 		if c := must(t, none); c.RequestsPerMinute != 0 && c.Retention != 0 && c.Suppressions.For != 0 {
 			t.Errorf("%s: %+v", none, c)
 		}
-	}
-}
-
-// A policy that lets browsers ask for more than the bound on spellings is told of, since the bound refuses first.
-func TestAPolicyAboveTheBoundOnSpellings(t *testing.T) {
-	public := "apps: [{name: default, origins: [https://a.example], keys: [{id: a, kind: public, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}]\n"
-	for rules, told := range map[string]bool{
-		"{name: day, scope: recipient, limit: 20, window: 24h}":                                                                         false,
-		"{name: day, scope: recipient, limit: 21, window: 24h}":                                                                         true,
-		"{name: hour, scope: recipient, limit: 1, window: 1h}":                                                                          true,
-		"{name: hour, scope: recipient, limit: 1, window: 1h}, {name: day, scope: recipient, limit: 5, window: 24h}":                    false,
-		"{name: hour, scope: recipient, limit: 9, window: 1h}, {name: day, scope: recipient, limit: 9, window: 24h, callers: browsers}": false,
-		"{name: hour, scope: recipient, limit: 9, window: 1h}, {name: day, scope: recipient, limit: 9, window: 24h, mode: observe}":     true,
-		"{name: today, scope: recipient, limit: 10, per: day}":                                                                          false,
-		"{name: today, scope: recipient, limit: 11, per: day}":                                                                          true,
-	} {
-		for _, apps := range []string{public, ""} {
-			c := must(t, apps+"policies: {default: ["+rules+"]}")
-			got := strings.Contains(strings.Join(c.Warnings, "\n"), "The policy default lets one address have more codes within 24h than spellings (20)")
-			if got != (told && apps != "") {
-				t.Errorf("%s with a public key (%v): %q", rules, apps != "", c.Warnings)
-			}
-		}
-	}
-	c := must(t, public+"spellings: {}\npolicies: {default: [{name: day, scope: recipient, limit: 100, window: 24h}]}")
-	if strings.Contains(strings.Join(c.Warnings, "\n"), "spellings") {
-		t.Errorf("%q", c.Warnings)
 	}
 }

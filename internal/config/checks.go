@@ -23,7 +23,7 @@ import (
 var checks = map[string]func(text string) string{
 	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "redis_url": address.CheckRedis, "smtp_url": address.CheckSMTP,
 	"role":      matching(rolePattern, "must be the name of a database role: small letters, digits and _, at most 63"),
-	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel,
+	"mail_from": checkMailFrom, "selector": checkSelector,
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	"token":       matching(tokenPattern, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
@@ -37,7 +37,7 @@ var checks = map[string]func(text string) string{
 	"token_hash": hashOf("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
 	"proxy":      notWholeInternet("would trust every client, and let each choose the address that the rules look at"),
 	"callee":     notWholeInternet("would let events go to every machine that this one can reach; name networks"),
-	"admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
+	"secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
 	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,

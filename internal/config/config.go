@@ -48,7 +48,7 @@ type Config struct {
 	// The DKIM selector (`s=`) whose key `sendcode doctor` looks up.
 	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
-	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" check:"level"`
+	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" wrong:"must be debug, info, warn or error"`
 
 	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
 	// `sendcode key --kind ring` makes one.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"log/slog"
 	"net/mail"
 	"regexp"
 	"slices"
@@ -17,14 +16,6 @@ var selector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-
 func checkSelector(value string) string {
 	if len(value) > 63 || !selector.MatchString(value) {
 		return "must be a DKIM selector: letters, digits, - and dots between them, at most 63"
-	}
-	return ""
-}
-
-func checkLevel(value string) string {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(value)); err != nil {
-		return "must be debug, info, warn or error"
 	}
 	return ""
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -46,7 +45,6 @@ func (c *Config) warn(now time.Time) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
-	c.warnOfSpellings(add)
 	for _, t := range c.Admin.Tokens {
 		warnOfEnd(now, t.Expires, "The admin token "+t.ID, add)
 	}
@@ -94,36 +92,6 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
-}
-
-// warnOfSpellings warns of policies that let browsers send more than the bound on spellings does.
-func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)) {
-	public := func(a App) bool { return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) }
-	if c.Spellings == (Bound{}) || !slices.ContainsFunc(c.Apps, public) {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		add(len(c.PurposesOf(name)) > 0 && most(c.Policy(name).Rules, c.Spellings.Window) > c.Spellings.Limit,
-			"The policy %s lets one address have more codes within %s than spellings (%d) lets browsers ask for, so that refuses them first.",
-			name, document.Short(c.Spellings.Window), c.Spellings.Limit)
-	}
-}
-
-// most returns how many sends the rules admit for one recipient within any time of the given length.
-func most(rules []quota.Rule, within time.Duration) int {
-	n := math.MaxInt
-	for _, r := range rules {
-		if r.Scope.Base() != quota.Recipient || r.Observe {
-			continue
-		}
-		window, more := r.Window, 0
-		if r.Calendar() { // a time as long as a period touches two of them
-			window, more = r.Keep(), 1
-		}
-		periods := int((within+window-1)/window) + more
-		n = min(n, r.Limit*periods)
-	}
-	return n
 }
 
 // plainMail reports whether a mail server on another machine may be sent to without TLS.

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -136,7 +137,7 @@ func Defaults[T any]() (v T) {
 	return v
 }
 
-// Structure decodes a mapping into a struct; null counts as an empty mapping (notNull rejects it first where a mapping is needed).
+// Structure decodes a mapping into a struct; null counts as an empty mapping.
 // It sets defaults, records mistakes, and returns the mapping's place.
 func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 	p := &Place{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Place{}, len(d.Errs.Mistakes)}
@@ -144,19 +145,24 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 		return p
 	}
 	all, parts := Fields(v)
-	known := map[string]func(*yaml.Node, string){}
+	known := map[string]Field{}
 	for _, f := range all {
-		known[f.Name] = func(n *yaml.Node, path string) {
-			before := len(d.Errs.Mistakes)
-			p.Given[f.Name] = n
-			if p.Path != "" || !d.Skip[f.Name] {
-				p.Items[f.Name] = d.Value(n, path, f.Value, f.Tag)
-			}
-			p.Faulty[f.Name] = len(d.Errs.Mistakes) > before
-		}
+		known[f.Name] = f
 	}
 	if !IsNull(n) {
-		d.fields(n, path, known)
+		d.Entries(n, path, func(key string, n *yaml.Node, at string) {
+			f, found := known[key]
+			switch before := len(d.Errs.Mistakes); {
+			case !found:
+				d.Mistake(n, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
+			case !IsNull(n): // else it counts as left out
+				p.Given[key] = n
+				if path != "" || !d.Skip[key] {
+					p.Items[key] = d.Value(n, at, f.Value, f.Tag)
+				}
+				p.Faulty[key] = len(d.Errs.Mistakes) > before
+			}
+		})
 	}
 	for _, f := range all {
 		if f.Tag.Get("required") != "" && p.Given[f.Name] == nil {
@@ -184,8 +190,11 @@ func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.
 		}
 	case v.Kind() == reflect.Struct && tag.Get("none") != "" && n.Kind == yaml.MappingNode && len(n.Content) == 0:
 		v.SetZero()
+	case v.Kind() == reflect.Struct && IsNull(n):
+		d.kind(n, path, yaml.MappingNode, "key: value pairs")
+		return []*Place{{Decoder: d}}
 	case v.Kind() == reflect.Struct:
-		return []*Place{d.notNull(n, path, v)}
+		return []*Place{d.Structure(n, path, v)}
 	case v.Kind() == reflect.Map:
 		d.mapping(n, path, v, tag)
 	case tag.Get("single") != "" && n.Kind == yaml.ScalarNode:
@@ -198,15 +207,6 @@ func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.
 		d.items(n, path, func(n *yaml.Node, path string) { places = append(places, d.item(n, path, v, tag)...) })
 	}
 	return places
-}
-
-// notNull records a mistake and returns nil if the node is null; otherwise it decodes the mapping into a struct.
-func (d *Decoder) notNull(n *yaml.Node, path string, v reflect.Value) *Place {
-	if IsNull(n) {
-		d.kind(n, path, yaml.MappingNode, "key: value pairs")
-		return &Place{Decoder: d}
-	}
-	return d.Structure(n, path, v)
 }
 
 // item decodes an element and appends it to the list, unless it is a single value with a mistake.

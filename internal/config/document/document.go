@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -77,19 +75,6 @@ func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, valu
 			yield(k.Value, v, at)
 		}
 	}
-}
-
-// fields calls the known functions for the keys of a mapping. Keys without a value are left out; unknown keys are mistakes.
-func (d *Decoder) fields(n *yaml.Node, path string, known map[string]func(v *yaml.Node, path string)) {
-	d.Entries(n, path, func(key string, v *yaml.Node, at string) {
-		read := known[key]
-		switch {
-		case read == nil:
-			d.Mistake(v, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
-		case !IsNull(v):
-			read(v, at)
-		}
-	})
 }
 
 // items calls yield for each element of a list.
