@@ -161,10 +161,13 @@ func (a *App) registerPages(e *echo.Echo) {
 	a.page.Register(e)
 }
 
+// defaultPurpose is the purpose of the page's codes.
+const defaultPurpose = "default"
+
 // updatePage makes the page use the present configuration.
 func (a *App) updatePage(cfg config.Config) {
-	p := cfg.Purposes["default"]
-	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
+	p := cfg.Purposes[defaultPurpose]
+	shape := code.Shape{Alphabet: p.Code.Alphabet, Length: p.Code.Length}
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
@@ -183,11 +186,11 @@ func (a *App) updatePage(cfg config.Config) {
 
 // subject returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.
 func subject(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
-	if p.Notify == config.Glance {
+	if p.Notify == message.Glance {
 		return nil
 	}
 	return func(lang string) string {
-		m, err := r.Render(message.Request{App: app, Locale: lang, Purpose: p.Name, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+		m, err := r.Render(message.Request{App: app, Locale: lang, Purpose: defaultPurpose, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 		if err != nil {
 			return ""
 		}

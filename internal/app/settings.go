@@ -7,10 +7,8 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/brand"
-	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/limits"
-	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
@@ -46,7 +44,7 @@ func policies(cfg config.Config) policy.Set {
 	for name, p := range cfg.Purposes {
 		set.Purposes[name] = policy.Purpose{
 			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesOf(p.Policy),
-			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: message.Notify(p.Notify),
+			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: p.Code.Alphabet, Notify: p.Notify,
 		}
 	}
 	for _, a := range cfg.Apps {

@@ -12,11 +12,15 @@ package config
 
 import (
 	"log/slog"
+	"net/mail"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
+	"sendcode/internal/code"
 	"sendcode/internal/config/address"
+	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 )
 
@@ -142,14 +146,13 @@ type Checks struct {
 
 // Purpose is what a code is for.
 type Purpose struct {
-	Name string `yaml:"-"`
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
 	Policy string `yaml:"policy" default:"default"`
 	// Life of a code, `30s` to `10m`. A resend does not prolong it.
 	TTL  time.Duration `yaml:"ttl" default:"10m" range:"30s 10m" why:": a code may not live longer than ten minutes"`
 	Code Code          `yaml:"code"`
 	// `private`, or `glance`: the code in subject and preview.
-	Notify Notify `yaml:"notify" default:"private" oneof:"private glance"`
+	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
 // Code is what a code looks like.
@@ -157,17 +160,8 @@ type Code struct {
 	// 6 to 10.
 	Length int `yaml:"length" default:"6" range:"6 10"`
 	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ`.
-	Alphabet string `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
+	Alphabet code.Alphabet `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
 }
-
-// Notify says how much of a message shows before it is opened.
-type Notify string
-
-// The values of Notify.
-const (
-	Private Notify = "private" // no code in the subject, nor where a preview shows it
-	Glance  Notify = "glance"  // code in subject and preview
-)
 
 // App is a tenant: it has its own keys, and its own buckets.
 type App struct {
@@ -286,4 +280,26 @@ func (c Config) App(name string) (App, bool) {
 // hasSecretKey reports whether an app can be called by a back end.
 func (a App) hasSecretKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == SecretKey })
+}
+
+// MailDomain is the domain of MailFrom, the right-hand side of Message-IDs.
+func (c Config) MailDomain() string { return domainOf(c.MailFrom) }
+
+// MailDomains returns the domains of all senders, each once: first the service's, then those of apps.
+func (c Config) MailDomains() []string {
+	all := []string{c.MailDomain()}
+	for _, a := range c.Apps {
+		if domain := domainOf(a.MailFrom); a.MailFrom != "" && !slices.Contains(all, domain) {
+			all = append(all, domain)
+		}
+	}
+	return all
+}
+
+func domainOf(from string) string {
+	sender, err := mail.ParseAddress(from)
+	if err != nil {
+		return "localhost"
+	}
+	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/config/document"
 )
 
 // The environment's proxies take the place of the file's.
@@ -41,10 +43,10 @@ func TestPurposes(t *testing.T) {
 policies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}
 purposes: {login: , b: , gift: {policy: gift, ttl: 90s, code: {length: 8, alphabet: unambiguous}, notify: glance}}
 `)
-	if got := c.Purposes["login"]; got != newPurpose("login") {
+	if got := c.Purposes["login"]; got != document.Defaults[Purpose]() {
 		t.Errorf("a purpose without fields: %+v", got)
 	}
-	want := Purpose{Name: "gift", Policy: "gift", TTL: 90 * time.Second, Code: Code{8, "unambiguous"}, Notify: Glance}
+	want := Purpose{Policy: "gift", TTL: 90 * time.Second, Code: Code{8, "unambiguous"}, Notify: "glance"}
 	if got := c.Purposes["gift"]; got != want {
 		t.Errorf("gift: %+v", got)
 	}

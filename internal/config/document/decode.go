@@ -252,7 +252,7 @@ func duplicateProblem(list, one reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// mapping decodes a mapping whose keys the file chooses into a Go map. A struct with a Name gets its key as the name.
+// mapping decodes a mapping whose keys the file chooses into a Go map.
 func (d *Decoder) mapping(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
 	d.Entries(n, path, func(key string, n *yaml.Node, path string) {
@@ -264,7 +264,6 @@ func (d *Decoder) mapping(n *yaml.Node, path string, v reflect.Value, tag reflec
 		}
 		if one.Kind() == reflect.Struct {
 			SetDefaults(one)
-			one.FieldByName("Name").SetString(key)
 			d.Structure(n, path, one)
 		} else if d.Value(n, path, one, tag); len(d.Errs.Mistakes) > before {
 			return
