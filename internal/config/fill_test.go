@@ -58,17 +58,6 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 }
 
-// The generated values must pass what values of a person must pass, or a start would refuse what the last one made.
-func TestGeneratedSecretsPassTheChecks(t *testing.T) {
-	for range 200 {
-		for _, s := range keptSecrets {
-			if problem := s.check(s.generate()); problem != "" {
-				t.Fatalf("%s %s", s.key, problem)
-			}
-		}
-	}
-}
-
 func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	c := loaded(t)
 	filled(t, c)
@@ -230,32 +219,6 @@ func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
 			t.Fatal("two starts have different secrets")
 		}
 	}
-}
-
-func TestDataDirIsForOneProcess(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new", "data")
-	release, err := LockDataDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const inUse = "is in use by another sendcode process"
-	if _, err := LockDataDir(dir); err == nil || !strings.Contains(err.Error(), inUse) || !strings.Contains(err.Error(), "SENDCODE_DATA_DIR") {
-		t.Errorf("a second lock: %v", err)
-	}
-	c := loaded(t)
-	if _, err := c.FillSecrets(dir); err != nil {
-		t.Errorf("secrets under the lock: %v", err)
-	}
-	if err := release(); err != nil {
-		t.Fatal(err)
-	}
-	if release, err = LockDataDir(dir); err != nil {
-		t.Fatalf("after the release: %v", err)
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	_ = release()
 }
 
 // A write that fails halfway leaves neither a file nor a piece of one.

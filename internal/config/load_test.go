@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/hex"
 	"log/slog"
 	"net"
 	"reflect"
@@ -96,15 +95,6 @@ func TestSecretsFromFiles(t *testing.T) {
 		if err != nil || fileErr != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, %v", v.key, err, fileErr)
 		}
-	}
-}
-
-func TestAPIKeyBelongsToTheDefaultApp(t *testing.T) {
-	c := must(t, "", "SENDCODE_API_KEY="+goodKey)
-	// printf %s sk_Jw7sT0bQ3nVxK9rLmPzD5cYh | sha256sum
-	keys := c.Apps[0].Keys
-	if len(keys) != 1 || keys[0].ID != "api_key" || keys[0].Kind != SecretKey || hex.EncodeToString(keys[0].SHA256[:]) != "edf8ee29d5e2fba786f14ece76b13aae5e56088b9e2a2525530df49bf6c88cbf" {
-		t.Errorf("keys %+v", keys)
 	}
 }
 

@@ -9,17 +9,15 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/app"
+	"sendcode/internal/app/apptest"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/servertest"
 )
 
 // dns answers from a table; what is not in it does not exist.
@@ -41,75 +39,48 @@ func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
 func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
 func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
 
-// patient is a configuration, by environment alone, that the doctor is asked about.
-type patient struct {
-	*testing.T
-	env map[string]string
-}
-
-func newPatient(t *testing.T) patient {
-	t.Helper()
-	return patient{t, map[string]string{"SENDCODE_DATA_DIR": filepath.Join(t.TempDir(), "data"), "SENDCODE_API_KEY": "sk_0123456789abcdefghijABCDEFGHIJ"}}
-}
-
-func (s patient) config() config.Config {
-	s.Helper()
-	var environ []string
-	for name, value := range s.env {
-		environ = append(environ, name+"="+value)
-	}
-	cfg, err := config.Load(environ, os.ReadFile)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return cfg
-}
-
-// examined is what the doctor says, with these answers of the DNS, on a clock that is late by so much.
-func (s patient) examined(names dns, late time.Duration) (string, error) {
+// examined is what the doctor says of a configuration, with these answers of the DNS, on a clock that is late by so much.
+func examined(s *apptest.Stack, names dns, late time.Duration) (string, error) {
 	s.Helper()
 	var out strings.Builder
-	d := newDoctor(s.config(), &out)
+	d := newDoctor(s.Config(), &out)
 	d.resolver, d.now = names, func() time.Time { return time.Now().Add(-late) }
 	err := d.examine(s.Context())
 	return out.String(), err
 }
 
-func (s patient) says(said string, lines ...string) {
-	s.Helper()
+func says(t *testing.T, said string, lines ...string) {
+	t.Helper()
 	for _, line := range lines {
 		if !strings.Contains(said, line) {
-			s.Errorf("no line has %q in\n%s", line, said)
+			t.Errorf("no line has %q in\n%s", line, said)
 		}
 	}
 }
 
 func TestDoctorComparesClocks(t *testing.T) {
 	t.Parallel()
-	s := newPatient(t)
-	s.env["SENDCODE_REDIS_URL"], s.env["SENDCODE_DATABASE_URL"] = servertest.Redis(t).URL(), servertest.Postgres(t).URL()
-	s.env["SENDCODE_SECRET_KEYS"] = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
-	s.env["SENDCODE_INDEX_KEY"] = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
-	if err := app.Migrate(t.Context(), s.config()); err != nil {
+	s := apptest.OnRealParts(t)
+	if err := app.Migrate(t.Context(), s.Config()); err != nil {
 		t.Fatal(err)
 	}
-	said, err := s.examined(dns{}, 0)
+	said, err := examined(s, dns{}, 0)
 	if err != nil {
 		t.Error(err)
 	}
-	s.says(said, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ")
-	said, err = s.examined(dns{}, 90*time.Second+500*time.Millisecond)
+	says(t, said, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ")
+	said, err = examined(s, dns{}, 90*time.Second+500*time.Millisecond)
 	if err != nil {
 		t.Error(err) // a remark
 	}
-	s.says(said, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's", "let NTP run on both")
-	said, _ = s.examined(dns{}, -90*time.Second-500*time.Millisecond)
-	s.says(said, "! clock of Postgres: 90", " ms behind this machine's")
+	says(t, said, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's", "let NTP run on both")
+	said, _ = examined(s, dns{}, -90*time.Second-500*time.Millisecond)
+	says(t, said, "! clock of Postgres: 90", " ms behind this machine's")
 }
 
 func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	t.Parallel()
-	s := newPatient(t)
+	s := apptest.Embedded(t)
 	for _, c := range []struct {
 		script smtptest.Script
 		late   time.Duration
@@ -121,20 +92,20 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 		{smtptest.Script{}, 0, "✓ TLS of the mail server: none, and none is needed: it is on this machine"},
 	} {
 		server := smtptest.Start(t, c.script)
-		s.env["SENDCODE_SMTP_URL"] = server.URL()
-		said, err := s.examined(dns{}, c.late)
+		s.Env["SENDCODE_SMTP_URL"] = server.URL()
+		said, err := examined(s, dns{}, c.late)
 		if err != nil {
 			t.Error(err)
 		}
-		s.says(said, c.want)
+		says(t, said, c.want)
 	}
 	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
-	s.env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
-	said, err := s.examined(dns{}, 0)
+	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
+	said, err := examined(s, dns{}, 0)
 	if err == nil {
 		t.Error("a certificate of an unknown authority is fine")
 	}
-	s.says(said, "✗ mail server: 127.0.0.1: tls", "certificate")
+	says(t, said, "✗ mail server: 127.0.0.1: tls", "certificate")
 }
 
 // Each domain that an app sends from is looked at.
@@ -181,12 +152,12 @@ func rsaKey(t *testing.T, bits int) string {
 
 func TestDoctorLooksAtDKIM(t *testing.T) {
 	t.Parallel()
-	s := newPatient(t)
-	s.env["SENDCODE_SMTP_URL"] = smtptest.Start(t, smtptest.Script{}).URL()
-	s.env["SENDCODE_MAIL_FROM"] = "Shop <codes@shop.example>"
-	said, _ := s.examined(dns{}, 0)
-	s.says(said, "! DKIM: not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature of a mail that arrived")
-	s.env["SENDCODE_DKIM_SELECTOR"] = "s1"
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_SMTP_URL"] = smtptest.Start(t, smtptest.Script{}).URL()
+	s.Env["SENDCODE_MAIL_FROM"] = "Shop <codes@shop.example>"
+	said, _ := examined(s, dns{}, 0)
+	says(t, said, "! DKIM: not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature of a mail that arrived")
+	s.Env["SENDCODE_DKIM_SELECTOR"] = "s1"
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -207,14 +178,14 @@ func TestDoctorLooksAtDKIM(t *testing.T) {
 		"v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(other): "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
 		"v=spf1 -all": "✗ DKIM: there is no key at s1._domainkey.shop.example: mails signed with it count as unsigned",
 	} {
-		said, err := s.examined(dns{"TXT s1._domainkey.shop.example": {record}}, 0)
+		said, err := examined(s, dns{"TXT s1._domainkey.shop.example": {record}}, 0)
 		if (err != nil) != strings.HasPrefix(want, "✗") {
 			t.Errorf("%.40s: %v", record, err)
 		}
-		s.says(said, want)
+		says(t, said, want)
 	}
-	said, _ = s.examined(dns{"TXT s1._domainkey.shop.example": nil}, 0)
-	s.says(said, "! DKIM: the name servers do not answer for s1._domainkey.shop.example")
+	said, _ = examined(s, dns{"TXT s1._domainkey.shop.example": nil}, 0)
+	says(t, said, "! DKIM: the name servers do not answer for s1._domainkey.shop.example")
 }
 
 func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
@@ -246,21 +217,21 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		d.resolver = names
 		d.pointers(t.Context())
 		d.look(t.Context(), "sender domain", d.senderDomain)
-		(patient{T: t}).says(out.String(), want)
+		says(t, out.String(), want)
 	}
 	var out strings.Builder
 	d := newDoctor(config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}, &out)
 	d.resolver = dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil}
 	d.look(t.Context(), "sender domain", d.senderDomain)
 	d.pointers(t.Context())
-	(patient{T: t}).says(out.String(), "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
+	says(t, out.String(), "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
 }
 
 // The doctor asks no one but what is configured and the DNS.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
-	s := newPatient(t)
-	said, err := s.examined(dns{}, 0)
+	s := apptest.Embedded(t)
+	said, err := examined(s, dns{}, 0)
 	if err != nil || strings.Contains(said, "PTR") || strings.Contains(said, "DKIM") || strings.Contains(said, "clock of") {
 		t.Errorf("%v\n%s", err, said)
 	}
