@@ -22,24 +22,24 @@ const secretsHead = `# Made by sendcode at its first start and read at every lat
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// openSecrets reads the file of generated secrets in dir, or creates it (fresh). A file lock keeps two processes from creating it
+// openSecrets reads the file of generated secrets in dir, or creates it. A file lock keeps two processes from creating it
 // at once. It fails if the file is missing although a database exists and keysMatter: then the keys were lost.
-func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh bool, err error) {
+func openSecrets(dir string, keysMatter bool) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	path := filepath.Join(dir, secretsName)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
-		return nil, false, fmt.Errorf("%s cannot be locked: %s", document.Plain(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("%s cannot be locked: %s", document.Plain(path), reasonWithoutPath(err))
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	secrets, err = readSecrets(path)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return secrets, false, err
+		return secrets, err
 	}
 	if database := databaseIn(dir); keysMatter && database != "" {
-		return nil, false, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
+		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
 			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), document.Plain(database))
 	}
 	secrets = map[string]string{} // all of them, also those that a setting gives today: so a file in which one is missing is damaged
@@ -47,9 +47,9 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 		secrets[s.key] = s.generate()
 	}
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), reasonWithoutPath(err))
 	}
-	return secrets, true, nil
+	return secrets, nil
 }
 
 // databaseIn returns the name of a SQLite file in dir; "" if there is none.
@@ -163,7 +163,6 @@ type Generated struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
 	Label string // for people: "API key", "password"
 	Value string // in the clear, to be shown at the terminal
-	New   bool   // made by this call; false when a former start made it
 }
 
 // NeedsDataDir reports whether anything is kept in DataDir: the SQLite file, or secrets that no setting gives.
@@ -181,7 +180,7 @@ func (c *Config) FillSecrets(dir string) ([]Generated, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	secrets, fresh, err := openSecrets(dir, slices.ContainsFunc(missing, func(s kept) bool { return s.label == "" }))
+	secrets, err := openSecrets(dir, slices.ContainsFunc(missing, func(s kept) bool { return s.label == "" }))
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +188,7 @@ func (c *Config) FillSecrets(dir string) ([]Generated, error) {
 	for _, s := range missing {
 		*s.of(c) = NewSecret(secrets[s.key])
 		if s.label != "" {
-			generated = append(generated, Generated{envName(s.key), s.label, secrets[s.key], fresh})
+			generated = append(generated, Generated{envName(s.key), s.label, secrets[s.key]})
 		}
 		if s.key == keyAPIKey {
 			c.addAPIKey()

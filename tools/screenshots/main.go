@@ -57,13 +57,13 @@ func run(ctx context.Context, prefix string) error {
 
 // drawAll takes two states at a time: more would only wait for each other.
 func drawAll(browser context.Context, prefix string) error {
-	var all errgroup.Group
-	all.SetLimit(2)
+	var group errgroup.Group
+	group.SetLimit(2)
 	each := func(name, lang string, draw func() error) {
 		if !strings.HasPrefix(name, prefix) {
 			return
 		}
-		all.Go(func() error {
+		group.Go(func() error {
 			if err := draw(); err != nil {
 				return fmt.Errorf("%s, %s: %w", name, lang, err)
 			}
@@ -78,7 +78,7 @@ func drawAll(browser context.Context, prefix string) error {
 			each(s.Name, lang, func() error { return drawWidget(browser, s, lang) })
 		}
 	}
-	return all.Wait()
+	return group.Wait()
 }
 
 func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) error {
