@@ -43,11 +43,11 @@ type OIDC struct {
 	// On the button; by default the issuer's host.
 	Title string `yaml:"title" check:"word"`
 	// Exactly as the provider writes it.
-	Issuer string `yaml:"issuer" check:"secure_url"`
+	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
 	// This service's ID at the provider.
-	ClientID string `yaml:"client_id" check:"word"`
+	ClientID string `yaml:"client_id" required:"yes" check:"word"`
 	// Register exactly this; it ends in `/admin/oidc/callback`.
-	RedirectURL string `yaml:"redirect_url" check:"redirect_url"`
+	RedirectURL string `yaml:"redirect_url" required:"yes" check:"redirect_url"`
 	// By default `openid` and what `claim` needs.
 	Scopes []string `yaml:"scopes" style:"flow"`
 	// Names a person; by default `email`.
@@ -84,26 +84,16 @@ func (a *Admin) Check(p *document.Place) {
 }
 
 // Check implements document.Checker.
-func (o *OIDC) Check(p *document.Place) {
-	if len(p.Given) == 0 {
-		return
-	}
-	for _, name := range []string{"issuer", "client_id", "redirect_url"} {
-		if p.Given[name] == nil {
-			p.Complain("", "%s is missing", name)
-		}
-	}
+func (o *OIDC) Check(*document.Place) {
 	if o.Claim == "" {
 		o.Claim = "email"
 	}
 	if u, err := url.Parse(o.Issuer); o.Title == "" && err == nil {
 		o.Title = u.Host
 	}
-	if o.Scopes = strings.Fields(strings.Join(o.Scopes, " ")); len(o.Scopes) == 0 {
-		o.Scopes = []string{"openid"}
-		if scope := scopesOf[o.Claim]; scope != "" {
-			o.Scopes = append(o.Scopes, scope)
-		}
+	o.Scopes = strings.Fields(strings.Join(o.Scopes, " "))
+	if len(o.Scopes) == 0 {
+		o.Scopes = strings.Fields(scopesOf[o.Claim])
 	}
 	if !slices.Contains(o.Scopes, "openid") {
 		o.Scopes = append([]string{"openid"}, o.Scopes...)

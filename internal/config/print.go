@@ -69,10 +69,7 @@ func entryOf(n *yaml.Node, key string) (name, value *yaml.Node) {
 	return nil, nil
 }
 
-// String is YAML, so that a Config that is printed shows no secret.
-func (c Config) String() string { return c.YAML() }
-
-// Format covers the verbs that would walk the fields.
+// Format prints YAML by every verb, so that a Config that is printed shows no secret.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.YAML())) }
 
 // LogValue keeps passwords of URLs out of slog.
