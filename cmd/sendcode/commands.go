@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
+
+	"github.com/alecthomas/kong"
 )
 
 type serve struct{}
@@ -103,4 +106,58 @@ func (p program) logger(level slog.Level) *slog.Logger {
 		return slog.New(slog.NewTextHandler(p.err, options))
 	}
 	return slog.New(slog.NewJSONHandler(p.err, options))
+}
+
+type version struct{}
+
+// Run prints the module's version, which names the commit unless that is tagged, and the compiler, as the build has recorded them.
+func (version) Run(p program) error {
+	info, found := debug.ReadBuildInfo()
+	if !found {
+		return p.print("sendcode (version unknown)")
+	}
+	return p.print("sendcode " + info.Main.Version + " " + info.GoVersion)
+}
+
+// accounts is for an administrator with a shell who cannot log in to the console, or has no account yet.
+type accounts struct{ app.AccountChange }
+
+// Run prints the password of a new account once.
+func (a accounts) Run(ctx context.Context, p program, cfg config.Config) error {
+	return p.accounts(ctx, cfg, a.AccountChange, p.out)
+}
+
+type key struct {
+	Kind string `enum:"secret,public,ring,index,webhook" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS."`
+}
+
+// Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the key.
+func (k key) Run(p program) error {
+	switch k.Kind {
+	case "ring":
+		return p.print(config.NewRingKey())
+	case "index":
+		return p.print(config.NewIndexKey())
+	case "webhook":
+		return p.print(config.NewWebhookSecret())
+	}
+	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
+	_, _ = fmt.Fprintln(p.err, "The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
+	return p.print(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
+}
+
+func (p program) print(text string) error {
+	_, err := fmt.Fprintln(p.out, text)
+	return err
+}
+
+// help is --help as a command.
+type help struct {
+	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`
+}
+
+func (h help) Run(line *kong.Context) error {
+	_, err := line.Kong.Parse(append(h.Command, "--help")) // prints, and leaves through the parser's exit
+	line.Kong.FatalIfErrorf(err)
+	return nil
 }
