@@ -29,30 +29,20 @@ policies:
 	}
 }
 
-func TestModeOfARule(t *testing.T) {
-	const rules = "\n    - {name: a, scope: recipient, limit: 1, window: 1h, mode: enforce}\n" +
-		"    - {name: b, scope: recipient, limit: 1, per: day, mode: observe}\n    - {name: c, scope: ip, limit: 1, window: 1h, mode: observe}\n"
-	c := must(t, "policies:\n  default:"+rules)
+func TestModeAndCallersOfARule(t *testing.T) {
+	const shared = "policies:\n  default:\n    - {name: hour, scope: recipient, limit: 5, window: 1h, mode: enforce}\n"
+	c := must(t, shared+"    - {name: own, scope: recipient, limit: 3, window: 1h, callers: browsers}\n"+
+		"    - {name: b, scope: recipient, limit: 1, per: day, mode: observe}\n")
 	got := c.Policy("default").Rules
-	if got[0].Observe || !got[1].Observe || !got[2].Observe {
+	if got[0].Observe || got[1].Observe || !got[2].Observe || got[1].Scope != quota.Recipient.OfBrowsers() || got[2].Zone != time.UTC {
 		t.Errorf("rules %+v", got)
 	}
-	printed := c.YAML()
-	if n := strings.Count(printed, "mode: observe}"); n != 2 {
-		t.Errorf("printed as\n%s", printed)
+	for _, want := range []string{"{name: own, scope: recipient, limit: 3, window: 1h, callers: browsers}", "per: day, mode: observe}"} {
+		if !strings.Contains(c.YAML(), want) {
+			t.Errorf("printed as\n%s", c.YAML())
+		}
 	}
 	readBack(t, c)
-}
-
-func TestRulesForBrowsers(t *testing.T) {
-	const shared = "policies:\n  default:\n    - {name: hour, scope: recipient, limit: 5, window: 1h}\n"
-	c := must(t, shared+"    - {name: own, scope: recipient, limit: 3, window: 1h, callers: browsers}\n")
-	if got := c.Policy("default").Rules[1].Scope; got != quota.Recipient.OfBrowsers() {
-		t.Errorf("the scope is %q", got)
-	}
-	if !strings.Contains(c.YAML(), "{name: own, scope: recipient, limit: 3, window: 1h, callers: browsers}") {
-		t.Errorf("printed as\n%s", c.YAML())
-	}
 	refused(t, map[string]string{
 		shared + "    - {name: own, scope: recipient, limit: 3, window: 1h, callers: pages}\n":                  "must be browsers",
 		shared + "    - {name: own, scope: failures, limit: 3, window: 1h, callers: browsers}\n":                "a rule with scope failures is for all callers",

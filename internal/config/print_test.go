@@ -112,12 +112,12 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 		Filter(func(p string) bool { return !strings.Contains(p, "***") }) // is what `sendcode config` prints for a password
 	user, verbs := rapid.StringMatching(`[a-z]{0,8}`), ""
 	rapid.Check(t, func(t *rapid.T) {
-		ring, index := NewRingKey(), NewIndexKey()
+		ring, index, hook := NewRingKey(), NewIndexKey(), NewWebhookSecret()
 		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), "P4"+secret.Draw(t, "admin") // never one character again and again
 		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"), password.Draw(t, "smtp2")
 		u := user.Draw(t, "user")
 		c, err := Load([]string{
-			"SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index, "SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
+			"SENDCODE_WEBHOOK_SECRETS=default:" + hook, "SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index, "SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
 			"SENDCODE_ADMIN_PASSWORD=" + admin, "SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" + url.QueryEscape(redis),
 			"SENDCODE_REDIS_URL=redis+sentinel://" + u + ":" + redis + "@h1:26379,h2/master/0?sentinel_password=" + url.QueryEscape(database),
 			"SENDCODE_SMTP_URL=smtp://" + smtp + ":" + smtp + "@h," + "smtps://u" + u + ":" + smtp2 + "@h",
@@ -131,7 +131,7 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 			verbs = prints(c) + prints(&c)
 			shown += verbs
 		}
-		for name, s := range map[string]string{"ring": onlyRing, "index": index, "key": key, "token": token, "password": admin,
+		for name, s := range map[string]string{"ring": onlyRing, "hook": hook[6:], "index": index, "key": key, "token": token, "password": admin,
 			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2} {
 			if in(shown, s) {
 				t.Fatalf("%s is shown", name)

@@ -54,22 +54,17 @@ func (c Config) Differs(next Config) (parts []string) {
 // Fixed returns the names of the settings that differ in next and need a restart. Both configurations must be as Load returned
 // them, without generated secrets, which would look like a change.
 func (c Config) Fixed(next Config) (names []string) {
-	for _, v := range variables {
-		field := v.in(&c)
-		if v.kind() == "list" || v.key == keyConfig || v.tag.Get("reload") != "" {
-			continue
-		}
-		if other := v.in(&next); !reflect.DeepEqual(field.Interface(), other.Interface()) {
-			names = append(names, envName(v.key))
-			field.Set(other) // so that what holds it is not named too
-		}
-	}
 	all, _ := document.Fields(reflect.ValueOf(&c).Elem())
 	others, _ := document.Fields(reflect.ValueOf(&next).Elem())
 	for i, f := range all {
-		if f.Tag.Get("reload") == "" && !reflect.DeepEqual(f.Value.Interface(), others[i].Value.Interface()) {
-			names = append(names, f.Name)
+		if f.Tag.Get("reload") != "" || reflect.DeepEqual(f.Value.Interface(), others[i].Value.Interface()) {
+			continue
 		}
+		name := f.Name
+		if env := f.Tag.Get("env"); env == "plain" || env == "file" {
+			name = envName(name)
+		}
+		names = append(names, name)
 	}
 	return names
 }

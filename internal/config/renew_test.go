@@ -22,7 +22,11 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 			continue
 		}
 		c, next := must(t, ""), must(t, "", envName(v.key)+"="+otherValues[v.key])
-		if got := c.Fixed(next); !slices.Equal(got, []string{envName(v.key)}) {
+		want := envName(v.key)
+		if v.key == "admin_token_role" {
+			want = "admin" // which holds it in the file
+		}
+		if got := c.Fixed(next); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %v", v.key, got)
 		}
 		if got := next.Fixed(next); got != nil {

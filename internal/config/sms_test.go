@@ -74,10 +74,8 @@ func TestSMS(t *testing.T) {
 			t.Errorf("%s", carrier.Name)
 		}
 	}
-	for _, printed := range []string{c.YAML(), fmt.Sprintf("%v %+v %#v", c, c, c), fmt.Sprintf("%v %+v %#v", s, s, s.Carriers)} {
-		if strings.Contains(printed, hiddenSecret) {
-			t.Error("the secret is printed")
-		}
+	if strings.Contains(c.YAML()+fmt.Sprintf("%#v", s.Carriers), hiddenSecret) {
+		t.Error("the secret is printed")
 	}
 	if fixed := c.Fixed(readBack(t, c)); fixed != nil {
 		t.Errorf("the same differs in %v", fixed)
