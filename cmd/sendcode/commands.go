@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sendcode/internal/app"
+	checks "sendcode/internal/app/doctor"
 	"sendcode/internal/config"
 
 	"github.com/alecthomas/kong"
@@ -51,13 +52,13 @@ type showcase struct {
 }
 
 func (d showcase) Run(ctx context.Context, p program) error {
-	return unlessAsked(ctx, p.demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
+	return unlessAsked(ctx, app.Demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
 }
 
 type migrate struct{}
 
-func (migrate) Run(ctx context.Context, p program, cfg config.Config) error {
-	return p.migrate(ctx, cfg)
+func (migrate) Run(ctx context.Context, cfg config.Config) error {
+	return app.Migrate(ctx, cfg)
 }
 
 type show struct {
@@ -82,7 +83,7 @@ type doctor struct{}
 
 func (doctor) Run(ctx context.Context, p program, cfg config.Config) error {
 	p.warn(cfg)
-	return p.doctor(ctx, cfg, p.out)
+	return checks.Examine(ctx, cfg, p.out)
 }
 
 // load has kong give the configuration to the commands that take one.
@@ -124,7 +125,7 @@ type accounts struct{ app.AccountChange }
 
 // Run prints the password of a new account once.
 func (a accounts) Run(ctx context.Context, p program, cfg config.Config) error {
-	return p.accounts(ctx, cfg, a.AccountChange, p.out)
+	return app.ChangeAccount(ctx, cfg, a.AccountChange, p.out)
 }
 
 type key struct {

@@ -17,7 +17,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sendcode/internal/app"
-	checks "sendcode/internal/app/doctor"
 	"sendcode/internal/config"
 )
 
@@ -39,18 +38,11 @@ type program struct {
 	out, err io.Writer
 	terminal bool // err is read by a person
 	environ  []string
-	serve    func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error
-	demo     func(context.Context, string, *slog.Logger, io.Writer) error
-	migrate  func(context.Context, config.Config) error
-	doctor   func(context.Context, config.Config, io.Writer) error
-	accounts func(context.Context, config.Config, app.AccountChange, io.Writer) error
+	serve    func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error // app.Run
 }
 
 func main() {
-	p := program{
-		out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(),
-		serve: app.Run, demo: app.Demo, migrate: app.Migrate, doctor: checks.Examine, accounts: app.ChangeAccount,
-	}
+	p := program{out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(), serve: app.Run}
 	app.TuneRuntime(os.Getenv)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

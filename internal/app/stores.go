@@ -24,9 +24,6 @@ import (
 // processClock names the clock of a limiter that shares it with the log: one process, one SQLite file, one machine.
 const processClock = "process"
 
-// logFile is the log in the data directory.
-const logFile = "sendcode.db"
-
 // RedisPrefix begins every key, so that a Redis can be shared.
 const RedisPrefix = "sendcode"
 
@@ -51,7 +48,7 @@ func (a *App) openLog(ctx context.Context) error {
 // one that fits.
 func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (store.Store, func() error, error) {
 	if cfg.DatabaseURL == "" {
-		log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, logFile), now)
+		log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.LogFile), now)
 		if err != nil {
 			return store.Store{}, nil, err
 		}

@@ -16,6 +16,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// LogFile is the log in the data directory.
+const LogFile = "sendcode.db"
+
 const secretsName = "secrets.yaml"
 
 const secretsHead = `# Made by sendcode at its first start and read at every later one. Keep it with the database beside it: without
@@ -38,9 +41,9 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, err er
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secrets, err
 	}
-	if database := databaseIn(dir); keysMatter && database != "" {
+	if _, none := os.Stat(filepath.Join(dir, LogFile)); keysMatter && none == nil {
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), document.Plain(database))
+			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), LogFile)
 	}
 	secrets = map[string]string{} // all of them, also those that a setting gives today: so a file in which one is missing is damaged
 	for _, s := range keptSecrets {
@@ -50,16 +53,6 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, err er
 		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), reasonWithoutPath(err))
 	}
 	return secrets, nil
-}
-
-// databaseIn returns the name of a SQLite file in dir; "" if there is none.
-func databaseIn(dir string) string {
-	for _, pattern := range []string{"*.db", "*.sqlite", "*.sqlite3"} {
-		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
-			return filepath.Base(found[0])
-		}
-	}
-	return ""
 }
 
 // readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no file, and never repeats its

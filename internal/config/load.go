@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/base64"
 	"reflect"
 	"strings"
 	"time"
@@ -29,9 +28,6 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	d.checkTogether()
 	if err := errs.OrNil(); err != nil {
 		return Config{}, err
-	}
-	if key := c.IndexKeyBytes(); key != nil {
-		c.IndexKey = NewSecret(base64.StdEncoding.EncodeToString(key))
 	}
 	c.addAPIKey()
 	c.warn(time.Now())

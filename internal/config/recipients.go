@@ -125,11 +125,8 @@ func (f *Fold) Check(p *document.Place) {
 
 // Folding returns the rules by which several spellings of an address are hashed as one mailbox.
 func (c Config) Folding() recipient.Folding {
-	var all recipient.Folding
+	all := recipient.Folding{}
 	for _, f := range c.Folds {
-		if all == nil {
-			all = recipient.Folding{}
-		}
 		all[f.Domain] = recipient.Fold{PlusTags: f.PlusTags, Dots: f.Dots}
 	}
 	return all
