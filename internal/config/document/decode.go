@@ -63,25 +63,25 @@ type Preparer interface{ Prepare(p *Place) bool }
 // Clean reports whether no mistake was found in the mapping.
 func (p *Place) Clean() bool { return len(p.Errs.Mistakes) == p.before }
 
+// at returns the node and path of a key; those of the mapping if the key is not given.
+func (p *Place) at(key string) (*yaml.Node, string) {
+	if n := p.Given[key]; n != nil {
+		return n, Join(p.Path, key)
+	}
+	return p.Node, p.Path
+}
+
 // Complain adds a mistake about a key, unless one was found at it before. If the key is not given, the mistake is about the
 // mapping.
 func (p *Place) Complain(key, format string, args ...any) {
-	switch n := p.Given[key]; {
-	case p.Faulty[key] || p.Node == nil || p.Node.Kind != yaml.MappingNode && !IsNull(p.Node):
-	case n != nil:
-		p.Mistake(n, Join(p.Path, key), format, args...)
-	default:
-		p.Mistake(p.Node, p.Path, format, args...)
+	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
+		n, path := p.at(key)
+		p.Mistake(n, path, format, args...)
 	}
 }
 
 // Of returns where a key stands in the file; the mapping's place if the key is not given.
-func (p *Place) Of(key string) string {
-	if n := p.Given[key]; n != nil {
-		return p.Where(n, Join(p.Path, key))
-	}
-	return p.Where(p.Node, p.Path)
-}
+func (p *Place) Of(key string) string { return p.Where(p.at(key)) }
 
 // Field is one field of a struct, those of inlined ones included.
 type Field struct {
