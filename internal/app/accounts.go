@@ -27,11 +27,13 @@ type AccountChange struct {
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
 // prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	log, done, err := openAccounts(ctx, cfg)
-	if err != nil {
+	log, done, err := openBeside(ctx, cfg)
+	if err != nil && cfg.DatabaseURL == "" {
+		return fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
+	} else if err != nil {
 		return err
 	}
-	defer done()
+	defer func() { _ = done() }()
 	if wish.Do == "list" {
 		return listAccounts(ctx, log, out)
 	}
@@ -67,18 +69,19 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 	return nil
 }
 
-// openAccounts opens the store's accounts and returns a function that closes it. Postgres can be opened beside a running service; a
+// openBeside opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running service; a
 // SQLite file can't, since it belongs to one process.
-func openAccounts(ctx context.Context, cfg config.Config) (log store.AccountStore, done func(), err error) {
+func openBeside(ctx context.Context, cfg config.Config) (store.Store, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
+		var err error
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
-			return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
+			return store.Store{}, nil, err
 		}
 	}
-	opened, end, err := openStore(ctx, cfg, time.Now)
+	log, end, err := openStore(ctx, cfg, time.Now)
 	if err != nil {
-		return nil, nil, errors.Join(err, unlock())
+		return log, nil, errors.Join(err, unlock())
 	}
-	return opened, func() { _ = end(); _ = unlock() }, nil
+	return log, func() error { return errors.Join(end(), unlock()) }, nil
 }

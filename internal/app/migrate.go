@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"sendcode/internal/config"
 	"sendcode/internal/store/postgres"
@@ -17,12 +16,7 @@ func Migrate(ctx context.Context, cfg config.Config) error {
 		}
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
-	unlock, err := config.LockDataDir(cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unlock() }()
-	_, done, err := openStore(ctx, cfg, time.Now)
+	_, done, err := openBeside(ctx, cfg)
 	if err != nil {
 		return err
 	}

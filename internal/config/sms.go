@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,7 +77,6 @@ func (c *SMSCarrier) Prepare(p *document.Place) bool {
 	for _, t := range carrierTypes {
 		if kind != nil && kind.Value == t.name {
 			c.Settings = t.settings()
-			document.SetDefaults(reflect.ValueOf(c.Settings).Elem())
 			return true
 		}
 		names = append(names, t.name)

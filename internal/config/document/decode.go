@@ -113,37 +113,33 @@ func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	return all, parts
 }
 
-// SetDefaults sets the fields of a struct to the defaults that their tags name.
-func SetDefaults(v reflect.Value) {
+// setDefaults sets the fields of a struct to the defaults that their tags name.
+func setDefaults(v reflect.Value) {
 	all, _ := Fields(v)
 	for _, f := range all {
-		if text, ok := f.Tag.Lookup("default"); ok {
-			var n yaml.Node
-			if Single(f.Value.Type()) {
-				(&Decoder{}).Set(f.Value, f.Tag, text)
-			} else if yaml.Unmarshal([]byte(text), &n) == nil {
-				d := &Decoder{Errs: &Errors{}}
-				d.Value(n.Content[0], "", f.Value, f.Tag)
-			}
+		var n yaml.Node
+		if text, ok := f.Tag.Lookup("default"); ok && yaml.Unmarshal([]byte(text), &n) == nil {
+			(&Decoder{Errs: &Errors{}}).Value(n.Content[0], "", f.Value, f.Tag)
 		} else if f.Value.Kind() == reflect.Struct && !Single(f.Value.Type()) {
-			SetDefaults(f.Value)
+			setDefaults(f.Value)
 		}
 	}
 }
 
 // Defaults returns a T with the defaults that its tags name.
 func Defaults[T any]() (v T) {
-	SetDefaults(reflect.ValueOf(&v).Elem())
+	setDefaults(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// Structure decodes a mapping into a struct; null counts as an empty mapping.
-// It sets defaults, records mistakes, and returns the mapping's place.
+// Structure decodes a mapping into a struct; null counts as an empty mapping. It sets defaults, records mistakes, and returns the
+// mapping's place.
 func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 	p := &Place{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Place{}, len(d.Errs.Mistakes)}
 	if s, ok := v.Addr().Interface().(Preparer); ok && !s.Prepare(p) {
 		return p
 	}
+	setDefaults(v)
 	all, parts := Fields(v)
 	known := map[string]Field{}
 	for _, f := range all {
@@ -213,9 +209,6 @@ func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.
 func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Place {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
-	if one.Kind() == reflect.Struct && !Single(one.Type()) {
-		SetDefaults(one)
-	}
 	places := d.Value(n, path, one, tag)
 	twice := duplicateProblem(list, one, tag)
 	switch {
@@ -263,7 +256,6 @@ func (d *Decoder) mapping(n *yaml.Node, path string, v reflect.Value, tag reflec
 			return
 		}
 		if one.Kind() == reflect.Struct {
-			SetDefaults(one)
 			d.Structure(n, path, one)
 		} else if d.Value(n, path, one, tag); len(d.Errs.Mistakes) > before {
 			return
