@@ -15,7 +15,7 @@ func (d *doctor) compareClock(ctx context.Context, whose string, read func(conte
 	asked := d.now()
 	at, err := read(ctx)
 	if err != nil {
-		return // the part itself is told of
+		return // the check of the part reports this
 	}
 	drift := at.Sub(asked.Add(d.now().Sub(asked) / 2))
 	side := "ahead of"

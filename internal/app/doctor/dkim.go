@@ -29,7 +29,7 @@ func (d *doctor) dkim(ctx context.Context) {
 func (d *doctor) dkimOf(ctx context.Context, sender string) {
 	name := d.cfg.DKIMSelector + "._domainkey." + sender
 	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.known("DKIM", name, err) {
+	if !d.answered("DKIM", name, err) {
 		return
 	}
 	for _, r := range records {
@@ -41,7 +41,7 @@ func (d *doctor) dkimOf(ctx context.Context, sender string) {
 	d.fail("DKIM", "there is no key at "+name+": mails signed with it count as unsigned")
 }
 
-// dkimTags reads a record; nil for one of something else.
+// dkimTags returns the tags of a DKIM record; nil if the record is another one.
 func dkimTags(record string) map[string]string {
 	tags := map[string]string{}
 	for tag := range strings.SplitSeq(record, ";") {
@@ -74,7 +74,7 @@ func (d *doctor) dkimKey(name string, tags map[string]string) {
 	}
 }
 
-// dkimSize says which key it is, "" where it cannot be read; bits are those of an RSA key.
+// dkimSize describes the key of a record, "" if it cannot be read; bits is the length of an RSA key, 0 for others.
 func dkimSize(tags map[string]string) (kind string, bits int) {
 	der, err := base64.StdEncoding.DecodeString(tags["p"])
 	switch {

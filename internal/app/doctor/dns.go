@@ -18,7 +18,7 @@ type resolver interface {
 	LookupAddr(ctx context.Context, address string) ([]string, error)
 }
 
-// senders are the domains in whose name mails leave this machine; none: mails go nowhere yet.
+// senders returns the domains that mails are sent from; none if mails do not leave this machine.
 func (d *doctor) senders() []string {
 	if d.cfg.SMTPURL == "" {
 		return nil
@@ -26,8 +26,8 @@ func (d *doctor) senders() []string {
 	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
-// known tells "there is none" from an answer that did not come, of which it makes a remark.
-func (d *doctor) known(what, name string, err error) bool {
+// answered reports whether the name servers answered, also if they know no such name; else it prints a remark.
+func (d *doctor) answered(what, name string, err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if err == nil || ok && dns.IsNotFound {
 		return true
@@ -36,7 +36,7 @@ func (d *doctor) known(what, name string, err error) bool {
 	return false
 }
 
-// senderDomain looks for what big mailbox providers want of a sender.
+// senderDomain looks for the records that big mailbox providers want of a sender.
 func (d *doctor) senderDomain(ctx context.Context) (string, error) {
 	names := d.senders()
 	if len(names) == 0 {
@@ -51,7 +51,7 @@ func (d *doctor) senderDomain(ctx context.Context) (string, error) {
 
 func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string) {
 	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.known("sender domain", name, err) {
+	if !d.answered("sender domain", name, err) {
 		return
 	}
 	if !slices.ContainsFunc(records, func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) }) {
@@ -83,7 +83,7 @@ func (d *doctor) pointer(ctx context.Context, host string) {
 		addresses, err = d.resolver.LookupHost(ctx, host)
 	}
 	switch {
-	case !d.known("PTR", host, err):
+	case !d.answered("PTR", host, err):
 		return
 	case len(addresses) == 0:
 		d.remark("PTR", host+" has no address in the DNS")
@@ -94,7 +94,7 @@ func (d *doctor) pointer(ctx context.Context, host string) {
 	}
 	for _, a := range addresses {
 		if onInternet(a) {
-			d.named(ctx, host, a)
+			d.checkReverse(ctx, host, a)
 		}
 	}
 }
@@ -104,10 +104,10 @@ func onInternet(address string) bool {
 	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
 }
 
-// named wants a name that leads back to the address, as receivers do (RFC 1912 section 2.1).
-func (d *doctor) named(ctx context.Context, host, address string) {
+// checkReverse checks that the address has a name that resolves to it again, as receivers do (RFC 1912 section 2.1).
+func (d *doctor) checkReverse(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
-	if !d.known("PTR", address, err) {
+	if !d.answered("PTR", address, err) {
 		return
 	}
 	if len(names) == 0 {
