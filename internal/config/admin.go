@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/delivery"
 )
@@ -16,7 +15,7 @@ type Admin struct {
 	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required" wrong:"is optional or required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
-	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" oneof:"reader operator owner" wrong:"a role is reader, operator or owner"`
+	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" check:"admin_role"`
 	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its hash.
 	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id" twice:"another token has the same id" style:"items"`
 	// A provider of OpenID Connect.
@@ -30,7 +29,7 @@ type AdminToken struct {
 	// Of the whole token, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
-	Role string `yaml:"role" default:"reader" oneof:"reader operator owner" wrong:"a role is reader, operator or owner"`
+	Role string `yaml:"role" default:"reader" check:"admin_role"`
 	// A day (its last) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
 }
@@ -61,7 +60,7 @@ type OIDCRoles struct {
 	// A text or a list.
 	Claim string `yaml:"claim" required:"yes" check:"word"`
 	// The role for each value of the claim; the highest of several counts.
-	Values map[string]string `yaml:"values" keys:"oidc_value" oneof:"reader operator owner" wrong:"a role is reader, operator or owner"`
+	Values map[string]string `yaml:"values" keys:"oidc_value" check:"admin_role"`
 }
 
 // IsSet reports whether there is a provider.
@@ -102,14 +101,14 @@ func (o *OIDC) Check(*document.Place) {
 
 // checkSecureURL returns "" for an https URL, or an http URL on this machine, else what is wrong.
 func checkSecureURL(text string) string {
-	p, problem := address.CheckURL(text)
+	p, problem := checkURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":
 		return problem
-	case err != nil || u.Hostname() == "" || p.Userinfo != "" || p.Query != "":
+	case err != nil || u.Hostname() == "" || p.userinfo != "" || p.query != "":
 		return "must be a URL such as https://id.example, with neither a user nor a query"
-	case p.Scheme != "https" && !(p.Scheme == "http" && delivery.Loopback(u.Hostname())):
+	case p.scheme != "https" && !(p.scheme == "http" && delivery.Loopback(u.Hostname())):
 		return "must be https: an attacker on the network path could log in"
 	}
 	return ""

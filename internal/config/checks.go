@@ -14,7 +14,6 @@ import (
 
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/delivery"
 	"sendcode/internal/events"
@@ -22,7 +21,7 @@ import (
 
 // checks are those that tags name. They say what is wrong with a text, or nothing.
 var checks = map[string]func(text string) string{
-	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "redis_url": address.CheckRedis, "smtp_url": address.CheckSMTP,
+	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	"role":      matching(rolePattern, "must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom, "selector": checkSelector,
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
@@ -38,7 +37,7 @@ var checks = map[string]func(text string) string{
 	"token_hash": hashOf("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
 	"proxy":      notWholeInternet("would trust every client, and let each choose the address that the rules look at"),
 	"callee":     notWholeInternet("would let events go to every machine that this one can reach; name networks"),
-	"secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
+	"admin_role": matching(adminRole, "a role is reader, operator or owner"), "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
 	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,
@@ -80,6 +79,7 @@ var (
 	rolePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 	// tokenPattern: a token that opens the whole log is long, and fits a header.
 	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{20,1000}$`)
+	adminRole    = regexp.MustCompile(`^(reader|operator|owner)$`)
 	// mailHeader is what may be added to mails: nothing that means something already.
 	mailHeader = regexp.MustCompile(`^X-[A-Za-z0-9-]{1,62}$`)
 )
@@ -137,7 +137,8 @@ func checkReturnURL(text string) string {
 		return problem
 	}
 	clean := path.Clean("/" + u.Path)
-	return when(u.RawPath != "" || u.Path != "" && u.Path != clean && u.Path != clean+"/", "must have a plain path, without . and .. and escapes")
+	plain := u.Path == "" || u.Path == clean || u.Path == clean+"/"
+	return when(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
 }
 
 // checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else what is wrong.
@@ -155,7 +156,7 @@ var logoPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || checkHomeLink(text) != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") || !logoPath.MatchString(u.EscapedPath()) {
+	if err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") || !logoPath.MatchString(u.EscapedPath()) {
 		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
 	}
 	return ""
@@ -223,7 +224,7 @@ func checkMailFrom(value string) string {
 	switch {
 	case len(sender.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
 		return "the address is too long"
-	case !plainLocal.MatchString(local) || !address.HostName.MatchString(domain) || strings.Contains(domain, ".."):
+	case !plainLocal.MatchString(local) || !hostName.MatchString(domain) || strings.Contains(domain, ".."):
 		return want
 	case strings.ContainsFunc(sender.Name, document.IsControl):
 		return "the name contains a control character"

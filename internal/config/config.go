@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"sendcode/internal/code"
-	"sendcode/internal/config/address"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 )
@@ -242,14 +241,14 @@ const apiKeyID = "api_key"
 
 // Loopback reports whether every listener is reachable from this machine alone.
 func (c Config) Loopback() bool {
-	return address.Loopback(c.Addr) && (c.AdminAddr == "" || address.Loopback(c.AdminAddr))
+	return loopback(c.Addr) && (c.AdminAddr == "" || loopback(c.AdminAddr))
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
-func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !address.Loopback(c.Addr) }
+func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !loopback(c.Addr) }
 
 // HTTPS reports whether browsers must reach a listener over TLS: unless it listens on loopback, since cookies and codes pass there.
-func (c Config) HTTPS(addr string) bool { return !address.Loopback(addr) }
+func (c Config) HTTPS(addr string) bool { return !loopback(addr) }
 
 // AdminEnabled reports whether there is a way to log in to the console.
 func (c Config) AdminEnabled() bool {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 )
 
@@ -41,7 +40,7 @@ func FuzzFile(f *testing.F) {
 		if _, found := c.App(c.Page.App); c.Page.App != "" && !found || c.Apps[0].Name != DefaultApp {
 			t.Fatalf("accepted page %q of apps %v", c.Page.App, c.Apps)
 		}
-		if strings.Contains(c.YAML(), address.Stars) {
+		if strings.Contains(c.YAML(), stars) {
 			return
 		}
 		again, err := loadYAML(c.YAML())

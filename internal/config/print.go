@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 
 	"go.yaml.in/yaml/v3"
@@ -25,7 +24,7 @@ const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG 
 var Example string
 
 // encoder masks what tags say.
-var encoder = document.Encoder{"url": address.Mask, "urls": address.MaskAll}
+var encoder = document.Encoder{"url": maskURL, "urls": maskURLs}
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no passwords. If no URL has a
 // password, the result is a configuration file with the same meaning.

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/config/address"
-
 	"pgregory.net/rapid"
 )
 
@@ -48,7 +46,7 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 			t.Errorf("first\n%v\nsecond\n%v", first, second)
 		}
 	}
-	refused(t, map[string]string{must(t, "", "SENDCODE_REDIS_URL=redis://u:password@h").YAML(): address.Masked})
+	refused(t, map[string]string{must(t, "", "SENDCODE_REDIS_URL=redis://u:password@h").YAML(): stillMasked})
 }
 
 const fullYAML = `
@@ -185,7 +183,7 @@ func TestMaskURL(t *testing.T) {
 		"postgres://u:p/w@h/d":                 "***",
 		"no URL at all":                        "***",
 	} {
-		if got := address.Mask(text); got != want {
+		if got := maskURL(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

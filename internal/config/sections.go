@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/keyring"
 	"sendcode/internal/recipient"
@@ -175,7 +174,7 @@ func (d *reader) checkTogether() {
 	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
 		errs.Add(d.where(keyAPIKey), "is also among the keys of the file")
 	}
-	if address.CheckAddr(c.Addr) != "" || c.AdminAddr != "" && address.CheckAddr(c.AdminAddr) != "" {
+	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSOn() {
@@ -195,7 +194,7 @@ func (d *reader) checkTogether() {
 // dev mailbox shows codes to every visitor.
 func (d *reader) checkReachable() {
 	c, addr := d.config, d.config.Addr
-	if address.Loopback(addr) {
+	if loopback(addr) {
 		addr = c.AdminAddr
 	}
 	need := func(key string, given bool, hint string) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 )
 
@@ -70,14 +69,14 @@ func (w *Webhook) Check(p *document.Place) {
 
 // checkWebhookURL never repeats the URL: people put tokens into them.
 func checkWebhookURL(text string) string {
-	p, problem := address.CheckURL(text)
+	p, problem := checkURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":
 		return problem
-	case err != nil || u.Hostname() == "" || p.Scheme != "https" && p.Scheme != "http":
+	case err != nil || u.Hostname() == "" || p.scheme != "https" && p.scheme != "http":
 		return "must be a URL such as https://shop.example/hooks"
-	case p.Userinfo != "":
+	case p.userinfo != "":
 		return "must not hold a user or a password: requests are signed instead"
 	}
 	return ""

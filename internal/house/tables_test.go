@@ -83,9 +83,8 @@ var edges = map[string]string{
 	"internal/console/auth/factor":   "",
 
 	// Settings, and the only place where parts are put together.
-	"internal/config/address":  "quota internal/delivery internal/delivery/smtp internal/config/document",
 	"internal/config/document": "",
-	"internal/config": "internal/brand internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery internal/delivery/smtp internal/events " +
+	"internal/config": "internal/brand internal/code internal/config/document quota internal/recipient internal/keyring internal/delivery internal/delivery/smtp internal/events " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",

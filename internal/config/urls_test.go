@@ -1,4 +1,4 @@
-package address
+package config
 
 import (
 	"net/url"
@@ -13,7 +13,7 @@ func TestPostgresReadsTheSameURL(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		user, password := rapid.StringN(1, 12, -1).Draw(t, "user"), rapid.StringN(1, 12, -1).Draw(t, "password")
 		u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: "db.example:5433", Path: "/d"}
-		if CheckDatabase(u.String()) != "" {
+		if checkDatabaseURL(u.String()) != "" {
 			return
 		}
 		c, err := pgx.ParseConfig(u.String())

@@ -1,0 +1,235 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/config/document"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/quota"
+)
+
+// stars stand for a password. A URL that still has them was copied from the output of `sendcode config`.
+const (
+	stars       = "***"
+	stillMasked = "still has *** where `sendcode config` has masked a password"
+)
+
+// unreadable is the message for a URL that does not parse; url.Error would quote the URL.
+const unreadable = "is not a URL that can be read (write special characters of user and password as %XX)"
+
+// urlParts are those of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
+type urlParts struct {
+	scheme, userinfo, hosts, path, query string
+}
+
+// cutURL splits a URL into its parts. False if it has a second @, or one outside the authority: then a password with / ? or # would
+// be taken for another part and shown in messages about that part.
+func cutURL(text string) (urlParts, bool) {
+	var p urlParts
+	scheme, rest, found := strings.Cut(text, "://")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	authority, tail := rest[:end], rest[end:]
+	if !found || strings.Contains(tail, "@") || strings.Count(authority, "@") > 1 || strings.Contains(tail, "#") {
+		return p, false
+	}
+	p.scheme = scheme
+	if p.userinfo, p.hosts, found = strings.Cut(authority, "@"); !found {
+		p.userinfo, p.hosts = "", authority
+	}
+	p.path, p.query, _ = strings.Cut(tail, "?")
+	return p, true
+}
+
+// checkURL does the checks that all URLs share. It returns the URL's parts, or what is wrong with it.
+func checkURL(text string) (p urlParts, problem string) {
+	p, ok := cutURL(text)
+	if !ok {
+		return p, unreadable
+	}
+	_, password, _ := strings.Cut(p.userinfo, ":")
+	if query, err := url.ParseQuery(p.query); err != nil {
+		return p, unreadable
+	} else if password == stars || strings.Contains(query.Encode(), "="+url.QueryEscape(stars)) {
+		return p, stillMasked
+	}
+	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) { // Postgres knows no NUL
+		return p, unreadable
+	}
+	return p, ""
+}
+
+// checkDatabaseURL returns what is wrong with the URL of a Postgres database, or "".
+func checkDatabaseURL(value string) string {
+	p, problem := checkURL(value)
+	query, _ := url.ParseQuery(p.query)
+	switch {
+	case problem != "":
+		return problem
+	case p.scheme != "postgres" && p.scheme != "postgresql":
+		return "must begin with postgres://"
+	case p.hosts == "" && query.Get("host") == "":
+		return "has no host: postgres://user:password@host:5432/database"
+	case !validHosts(p.hosts):
+		return "the host or the port is not valid; the form is postgres://user:password@host:5432/database"
+	}
+	return ""
+}
+
+// checkRedisURL returns what is wrong with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
+func checkRedisURL(value string) string {
+	p, problem := checkURL(value)
+	if problem != "" {
+		return problem
+	}
+	query, _ := url.ParseQuery(p.query)
+	if query.Has("min_idle_conns") {
+		query.Del("min_idle_conns")
+		before, _, _ := strings.Cut(value, "?")
+		value = before + "?" + query.Encode()
+	}
+	client, err := quota.OpenRedis(value)
+	if err != nil {
+		return withoutQuotes(strings.TrimPrefix(err.Error(), "redis URL: "))
+	}
+	_ = client.Close()
+	return ""
+}
+
+// checkSMTPURL returns what is wrong with a list of mail servers' URLs, or "". Package delivery parses each.
+func checkSMTPURL(value string) string {
+	for text := range strings.SplitSeq(value, ",") {
+		if _, problem := checkURL(strings.TrimSpace(text)); problem != "" {
+			return problem
+		}
+	}
+	if _, err := smtp.ParseURLs(value); err != nil {
+		return withoutQuotes(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
+	}
+	return ""
+}
+
+// withoutQuotes returns the message, or a general one if the message repeats a piece of the URL, which may be part of a password.
+func withoutQuotes(message string) string {
+	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
+		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
+	}
+	return document.Plain(message)
+}
+
+// validHosts reports whether hosts is a comma-separated list of host[:port].
+func validHosts(hosts string) bool {
+	if hosts == "" {
+		return true
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		one := url.URL{Host: host}
+		if one.Port() == "" {
+			host += ":0"
+		}
+		if checkAddr(host) != "" || strings.HasPrefix(host, ":") {
+			return false
+		}
+	}
+	return true
+}
+
+// hostName is a name of a host.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
+
+// checkAddr returns what is wrong with a host:port, or "". An empty host means every interface; port 0 means any free port.
+func checkAddr(value string) string {
+	host, port, err := net.SplitHostPort(value)
+	if err != nil {
+		return "must be host:port, as in 127.0.0.1:8080"
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(number, 10) {
+		return "the port must be a number from 0 to 65535"
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostName.MatchString(host) {
+		return "the host must be an IP address or a host name"
+	}
+	return ""
+}
+
+// loopback reports whether only this machine reaches a host:port.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && delivery.Loopback(host)
+}
+
+// openParameters of URLs hold no secret and may be shown. Of others the name shows at most, and that only if it cannot be
+// the end of a password with an & in it.
+var openParameters = []string{
+	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name", "connect_timeout",
+	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
+	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
+}
+
+// maskURLs masks the secrets of a comma-separated list of URLs.
+func maskURLs(list string) string {
+	var shown []string
+	for text := range strings.SplitSeq(list, ",") {
+		shown = append(shown, maskURL(strings.TrimSpace(text)))
+	}
+	return strings.Join(shown, ",")
+}
+
+// maskURL returns a URL without its secrets, or stars only if it can't be parsed.
+func maskURL(text string) string {
+	p, ok := cutURL(text)
+	switch {
+	case text == "":
+		return ""
+	case !ok:
+		return stars
+	}
+	shown := p.scheme + "://"
+	if p.userinfo != "" {
+		shown += maskUserinfo(p.userinfo) + "@"
+	}
+	shown += p.hosts + p.path
+	if p.query != "" {
+		shown += "?" + maskQuery(p.query)
+	}
+	return shown
+}
+
+// maskUserinfo masks the user information of a URL. It keeps the user name only if there is a password and neither contains the
+// other: some mail services take the same token as both.
+func maskUserinfo(userinfo string) string {
+	user, password, _ := strings.Cut(userinfo, ":")
+	plainUser, _ := url.PathUnescape(user)
+	plainPassword, _ := url.PathUnescape(password)
+	if strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
+		user = stars
+	}
+	return user + ":" + stars
+}
+
+var parameterName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+func maskQuery(query string) string {
+	var shown []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, assigned := strings.Cut(pair, "=")
+		switch {
+		case slices.Contains(openParameters, name):
+			shown = append(shown, pair)
+		case assigned && parameterName.MatchString(name):
+			shown = append(shown, name+"="+stars)
+		default:
+			shown = append(shown, stars)
+		}
+	}
+	return strings.Join(shown, "&")
+}
