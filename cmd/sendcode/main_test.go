@@ -132,8 +132,7 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the line does not load: %v", err)
 		}
-		app, _ := c.App("shop")
-		if k := app.Keys[0]; k.SHA256 != sha256.Sum256([]byte(value)) || string(k.Kind) != kind {
+		if k := c.Apps[1].Keys[0]; k.SHA256 != sha256.Sum256([]byte(value)) || string(k.Kind) != kind {
 			t.Errorf("the line is not of the key: %+v", k)
 		}
 	}

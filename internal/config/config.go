@@ -267,15 +267,6 @@ func (c Config) PurposesOf(policy string) []string {
 	return names
 }
 
-// App finds an app by name.
-func (c Config) App(name string) (App, bool) {
-	i := slices.IndexFunc(c.Apps, func(a App) bool { return a.Name == name })
-	if i < 0 {
-		return App{}, false
-	}
-	return c.Apps[i], true
-}
-
 // hasSecretKey reports whether an app can be called by a back end.
 func (a App) hasSecretKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == SecretKey })

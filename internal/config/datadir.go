@@ -203,13 +203,8 @@ type kept struct {
 var keptSecrets = []kept{
 	{keySecretKeys, "", func(c *Config) *Secret { return &c.SecretKeys }, nothing, checkSecretKeys, NewRingKey},
 	{keyIndexKey, "", func(c *Config) *Secret { return &c.IndexKey }, nothing, checkIndexKey, NewIndexKey},
-	{keyAPIKey, "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool {
-		app, _ := c.App(DefaultApp)
-		return app.hasSecretKey()
-	}, checkAPIKey, func() string {
-		key, _ := NewAPIKey(SecretKey)
-		return key
-	}},
+	{keyAPIKey, "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool { return c.Apps[0].hasSecretKey() },
+		checkAPIKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
 	{keyAdminPassword, "password", func(c *Config) *Secret { return &c.AdminPassword }, func(c *Config) bool { return c.AdminEnabled() },
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
 }

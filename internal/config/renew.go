@@ -31,8 +31,7 @@ func (c Config) Renewed(next Config) Config {
 	key := c.APIKey
 	c.reloads(func(_ string, i int) { into.Field(i).Set(from.Field(i)) })
 	c.Warnings = next.Warnings
-	app, _ := next.App(DefaultApp)
-	if next.APIKey.IsSet() || app.hasSecretKey() || !key.IsSet() {
+	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
 		return c // the hash of next.APIKey is among the apps' keys already
 	}
 	c.APIKey, c.Apps = key, slices.Clone(c.Apps)

@@ -25,9 +25,7 @@ webhooks: {allow: [10.1.0.0/16, "fd12::1"]}
 
 func TestWebhooks(t *testing.T) {
 	c := must(t, hooked, "SENDCODE_WEBHOOK_SECRETS= shop:"+hookOne+" , gift:"+hookThree+",shop:"+hookTwo+",default:whsec_"+strings.Repeat("A", 64))
-	shop, _ := c.App("shop")
-	gift, _ := c.App("gift")
-	plain, _ := c.App("plain")
+	shop, gift, plain := c.Apps[1], c.Apps[2], c.Apps[3]
 	if want := []string{"send.failed", "verification.approved"}; shop.Webhook.URL != "https://shop.example:8443/hooks?of=sendcode" || !slices.Equal(shop.Webhook.Events, want) {
 		t.Errorf("%+v", shop.Webhook)
 	}
@@ -76,7 +74,7 @@ func TestWebhooksAreRenewed(t *testing.T) {
 	if got := before.Differs(renewed); fmt.Sprint(got) != "[apps webhooks]" {
 		t.Errorf("%v", got)
 	}
-	if shop, _ := renewed.App("shop"); len(shop.Webhook.Secrets) != 2 || renewed.Differs(next) != nil || before.Fixed(next) != nil {
+	if shop := renewed.Apps[1]; len(shop.Webhook.Secrets) != 2 || renewed.Differs(next) != nil || before.Fixed(next) != nil {
 		t.Errorf("%v %v", renewed.Differs(next), before.Fixed(next))
 	}
 }
