@@ -43,7 +43,7 @@ type program struct {
 
 func main() {
 	p := program{out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(), serve: app.Run}
-	app.TuneRuntime(os.Getenv)
+	app.TuneRuntime()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(p.run(untilSignal(signals, os.Exit), os.Args[1:], os.Exit))

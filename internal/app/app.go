@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -82,20 +83,14 @@ func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logg
 // the garbage collector run for a sixth of the processor's time under load.
 const collectAt = 400
 
-// heapShare is the part of the container's memory that Go's runtime may have; the rest is for what it does not count, such as the
-// binary itself and the kernel's buffers. On the way there the collector runs more often than GOGC says, so the two go together.
-const heapShare = 0.9
-
-// TuneRuntime sets Go's garbage collection and, in a container, its memory limit, unless the environment sets them.
-func TuneRuntime(getenv func(string) string) { tuneRuntime(getenv, memlimit.FromCgroup) }
-
-func tuneRuntime(getenv func(string) string, container func() (uint64, error)) {
-	if getenv("GOGC") == "" {
+// TuneRuntime sets Go's garbage collection and, in a container, its memory limit, unless GOGC and GOMEMLIMIT do. Without a limit the
+// collector would let the heap grow beyond the container. The limit is nine tenths of the container's memory; the rest is for what
+// the runtime does not count, such as the binary itself and the kernel's buffers.
+func TuneRuntime(options ...memlimit.Option) {
+	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	if limit, err := container(); err == nil && getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(heapShare * float64(limit)))
-	}
+	_, _ = memlimit.Set(options...) // fails where the container's limit can't be read, and leaves none then
 }
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.

@@ -17,7 +17,7 @@ import (
 const serveCommand = "serve"
 
 func serve(args []string) (err error) {
-	app.TuneRuntime(os.Getenv)
+	app.TuneRuntime()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
 	if err != nil {
 		return err
