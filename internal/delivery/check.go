@@ -1,10 +1,8 @@
 package delivery
 
 import (
-	"maps"
 	"net/mail"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,41 +17,30 @@ const (
 )
 
 // addresses reads the fields that hold addresses, their domains turned to A-labels. Header injection ends here
-// and in check: nothing that could end a line or a bracket gets past them. The errors say which field, not what is in it.
-func (m Message) addresses() (from, to *mail.Address, id string, err error) {
-	if from, err = parseFrom(m.From); err != nil {
-		return nil, nil, "", err
+// and in check: nothing that could end a line or a bracket gets past them. A problem names the field, not what is in it.
+func (m Message) addresses() (from, to *mail.Address, id string, problem Problem) {
+	from, err := mail.ParseAddress(m.From)
+	if err != nil || unfitText(m.From) || unfitText(from.Name) { // the name may have been an encoded word
+		return nil, nil, "", "the sender is malformed"
 	}
-	bare, ok := addrSpec(m.To)
-	if !ok {
-		return nil, nil, "", Problem("the recipient is not a bare address")
+	ok, bare := false, ""
+	if from.Address, ok = addrSpec(from.Address); !ok {
+		return nil, nil, "", "the sender is malformed"
 	}
-	id, ok = addrSpec(m.ID)
-	if !ok || !ascii(id) {
-		return nil, nil, "", Problem("the Message-ID is malformed")
+	if bare, ok = addrSpec(m.To); !ok {
+		return nil, nil, "", "the recipient is not a bare address"
 	}
-	return from, &mail.Address{Address: bare}, id, nil
+	if id, ok = addrSpec(m.ID); !ok || !ascii(id) {
+		return nil, nil, "", "the Message-ID is malformed"
+	}
+	return from, &mail.Address{Address: bare}, id, ""
 }
 
-func parseFrom(text string) (*mail.Address, error) {
-	const malformed = Problem("the sender is malformed")
-	if strings.ContainsFunc(text, unfitInHeader) || !utf8.ValidString(text) {
-		return nil, malformed
-	}
-	from, err := mail.ParseAddress(text)
-	if err != nil || strings.ContainsFunc(from.Name, unfitInHeader) || !utf8.ValidString(from.Name) {
-		return nil, malformed // the name may have been an encoded word
-	}
-	bare, ok := addrSpec(from.Address)
-	if !ok {
-		return nil, malformed
-	}
-	from.Address = bare
-	return from, nil
-}
+// unfitText holds for text that no header can carry.
+func unfitText(s string) bool { return !utf8.ValidString(s) || strings.ContainsFunc(s, unfitInHeader) }
 
-// addrSpec takes a dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531) and gives it with the domain as
-// A-labels. No quoted local part, no comment, no address literal.
+// addrSpec returns a dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531) with the domain as A-labels; false if the text is none. It takes
+// no quoted local part, no comment and no address literal.
 func addrSpec(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocal || !utf8.ValidString(text) {
@@ -63,22 +50,11 @@ func addrSpec(text string) (string, bool) {
 	if !dotAtom(local) {
 		return "", false
 	}
-	labels, err := asciiDomain(domain)
-	switch {
-	case err != nil || !hostName(labels) || at+1+len(labels) > maxAddress:
-		return "", false
-	case labels == domain:
-		return text, true
+	if ascii(domain) { // idna refuses some that exist
+		return text, hostName(domain) && len(text) <= maxAddress
 	}
-	return local + "@" + labels, true
-}
-
-// asciiDomain leaves an ASCII domain as it is: idna refuses some that exist.
-func asciiDomain(domain string) (string, error) {
-	if ascii(domain) {
-		return domain, nil
-	}
-	return idna.Lookup.ToASCII(domain)
+	labels, err := idna.Lookup.ToASCII(domain)
+	return local + "@" + labels, err == nil && hostName(labels) && at+1+len(labels) <= maxAddress
 }
 
 func dotAtom(local string) bool {
@@ -100,22 +76,25 @@ func hostName(domain string) bool {
 }
 
 // check looks at what is not an address.
-func (m Message) check() error {
-	switch {
-	case !utf8.ValidString(m.Subject) || strings.ContainsFunc(m.Subject, unfitInHeader):
-		return Problem("the subject holds control characters")
-	case strings.Contains(m.Subject, "=?"):
-		return Problem("the subject holds an encoded word") // go-mail would let it pass as it is
-	case strings.ContainsFunc(m.Language, unfitInTag):
-		return Problem("the language is not a language tag")
-	case slices.ContainsFunc(slices.Sorted(maps.Keys(m.Marks)), func(name string) bool { return !isMark(name, m.Marks[name]) }):
-		return Problem("a header is not one of X-… with an ID")
-	case m.Date.IsZero():
-		return Problem("the date is missing")
-	case m.Text == "":
-		return Problem("the text is missing")
+func (m Message) check() Problem {
+	for name, value := range m.Marks {
+		if !isMark(name, value) {
+			return "a header is not one of X-… with an ID"
+		}
 	}
-	return nil
+	switch {
+	case unfitText(m.Subject):
+		return "the subject holds control characters"
+	case strings.Contains(m.Subject, "=?"):
+		return "the subject holds an encoded word" // go-mail would let it pass as it is
+	case strings.ContainsFunc(m.Language, unfitInTag):
+		return "the language is not a language tag"
+	case m.Date.IsZero():
+		return "the date is missing"
+	case m.Text == "":
+		return "the text is missing"
+	}
+	return ""
 }
 
 // isMark holds for headers that mean nothing to a mail server, with a value that needs no encoding.

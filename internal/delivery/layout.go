@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Form gives the texts of mails of one kind. They differ only in the characters of a fill: ASCII letters, digits and dashes, always the
-// same number of them. Forms are compared with ==. Implementation: *message.Form.
+// Form gives the texts of mails of one kind. They differ only in the characters of a fill. Forms are compared with ==. Implementation:
+// message.Form.
 type Form interface {
-	Texts(fill string) (subject, text, html string)
+	Texts(fill string) (subject, text, html string, err error)
 }
 
 // layout is a rendered mail of one kind with blanks for the parts that differ: the recipient, the Message-ID and the boundary made of it,
@@ -155,7 +155,8 @@ func plainID(s string) bool {
 func newLayout(m Message, built *Rendered) *layout {
 	one, other := specimen(m, letters[:len(m.Fill)]), specimen(m, letters[1:][:len(m.Fill)])
 	first, fail := render(one)
-	second, fail2 := render(withTexts(one, other.Fill))
+	one.Fill = other.Fill
+	second, fail2 := render(one)
 	if fail != nil || fail2 != nil || len(first.Content) != len(second.Content) {
 		return nil
 	}
@@ -177,12 +178,7 @@ func specimen(m Message, fill string) Message {
 	for name := range m.Marks {
 		m.Marks[name] = local
 	}
-	return withTexts(m, fill)
-}
-
-func withTexts(m Message, fill string) Message {
 	m.Fill = fill
-	m.Subject, m.Text, m.HTML = m.Form.Texts(fill)
 	return m
 }
 

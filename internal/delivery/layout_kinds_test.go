@@ -12,20 +12,18 @@ import (
 // fillForm puts the fill in the place of "§".
 type fillForm struct{ subject, text, html string }
 
-func (f *fillForm) Texts(fill string) (subject, text, html string) {
+func (f *fillForm) Texts(fill string) (subject, text, html string, err error) {
 	put := func(text string) string { return strings.ReplaceAll(text, "§", fill) }
-	return put(f.subject), put(f.text), put(f.html)
+	return put(f.subject), put(f.text), put(f.html), nil
 }
 
 var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 
 func formed(f *fillForm, fill string) Message {
-	m := Message{
+	return Message{
 		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>", To: "ana@example.org",
 		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill, Marks: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
-	m.Subject, m.Text, m.HTML = f.Texts(fill)
-	return m
 }
 
 // sameMail has a mail rendered, and wants the bytes or the refusal of the mail that is built.
@@ -140,7 +138,7 @@ func TestUnsendable(t *testing.T) {
 	var l Layouts
 	sameMail(t, &l, formed(&usual, "654321"))
 	refused := func(what string, change func(*Message)) {
-		m := formed(&usual, "654321")
+		m, _ := formed(&usual, "654321").Filled()
 		change(&m)
 		m.Form = nil
 		if r, fail := l.Render(m); r != nil || fail == nil || fail.Class != Rejected || fail.Stage != StageMessage {

@@ -26,8 +26,7 @@ type Message struct {
 	Subject string
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
 	Text, HTML string
-	// Form and Fill, where there is a form, give Subject, Text and HTML, which are the same as Form.Texts(Fill): then mails of one
-	// kind are laid out once.
+	// Form and Fill, where there is a form, give Subject, Text and HTML, which are then empty: mails of one form are laid out once.
 	Form Form
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
@@ -36,6 +35,14 @@ type Message struct {
 	Marks map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
+}
+
+// Filled returns the mail with the texts of its form, if it has one. The error is the form's.
+func (m Message) Filled() (filled Message, err error) {
+	if m.Form != nil {
+		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)
+	}
+	return m, err
 }
 
 // Receipt says which server answered and how. After an error its Code and Enhanced are the

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"maps"
 	"net/mail"
@@ -28,20 +29,21 @@ const maxLine = 998
 
 // render checks the message and writes its bytes. Its failures are Rejected: the same message will fail again.
 func render(m Message) (*Rendered, *Error) {
-	from, to, id, err := m.addresses()
-	if err == nil {
-		err = m.check()
-	}
+	m, err := m.Filled()
 	if err != nil {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: err}
+		return nil, rejected("the texts cannot be made")
+	}
+	from, to, id, problem := m.addresses()
+	if problem = cmp.Or(problem, m.check()); problem != "" {
+		return nil, rejected(problem)
 	}
 	var content bytes.Buffer
 	content.Grow(1024 + (len(m.Text)+len(m.HTML))*3/2) // grown step by step it was a fifth of what rendering costs
 	if _, err := compose(m, from, to, id).WriteTo(&content); err != nil {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: Problem("the message cannot be built")}
+		return nil, rejected("the message cannot be built")
 	}
 	if tooLong(content.Bytes()) {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: Problem("a header line is too long")}
+		return nil, rejected("a header line is too long")
 	}
 	return &Rendered{
 		From: from.Address, To: to.Address,
@@ -49,6 +51,8 @@ func render(m Message) (*Rendered, *Error) {
 		Content: stuffed(content.Bytes()),
 	}, nil
 }
+
+func rejected(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }
 
 // compose lays out the mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the last).
 func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {

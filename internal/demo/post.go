@@ -71,10 +71,11 @@ func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt,
 		receipt.Code, receipt.Enhanced = 0, ""
 		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
 	}
+	mail, err := mail.Filled()
 	if found := codeIn.FindStringSubmatch(mail.Text); found != nil {
 		p.codes[mail.To] = found[1]
 	}
-	return receipt, nil
+	return receipt, err
 }
 
 // Texts implements outbox.Carrier.

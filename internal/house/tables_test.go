@@ -160,6 +160,7 @@ var extraInTests = map[string]string{
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
 	"internal/jobs":                "internal/store/sqlite internal/delivery internal/sms",
 	"internal/feedback":            "internal/store/sqlite",
+	"internal/message":             "internal/delivery", // lays the mails out
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
 	"internal/store/postgres":      "internal/store/sqlite",                      // the model of random schedules
 	"internal/webhook":             "internal/store/sqlite",                      // its faults

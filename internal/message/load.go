@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	root           = "mail"
-	layoutFile     = root + "/layout.html"
+	mailsRoot      = "mail"
+	textsRoot      = "sms"
+	layoutFile     = mailsRoot + "/layout.html"
 	defaultPurpose = "default"
 )
 
@@ -29,9 +30,6 @@ const (
 	partCount
 )
 
-// fileNames are the files of the parts, for each purpose and locale.
-var fileNames = [partCount]string{subjectPart: "subject.txt", textPart: "text.txt", htmlPart: "html.html"}
-
 var purposeName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 type setKey struct{ purpose, locale string }
@@ -39,18 +37,40 @@ type setKey struct{ purpose, locale string }
 // sources has the contents of the template files by path, with overrides applied.
 type sources map[string]string
 
+// kind is a kind of messages: mails or text messages.
+type kind struct {
+	root   string            // the directory of its templates
+	shared string            // a file of all purposes and locales, if there is one
+	files  [partCount]string // of each purpose and locale, by part; empty: there is no such part
+	text   string            // the same in words
+	glance []bool            // the values of Glance that its templates are run with
+	faults func(part int, out string, glance bool) []error
+}
+
+var (
+	mailKind = kind{
+		root: mailsRoot, shared: layoutFile, files: [partCount]string{"subject.txt", "text.txt", "html.html"},
+		text:   "mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html",
+		glance: []bool{false, true}, faults: mailFaults,
+	}
+	textKind = kind{
+		root: textsRoot, files: [partCount]string{textPart: "text.txt"}, text: "sms/<purpose>/<locale>/text.txt",
+		glance: []bool{true}, faults: textFaults,
+	}
+)
+
 // loadSources reads the templates of all trees, each of which may have mails, text messages or both. It returns errors for files that no
 // purpose, locale or part uses: else a misspelt file name would have no effect, and go unnoticed.
-func (l layout) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
+func (k kind) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	all, errs := sources{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
-		if lacks(tree, l.root) {
-			if l.root == root && lacks(tree, textsRoot) { // told once, of mails
-				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", l.root))
+		if lacks(tree, k.root) {
+			if k.root == mailsRoot && lacks(tree, textsRoot) { // told once, of mails
+				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", k.root))
 			}
 			continue
 		}
-		own, faults := l.readTree(tree)
+		own, faults := k.readTree(tree)
 		maps.Copy(all, own)
 		errs = append(errs, faults...)
 	}
@@ -62,24 +82,11 @@ func lacks(tree fs.FS, dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// layout says where the files of a kind of messages are.
-type layout struct {
-	root   string
-	shared string   // a file of all purposes and locales, if there is one
-	files  []string // of each purpose and locale
-	text   string   // the same in words
-}
-
-var (
-	mails = layout{root, layoutFile, fileNames[:], "mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html"}
-	sms   = layout{textsRoot, "", []string{textFile}, "sms/<purpose>/<locale>/text.txt"}
-)
-
 // readTree reads the files below the root.
-func (l layout) readTree(tree fs.FS) (sources, []error) {
+func (k kind) readTree(tree fs.FS) (sources, []error) {
 	files := sources{}
 	var errs []error
-	err := fs.WalkDir(tree, l.root, func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(tree, k.root, func(name string, entry fs.DirEntry, err error) error {
 		base := path.Base(name)
 		switch {
 		case err != nil:
@@ -90,7 +97,7 @@ func (l layout) readTree(tree fs.FS) (sources, []error) {
 			return nil
 		}
 		content, err := readFile(tree, name)
-		if err := cmp.Or(l.checkPath(name), err); err != nil {
+		if err := cmp.Or(k.checkPath(name), err); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			return nil
 		}
@@ -103,13 +110,13 @@ func (l layout) readTree(tree fs.FS) (sources, []error) {
 	return files, errs
 }
 
-func (l layout) checkPath(name string) error {
-	if name == l.shared {
+func (k kind) checkPath(name string) error {
+	if name == k.shared {
 		return nil
 	}
 	names := strings.Split(name, "/")
-	if len(names) != 4 || !slices.Contains(l.files, names[3]) {
-		return errors.New("no such template: files are " + l.text)
+	if len(names) != 4 || !slices.Contains(k.files[:], names[3]) {
+		return errors.New("no such template: files are " + k.text)
 	}
 	if !purposeName.MatchString(names[1]) {
 		return errors.New("the purpose must be lower-case letters, digits, _ and -")
@@ -134,25 +141,19 @@ func readFile(tree fs.FS, name string) (string, error) {
 }
 
 // keys lists the purposes and locales that have a file of their own, sorted.
-func (s sources) keys() []setKey {
-	var keys []setKey
-	for name := range s {
+func (s sources) keys() (keys []setKey) {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
 		if name == layoutFile {
 			continue
 		}
 		names := strings.Split(name, "/")
-		if k := (setKey{names[1], names[2]}); !slices.Contains(keys, k) {
-			keys = append(keys, k)
-		}
+		keys = append(keys, setKey{names[1], names[2]})
 	}
-	slices.SortFunc(keys, func(a, b setKey) int {
-		return strings.Compare(a.purpose+"/"+a.locale, b.purpose+"/"+b.locale)
-	})
-	return keys
+	return slices.Compact(keys)
 }
 
 // find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may replace only its subject.
-func (s sources) find(k setKey, file string) (name, content string, err error) {
+func (s sources) find(root string, k setKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)
 		if content, found := s[name]; found {

@@ -15,19 +15,19 @@ const maxLocale = 256
 
 // match chooses a locale by the rules of CLDR: zh, zh-CN and zh-SG give zh-Hans. So does traditional Chinese without templates for
 // zh-Hant, since zh-Hans is closer than English.
-func (r *Renderer) match(locale string) string {
+func (c *catalog) match(locale string) string {
 	if len(locale) > maxTag { // a list, of which there are many
-		return r.choose(locale)
+		return c.choose(locale)
 	}
-	if chosen, ok := r.chosen.get(locale); ok {
-		return chosen
+	chosen, ok := c.chosen.get(locale)
+	if !ok {
+		chosen = c.choose(locale)
+		c.chosen.put(strings.Clone(locale), chosen, maxChoices)
 	}
-	chosen := r.choose(locale)
-	r.chosen.put(strings.Clone(locale), chosen, maxChoices)
 	return chosen
 }
 
-func (r *Renderer) choose(locale string) string {
+func (c *catalog) choose(locale string) string {
 	if len(locale) > maxLocale {
 		return fallbackLocale
 	}
@@ -35,8 +35,8 @@ func (r *Renderer) choose(locale string) string {
 	if err != nil {
 		return fallbackLocale
 	}
-	_, i, _ := r.matcher.Match(wanted...) // without any match the first, which is English
-	return r.locales[i]
+	_, i, _ := c.matcher.Match(wanted...) // without any match the first, which is English
+	return c.locales[i]
 }
 
 // maxChoices bounds the cache of locales that were chosen for single tags, as in rows: matching one costs a dozen allocations.
@@ -67,10 +67,9 @@ func Canonical(text string) (string, bool) {
 	return s, len(s) <= maxTag
 }
 
-// Prefer returns the tag of an Accept-Language list that decides the language of the app's messages, or the first tag; empty if the list
-// is invalid. With this tag alone, a message gets the same language as with the list.
-func (r *Renderer) Prefer(app, list string) string {
-	r = r.of(app, r)
+// prefer returns the tag of an Accept-Language list that decides the language of messages, or the first tag; empty if the list is invalid.
+// With this tag alone, a message gets the same language as with the list.
+func (c *catalog) prefer(list string) string {
 	if list == "" || len(list) > maxLocale {
 		return ""
 	}
@@ -79,9 +78,9 @@ func (r *Renderer) Prefer(app, list string) string {
 		return ""
 	}
 	chosen := wanted[0]
-	_, best, how := r.matcher.Match(wanted...)
+	_, best, how := c.matcher.Match(wanted...)
 	for _, tag := range wanted {
-		if _, i, sure := r.matcher.Match(tag); how > language.No && i == best && sure > language.No {
+		if _, i, sure := c.matcher.Match(tag); how > language.No && i == best && sure > language.No {
 			chosen = tag
 			break
 		}

@@ -1,8 +1,7 @@
 // Package message turns a code into the mail that carries it, from template files that a user can replace one by one.
 //
-// It stands after the log and before delivery: verification renders a message when a send is about to go out, and
-// again for a retry, with the time that is then left. It renders completely before a connection is opened, caches everything
-// of a message but the code, and never puts a code into an error.
+// It stands after the log and before delivery: the outbox prepares a message when a send is about to go out, and again for a retry, with the
+// time that is then left. No error has a code. Package delivery keeps everything of a mail but the code, by its [Form].
 //
 // Everything that can be wrong with a template is found by New: it parses every file, knows every field, and renders
 // samples of every purpose, locale and setting, also to see that a private mail does not show its code in a preview.
@@ -12,11 +11,10 @@ package message
 import (
 	"bytes"
 	"cmp"
-	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
-
-	"golang.org/x/text/language"
+	"time"
 )
 
 // Notify says how much of a code may be read without opening the mail, for example on a locked screen.
@@ -61,74 +59,33 @@ type Message struct {
 // Renderer renders mails from templates that New has checked. Safe for concurrent use.
 type Renderer struct {
 	own[Renderer]
-	locales []string // English first, the others sorted
-	matcher language.Matcher
-	sets    map[setKey]set
-	forms   cache[formKey, *Form] // nil: there is none for this kind
-	chosen  cache[string, string]
+	*catalog
+	rendered cache[Form, struct{}] // forms of which a mail was rendered
+}
+
+// New reads the templates of mails, of which the last trees replace files, and tries them. The error lists all faults.
+func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
+	c, err := newCatalog(mailKind, builtin, overrides)
+	if err != nil {
+		return nil, err
+	}
+	return &Renderer{catalog: c}, nil
 }
 
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
 func (r *Renderer) Locales(app string) []string { return slices.Clone(r.of(app, r).locales) }
 
-// Prepared is a message with its Form, which similar messages share.
-type Prepared struct {
-	Message
-	Form *Form  // nil: it shares nothing
-	Fill string // its own characters: Form.Texts(Fill) are its texts
-}
+// Prefer returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
+// is invalid. With this tag alone, a mail gets the same language as with the list.
+func (r *Renderer) Prefer(app, list string) string { return r.of(app, r).prefer(list) }
 
 // Render renders a message. The error names the wrong field of the request or the template, and has neither the code nor any text of the
 // request.
 func (r *Renderer) Render(req Request) (Message, error) {
-	p, err := r.Prepare(req)
-	return p.Message, err
-}
-
-// Prepare is Render, and also returns the message's form, if it has one.
-func (r *Renderer) Prepare(req Request) (Prepared, error) {
-	r = r.of(req.App, r)
-	if req.Notify == "" {
-		req.Notify = Private
-	}
-	if err := checkCode(req); err != nil {
-		return Prepared{}, err
-	}
-	key := setKey{req.Purpose, r.match(req.Locale)}
-	if _, found := r.sets[key]; !found {
-		key.purpose = defaultPurpose
-	}
-	glance, filled := req.Notify == Glance, filling(req.Data)
-	kind := keyOf(key, req.Data, glance)
-	form, known := r.forms.get(kind)
-	if form != nil { // so the names have passed, and a reference that can be filled in holds nothing that does not
-		return Prepared{form.fill(filled), form, filled}, nil
-	}
 	if err := checkRequest(req); err != nil {
-		return Prepared{}, err
+		return Message{}, err
 	}
-	m, err := r.execute(key, newView(req.Data, glance, key.locale))
-	if err != nil || known {
-		return Prepared{Message: m}, err
-	}
-	if marked, err := r.execute(key, newView(kind.data, glance, key.locale)); err == nil {
-		form = newForm(marked, m, filled)
-		r.forms.put(kind, form, maxForms)
-	}
-	return Prepared{m, form, filled}, nil
-}
-
-// execute runs the templates of a set.
-func (r *Renderer) execute(key setKey, v view) (Message, error) {
-	var done [partCount]string
-	for i, t := range r.sets[key] {
-		out, err := execute(i, t, v)
-		if err != nil {
-			return Message{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
-		}
-		done[i] = out
-	}
-	return Message{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: key.locale}, nil
+	return r.form(req).render(req.Data)
 }
 
 // view is the data of the templates.
@@ -146,6 +103,13 @@ const (
 	accent     = "#1f5fd1"
 	darkAccent = "#8ab4ff"
 )
+
+// Minutes returns the remaining life of a code in minutes, rounded down, at least 1. It first adds onTheWay, so that a new code shows its
+// full life.
+func Minutes(left time.Duration) int { return max(1, int((left+onTheWay)/time.Minute)) }
+
+// onTheWay is the time that a send may take until its message is rendered.
+const onTheWay = 2 * time.Second
 
 func newView(d Data, glance bool, locale string) view {
 	groups := []string{d.Code}

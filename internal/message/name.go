@@ -40,7 +40,7 @@ func CheckName(s string) error {
 
 // checkCode checks the code and the other fields by which a form is chosen and filled.
 func checkCode(req Request) error {
-	if req.Notify != Private && req.Notify != Glance {
+	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
 	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode || strings.ContainsFunc(code, notPlain) {

@@ -111,7 +111,7 @@ func TestTextsOfOnesOwn(t *testing.T) {
 		_, err := NewTexts(TextLimits{Measure: one, Segments: 1}, templates.FS, fstest.MapFS{c.path: {Data: []byte(c.content)}})
 		if c.path == "" {
 			_, err = NewTexts(TextLimits{Measure: one, Segments: 1}, fstest.MapFS{})
-			c.want = "sms/default/en/text.txt: missing"
+			c.want = "sms/default/en: missing"
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)

@@ -22,21 +22,21 @@ var samples = []Data{
 		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
 }
 
-// trySamples renders all samples with the templates and returns all faults: template errors, and texts that break a rule; see judge.
-func trySamples(s set, locale string) []error {
+// trySamples renders all samples with the templates and returns all faults: template errors, and texts that break a rule.
+func (k kind) trySamples(s set, locale string) []error {
 	var errs []error
 	for _, data := range samples {
-		for _, glance := range []bool{false, true} {
-			for i, t := range s {
+		for _, glance := range k.glance {
+			for part, t := range s {
 				if t == nil {
 					continue
 				}
-				out, err := execute(i, t, newView(data, glance, locale))
+				out, err := execute(part, t, newView(data, glance, locale))
 				if err != nil {
 					errs = append(errs, err) // names file and line
 					continue
 				}
-				for _, fault := range faultsOf(i, out, glance) {
+				for _, fault := range k.faults(part, out, glance) {
 					errs = append(errs, fmt.Errorf("%s: %w", t.Name(), fault))
 				}
 			}
@@ -45,11 +45,10 @@ func trySamples(s set, locale string) []error {
 	return errs
 }
 
-// faultsOf returns the faults of one rendered part. It checks the preview of HTML with and without hidden elements, since some inboxes
-// show them.
-func faultsOf(i int, out string, glance bool) []error {
-	var faults []error
-	switch i {
+// mailFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with and without hidden elements, since some
+// inboxes show them.
+func mailFaults(part int, out string, glance bool) (faults []error) {
+	switch part {
 	case subjectPart:
 		faults = append(faults, wantLine(out))
 	case textPart:
@@ -58,13 +57,25 @@ func faultsOf(i int, out string, glance bool) []error {
 		faults = append(faults, wantCodeLine(htmlText(out, false)))
 	}
 	if !glance {
-		if i == htmlPart {
+		if part == htmlPart {
 			faults = append(faults, wantNoCode(htmlText(out, true)))
 			out = htmlText(out, false)
 		}
 		faults = append(faults, wantNoCode(out))
 	}
 	return slices.DeleteFunc(faults, func(err error) bool { return err == nil })
+}
+
+// textFaults returns the faults of a rendered text message.
+func textFaults(_ int, out string, _ bool) []error {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	switch {
+	case strings.Count(out, sampleCode) != 1:
+		return []error{errors.New("the code must stand in it once, in one piece")}
+	case strings.HasPrefix(lines[len(lines)-1], "@"):
+		return []error{errors.New("a line that begins with @ is read as the page's address; sms: origin adds the right one")}
+	}
+	return nil
 }
 
 func wantLine(subject string) error {

@@ -80,11 +80,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
-		ID: id + "@" + o.Domain, From: from, To: to.Address(), Subject: m.Subject, Text: m.Text, HTML: m.HTML,
-		Language: m.Language, Date: w.Send.LoggedAt, Fill: m.Fill,
-	}
-	if m.Form != nil {
-		mail.Form = m.Form
+		ID: id + "@" + o.Domain, From: from, To: to.Address(), Form: m.Form, Fill: m.Fill, Language: m.Language, Date: w.Send.LoggedAt,
 	}
 	if len(o.Marks) > 0 {
 		mail.Marks = map[string]string{}

@@ -22,6 +22,7 @@ type MailServer struct {
 
 // Send implements outbox.Sender.
 func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
+	m, err := m.Filled()
 	p.mu.Lock()
 	p.mails = append(p.mails, m)
 	var answer func(context.Context) error
@@ -31,7 +32,7 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Rec
 	p.mu.Unlock()
 	receipt := delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}
 	if answer == nil {
-		return receipt, nil
+		return receipt, err
 	}
 	return receipt, answer(ctx)
 }
@@ -84,9 +85,10 @@ var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\
 
 // CodeIn is the code in a mail.
 func CodeIn(m delivery.Message) string {
+	m, err := m.Filled()
 	found := codeLine.FindStringSubmatch(m.Text)
 	if found == nil {
-		return fmt.Sprintf("no code in mail %q", m.Subject)
+		return fmt.Sprintf("no code in mail %q, %v", m.Subject, err)
 	}
 	return found[1]
 }

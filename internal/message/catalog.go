@@ -1,0 +1,133 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+	texttemplate "text/template"
+
+	"golang.org/x/text/language"
+)
+
+// template is the common interface of text/template and html/template.
+type template interface {
+	Name() string
+	Execute(io.Writer, any) error
+}
+
+// set has the templates of all parts for one purpose and locale. A part is nil if it did not compile, or if the kind has no such part.
+type set [partCount]template
+
+// catalog has the checked templates of a kind of messages, by purpose and locale.
+type catalog struct {
+	locales []string // English first, the others sorted
+	matcher language.Matcher
+	sets    map[setKey]set
+	chosen  cache[string, string] // locales by tag
+}
+
+// newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an override replaces the file of the
+// same path in earlier trees. The error lists all faults of all files, with lines if known.
+func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
+	files, errs := k.loadSources(builtin, overrides)
+	c := &catalog{locales: []string{fallbackLocale}, sets: map[setKey]set{}}
+	for _, key := range files.keys() {
+		s, faults := k.compile(files, key)
+		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
+		c.sets[key] = s
+		if key.purpose == defaultPurpose && key.locale != fallbackLocale {
+			c.locales = append(c.locales, key.locale)
+		}
+	}
+	if _, found := c.sets[setKey{defaultPurpose, fallbackLocale}]; !found {
+		errs = append(errs, fmt.Errorf("%s/%s/%s: missing, every other language falls back to it", k.root, defaultPurpose, fallbackLocale))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
+	}
+	c.matcher = newMatcher(c.locales)
+	return c, nil
+}
+
+// unique drops errors with equal messages, since a shared file is compiled for each purpose.
+func unique(errs []error) []error {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(errs, func(err error) bool {
+		again := seen[err.Error()]
+		seen[err.Error()] = true
+		return again
+	})
+}
+
+func (k kind) compile(files sources, key setKey) (s set, errs []error) {
+	for part, file := range k.files {
+		if file == "" {
+			continue
+		}
+		name, content, err := files.find(k.root, key, file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t, faults := compilePart(part, name, content, files[k.shared])
+		if faults == nil {
+			s[part] = t
+		}
+		errs = append(errs, faults...)
+	}
+	return s, errs
+}
+
+// compilePart parses the template of a part. layout has the templates that HTML may use.
+func compilePart(part int, name, content, layout string) (template, []error) {
+	t := texttemplate.New(name)
+	if part == htmlPart {
+		if _, err := t.New(layoutFile).Parse(layout); err != nil {
+			return nil, []error{err}
+		}
+	}
+	if _, err := t.Parse(content); err != nil {
+		return nil, []error{err}
+	}
+	var faults []error
+	html := htmltemplate.New(name)
+	for _, sub := range t.Templates() {
+		faults = append(faults, unknownFields(sub.Tree)...)
+		if part == htmlPart {
+			_, _ = html.AddParseTree(sub.Name(), sub.Tree) // fails only after a first use
+		}
+	}
+	if part == htmlPart {
+		return html.Lookup(name), faults
+	}
+	return t, faults
+}
+
+// find returns the templates for a purpose and locale, and their key. A purpose without any has those of "default".
+func (c *catalog) find(purpose, locale string) (setKey, set) {
+	key := setKey{purpose, c.match(locale)}
+	if _, found := c.sets[key]; !found {
+		key.purpose = defaultPurpose
+	}
+	return key, c.sets[key]
+}
+
+// own holds the renderers of apps with their own templates, by app. R is the renderer type that embeds it.
+type own[R any] struct {
+	apps atomic.Pointer[map[string]*R]
+}
+
+// SetApps replaces the renderers of apps with their own templates. Messages that are being rendered are not affected.
+func (o *own[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
+
+// of returns the renderer of an app, or all if the app has no own templates.
+func (o *own[R]) of(app string, all *R) *R {
+	if apps := o.apps.Load(); apps != nil && (*apps)[app] != nil {
+		return (*apps)[app]
+	}
+	return all
+}
