@@ -141,7 +141,7 @@ const phoneName = "mailbox"
 // Send implements outbox.Carrier.
 func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.box.Text(m.ID, m.To, m.Text)
-	return sms.Receipt{Carrier: phoneName, ID: m.ID}, nil
+	return sms.Receipt{Provider: phoneName, ID: m.ID}, nil
 }
 
 // ReceiptAddresses returns the URLs at which carriers report what became of messages.

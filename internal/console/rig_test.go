@@ -81,7 +81,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 type taker struct{}
 
 func (taker) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
-	return delivery.Receipt{Provider: "mx1.example.net", Code: 250}, nil
+	return delivery.Receipt{Provider: "mx1.example.net", Code: "250"}, nil
 }
 
 var testRules = []quota.Rule{

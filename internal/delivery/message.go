@@ -45,15 +45,14 @@ func (m Message) Filled() (filled Message, err error) {
 	return m, err
 }
 
-// Receipt says which server answered and how. After an error its Code and Enhanced are the
-// refusing reply's, or zero where there was none.
+// Receipt says which mail server or carrier accepted a message, and how. Beside an error it has Provider and Took only.
 type Receipt struct {
-	// Provider is the host name of the server.
+	// Provider is the host name of the mail server, or the configured name of the carrier; empty if none was tried.
 	Provider string
-	// Code is the reply code to the last step, 250 for an accepted message.
-	Code int
-	// Enhanced is the enhanced status code (RFC 3463) such as "2.0.0", empty where the server gave none.
-	Enhanced string
+	// ID is the carrier's for the message; empty for mails, and if the carrier gave none.
+	ID string
+	// Code is the reply as rows have it, such as "250 2.0.0"; see [Reply].
+	Code string
 	// Took is the time from the call to the outcome, waiting for a connection included.
 	Took time.Duration
 }

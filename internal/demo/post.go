@@ -57,9 +57,8 @@ func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt,
 		took = p.took(4000, 9000)
 	}
 	p.clock.Pass(took)
-	receipt := delivery.Receipt{Provider: mailServer, Code: 250, Enhanced: "2.0.0", Took: took}
+	receipt := delivery.Receipt{Provider: mailServer, Code: "250 2.0.0", Took: took}
 	refused := func(status int, code string) (delivery.Receipt, error) {
-		receipt.Code, receipt.Enhanced = status, code
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: status, Code: code}
 	}
 	switch {
@@ -68,7 +67,6 @@ func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt,
 	case strings.HasSuffix(mail.To, fullMailbox):
 		return refused(552, "5.2.2")
 	case p.pace == breaksOff && p.rng.IntN(2) == 0:
-		receipt.Code, receipt.Enhanced = 0, ""
 		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
 	}
 	mail, err := mail.Filled()
@@ -92,7 +90,7 @@ func (p Texts) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	if m.Country == "CN" {
 		carrier = "aliyun"
 	}
-	return sms.Receipt{Carrier: carrier, ID: m.ID, Code: "200", Took: took}, nil
+	return sms.Receipt{Provider: carrier, ID: m.ID, Code: "200", Took: took}, nil
 }
 
 func (p *Post) took(from, to int) time.Duration {

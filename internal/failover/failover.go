@@ -18,11 +18,8 @@ const (
 	RestFor     = 5 * time.Second
 )
 
-// The verdicts on an attempt; nil is success.
-var (
-	ErrFault     = errors.New("the part is at fault")
-	ErrNoVerdict = errors.New("nothing is known about the part")
-)
+// ErrNoVerdict is the verdict on an attempt that tells nothing about the server or carrier.
+var ErrNoVerdict = errors.New("nothing is known about the part")
 
 // Health is the health of one server or carrier.
 type Health struct {
@@ -66,17 +63,21 @@ func New(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow admits an attempt, or returns an error while the breaker is open. Pass done to Report, once, with the attempt's verdict.
-func (b *Breaker) Allow() (done func(verdict error), err error) { return b.breaker.Allow() }
-
-// Report ends an attempt with its verdict, which may open or close the breaker. fault is the reason, for ErrFault.
-func (b *Breaker) Report(done func(error), verdict error, fault string) {
-	if errors.Is(verdict, ErrFault) {
-		b.mu.Lock()
-		b.fault = fault
-		b.mu.Unlock()
+// Allow admits an attempt; false while the breaker is open. report must be called once, with the verdict on the attempt: nil is success,
+// ErrNoVerdict leaves the breaker as it is, and any other error is a fault, whose text becomes Health.Why.
+func (b *Breaker) Allow() (report func(verdict error), ok bool) {
+	done, err := b.breaker.Allow()
+	if err != nil {
+		return nil, false
 	}
-	done(verdict)
+	return func(verdict error) {
+		if verdict != nil && !errors.Is(verdict, ErrNoVerdict) {
+			b.mu.Lock()
+			b.fault = verdict.Error()
+			b.mu.Unlock()
+		}
+		done(verdict)
+	}, true
 }
 
 // onStateChange updates Health after a change of the breaker's state, and calls the watcher if Up has changed.

@@ -1,6 +1,7 @@
 package failover_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -11,26 +12,27 @@ import (
 
 // try makes one attempt, if it is let in.
 func try(b *failover.Breaker, verdict error) bool {
-	done, err := b.Allow()
-	if err != nil {
-		return false
+	report, ok := b.Allow()
+	if ok {
+		report(verdict)
 	}
-	b.Report(done, verdict, "broken")
-	return true
+	return ok
 }
+
+var errBroken = errors.New("broken")
 
 func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := failover.New("a", false), []bool(nil)
 		b.Watch(func(h failover.Health) { heard = append(heard, h.Up) })
-		for _, verdict := range []error{failover.ErrFault, failover.ErrFault, nil, failover.ErrFault, failover.ErrNoVerdict, failover.ErrFault} {
+		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, failover.ErrNoVerdict, errBroken} {
 			try(b, verdict)
 		}
 		if !b.Health().Up {
 			t.Fatal("set aside though never three faults came in a row")
 		}
 		_, changed := b.State()
-		try(b, failover.ErrFault)
+		try(b, errBroken)
 		if h := b.Health(); h.Up || h.Why != "broken" || h.Server != "a" || h.Since.IsZero() || try(b, nil) {
 			t.Errorf("%+v", h)
 		}
@@ -46,7 +48,7 @@ func TestHalfOfTheAttempts(t *testing.T) {
 	for byRate, up := range map[bool]bool{false: true, true: false} {
 		b := failover.New("a", byRate)
 		for n := range failover.RateFrom {
-			try(b, []error{nil, failover.ErrFault}[n%2])
+			try(b, []error{nil, errBroken}[n%2])
 		}
 		if b.Health().Up != up {
 			t.Errorf("by rate %v: up %v", byRate, b.Health().Up)

@@ -129,21 +129,16 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 // send sends the message through the carrier or the mail server, and notes a receipt to wait for. The outcome names the provider that
 // answered, and has the status Sent even if fail is not nil.
 func (o *Outbox) send(ctx context.Context, w store.Work, m composed) (out store.Outcome, fail *delivery.Error) {
+	var receipt delivery.Receipt
 	var err error
-	out.Status = store.Sent
 	if m.text != nil {
-		var receipt sms.Receipt
 		receipt, err = o.Carrier.Send(ctx, *m.text)
-		out.Provider, out.ProviderCode, out.Took = receipt.Carrier, receipt.Code, receipt.Took
-		if err == nil {
-			o.awaitReceipt(w, receipt)
-		}
 	} else {
-		var receipt delivery.Receipt
 		receipt, err = o.Sender.Send(ctx, m.mail)
-		out.Provider, out.ProviderCode, out.Took = receipt.Provider, delivery.Reply(receipt.Code, receipt.Enhanced), receipt.Took
 	}
+	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
 	if err == nil {
+		o.awaitReceipt(w, receipt)
 		return out, nil
 	}
 	fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
@@ -204,18 +199,18 @@ func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.D
 
 // awaitReceipt writes to the log that a receipt is expected, if the carrier reports by its own ID or can be polled. It blocks until
 // the log answers.
-func (o *Outbox) awaitReceipt(w store.Work, r sms.Receipt) {
+func (o *Outbox) awaitReceipt(w store.Work, r delivery.Receipt) {
 	if o.Receipts == nil || r.ID == "" {
 		return
 	}
 	ask := time.Duration(0)
-	if _, can := o.Receipts.Asker(r.Carrier); can {
+	if _, can := o.Receipts.Asker(r.Provider); can {
 		ask = o.AskAfter
-	} else if !o.Receipts.ToldByID(r.Carrier) {
+	} else if !o.Receipts.ToldByID(r.Provider) {
 		return
 	}
 	o.retryWrite(func(ctx context.Context) (bool, error) {
-		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
+		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID}, ask)
 	})
 }
 

@@ -28,7 +28,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 	}, func(r *vtest.Rig) {
 		var down atomic.Bool
 		server := smtptest.New(r.T, smtptest.Script{})
-		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone,
+		servers, err := smtp.NewServers(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone,
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if down.Load() {
 					return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
@@ -36,7 +36,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 				return server.Dial(ctx, network, addr)
 			}})
 		r.NoError(err)
-		r.Svc = r.Replica(smtp.Servers{client})
+		r.Svc = r.Replica(servers)
 		r.Start()
 		down.Store(true)
 		var all []verification.View
@@ -76,7 +76,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		again := vtest.AskFor("person-0@example.com") // one that expired: its place was given back
 		again.Purpose = "brief"
 		r.Send(again)
-		_ = client.Close()
+		_ = servers.Close()
 		r.Quit()
 		server.Stop()
 	})
@@ -85,11 +85,11 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 // Row and log of a send tell a server that was set aside, and so not tried, from one that could not be reached.
 func TestServerSetAside(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
+		servers, err := smtp.NewServers(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}})
 		r.NoError(err)
-		r.Svc = r.Replica(smtp.Servers{client})
+		r.Svc = r.Replica(servers)
 		r.Start()
 		for i, want := range []string{"temporary_dial", "temporary_dial", "temporary_dial", "temporary_aside"} {
 			a := r.Send(vtest.AskFor(fmt.Sprintf("person-%d@example.com", i)))
@@ -100,7 +100,7 @@ func TestServerSetAside(t *testing.T) {
 		if n := strings.Count(r.Printed.String(), "stage=aside"); n != 1 {
 			t.Errorf("%d lines of the log say that the server is set aside, want 1", n)
 		}
-		_ = client.Close()
+		_ = servers.Close()
 		r.Quit()
 	})
 }

@@ -284,7 +284,7 @@ func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 	o := newIdle(t)
 	o.Receipts = struct{ Receipts }{} // a call would panic
-	o.awaitReceipt(store.Work{}, sms.Receipt{Carrier: "fake"})
+	o.awaitReceipt(store.Work{}, sms.Receipt{Provider: "fake"})
 }
 
 func TestBackoff(t *testing.T) {

@@ -53,9 +53,9 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
 			vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 				server := smtptest.New(r.T, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
-				client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial})
+				servers, err := smtp.NewServers(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial})
 				r.NoError(err)
-				r.Svc = r.Replica(smtp.Servers{client})
+				r.Svc = r.Replica(servers)
 				r.Start()
 				a := r.SendTo(vtest.Ana)
 				status := func() (store.Status, string) { s := r.Get(a.View.ID).Send; return s.Status, s.Reason }
@@ -76,7 +76,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 				if got != c.want {
 					t.Errorf("first %s, then %s %s, %d mails, place spent: %v; want %s", first, last, reason, mails, spent, c.want)
 				}
-				_ = client.Close()
+				_ = servers.Close()
 				r.Quit()
 				server.Stop()
 			})

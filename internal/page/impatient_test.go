@@ -181,7 +181,7 @@ func (m *postman) Send(_ context.Context, mail delivery.Message) (delivery.Recei
 		delay = delayOf(p.post)
 	}
 	time.AfterFunc(delay, func() { p.inbox <- vtest.CodeIn(mail) })
-	return delivery.Receipt{Provider: "mx.example", Code: 250}, nil
+	return delivery.Receipt{Provider: "mx.example", Code: "250"}, nil
 }
 
 func delayOf(r *rand.Rand) time.Duration {

@@ -32,7 +32,7 @@ type wire struct{ *Replica }
 func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
 	id, _, _ := strings.Cut(m.ID, "@")
 	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: verificationtest.CodeIn(m)})
-	return delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}, err
+	return delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}, err
 }
 
 // carrier is the simulated carrier, as one replica reaches it.
@@ -41,7 +41,7 @@ type carrier struct{ *Replica }
 // Send implements outbox.Carrier.
 func (s carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
-	return sms.Receipt{Carrier: "carrier.example", ID: "", Code: "202"}, err
+	return sms.Receipt{Provider: "carrier.example", Code: "202"}, err
 }
 
 // deliver delivers a message to the simulated provider, with random faults. Error: a *delivery.Error; with the class Unknown, the message

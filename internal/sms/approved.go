@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"sendcode/internal/delivery"
 )
 
 // Approved are the templates that a carrier has approved, by purpose and language: template ID by BCP 47 tag. The purpose
@@ -17,8 +19,8 @@ const (
 	defaultLanguage = "en"
 )
 
-// Find gives the template: of the purpose in the language, of the default purpose in the language, then English, then
-// whatever the default purpose has.
+// Find returns the template of the purpose in the language, or of the default purpose in the language, or in English, or the first of the
+// purpose or of the default purpose.
 func (a Approved) Find(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
@@ -50,6 +52,21 @@ type Account struct {
 }
 
 var keyID = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
+
+// Template returns the approved template for a message, and the values of its parameters in order.
+func (a Account) Template(m Message) (id string, values []string, fail *Error) {
+	if id = a.Templates.Find(m.Purpose, m.Language); id == "" {
+		return "", nil, &Error{Class: delivery.Temporary, Stage: StageMessage, Err: errTemplate}
+	}
+	for _, name := range a.Params {
+		if name == paramMinutes {
+			values = append(values, strconv.Itoa(m.Minutes))
+		} else {
+			values = append(values, m.Code)
+		}
+	}
+	return id, values, nil
+}
 
 // Wrong gives everything that is wrong, by its key.
 func (a Account) Wrong() map[string]error {
@@ -95,12 +112,4 @@ func checkParams(params []string, wrong map[string]error) {
 	if len(params) > 0 && !slices.Contains(params, paramCode) {
 		wrong["params"] = errors.New("must have code")
 	}
-}
-
-// Param is the value of one of them.
-func (m Message) Param(name string) string {
-	if name == paramMinutes {
-		return strconv.Itoa(m.Minutes)
-	}
-	return m.Code
 }

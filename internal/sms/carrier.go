@@ -47,10 +47,10 @@ type CallbackSettings interface{ NeedsCallback() bool }
 // AccountSettings are Settings of a carrier in whose console the address for receipts is entered, once for the account.
 type AccountSettings interface{ ReceiptsByAccount() bool }
 
-// Carrier hands over one message. The error is always an [*Error].
+// Carrier hands over one message. Of the receipt it fills in ID and Code.
 type Carrier interface {
 	Name() string
-	Send(ctx context.Context, m Message) (Receipt, error)
+	Send(ctx context.Context, m Message) (Receipt, *Error)
 }
 
 // Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which the caller has checked; send is the
@@ -65,7 +65,7 @@ type ReporterByID interface{ ReportsByID() bool }
 
 // Asker is a Carrier that can be asked what became of a message, where it can't tell by itself.
 type Asker interface {
-	// Ask asks once. False: nothing final is known yet. The error is always an [*Error]; asking again is harmless.
+	// Ask asks once. False: nothing final is known yet. The error is an [*Error]; asking again is harmless.
 	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
 }
 

@@ -76,10 +76,9 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // error are the last tried one's, Took is the whole.
 func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 	began := time.Now()
+	m.Sender = c.Sender
 	if sender, ok := c.Senders[m.Country]; ok {
 		m.Sender = sender
-	} else {
-		m.Sender = c.Sender
 	}
 	receipt, fail := c.round(ctx, m)
 	receipt.Took = time.Since(began)
@@ -97,8 +96,8 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 		if !r.takes(m.To) {
 			continue
 		}
-		done, err := r.breaker.Allow()
-		if err != nil {
+		report, ok := r.breaker.Allow()
+		if !ok {
 			if fail.Err == errNoRoute {
 				fail = aside
 			}
@@ -106,14 +105,14 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 		}
 		back, unpaid := c.reserve(ctx, r, m)
 		if unpaid != nil {
-			done(failover.ErrNoVerdict)
+			report(failover.ErrNoVerdict)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
 			continue
 		}
 		receipt, fail = c.offer(ctx, r, m)
-		r.breaker.Report(done, verdictOn(ctx, fail), reason(fail))
+		report(verdictOn(ctx, fail))
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
@@ -139,14 +138,8 @@ func (c *Carriers) offer(ctx context.Context, r *route, m Message) (Receipt, *Er
 	if c.Callback != nil {
 		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
 	}
-	receipt, err := r.Carrier.Send(ctx, m)
-	if err == nil {
-		return receipt, nil
-	}
-	fail, ok := err.(*Error)
-	if !ok { // no carrier of ours, and nothing is known
-		fail = &Error{Class: delivery.Unknown, Stage: StageRequest, Err: ErrAnswer}
-	}
+	receipt, fail := r.Carrier.Send(ctx, m)
+	receipt.Provider = r.Carrier.Name()
 	return receipt, fail
 }
 
@@ -154,14 +147,7 @@ func (r *route) takes(number string) bool {
 	return len(r.Prefixes) == 0 || slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-func reason(fail *Error) string {
-	if fail == nil {
-		return ""
-	}
-	return fail.Error()
-}
-
-// verdictOn reads an outcome for what it says about the carrier, not about the message.
+// verdictOn returns what an outcome says about the carrier, not about the message.
 func verdictOn(ctx context.Context, fail *Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
@@ -169,7 +155,7 @@ func verdictOn(ctx context.Context, fail *Error) error {
 	case ctx.Err() != nil, fail.Stage == StageMessage:
 		return failover.ErrNoVerdict
 	}
-	return failover.ErrFault
+	return fail
 }
 
 // named returns the route of a carrier; an empty one if there is none.

@@ -15,30 +15,30 @@ import (
 // scripted is a carrier whose outcomes are told.
 type scripted struct {
 	name string
-	fail error
+	fail *Error
 	got  []Message
 }
 
 func (s *scripted) Name() string { return s.name }
 
-func (s *scripted) Send(_ context.Context, m Message) (Receipt, error) {
+func (s *scripted) Send(_ context.Context, m Message) (Receipt, *Error) {
 	s.got = append(s.got, m)
-	return Receipt{Carrier: s.name}, s.fail
+	return Receipt{}, s.fail
 }
 
-func failing(class delivery.Class) error {
+func failing(class delivery.Class) *Error {
 	return &Error{Class: class, Stage: StageAnswer, Status: 500}
 }
 
 // Only what was certainly not accepted is offered to the next carrier.
 func TestFailover(t *testing.T) {
 	for name, c := range map[string]struct {
-		first error
+		first *Error
 		want  int // messages that the second gets
 	}{
 		"accepted": {nil, 0}, "rejected": {failing(delivery.Rejected), 0}, "unknown": {failing(delivery.Unknown), 0},
-		"temporary": {failing(delivery.Temporary), 1}, "of another kind": {errors.New("x"), 0},
-		"limit": {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, 0},
+		"temporary": {failing(delivery.Temporary), 1},
+		"limit":     {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, 0},
 	} {
 		first, second := &scripted{name: "first", fail: c.first}, &scripted{name: "second"}
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
@@ -46,7 +46,7 @@ func TestFailover(t *testing.T) {
 		if len(first.got) != 1 || len(second.got) != c.want {
 			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
 		}
-		if c.want == 1 && (err != nil || receipt.Carrier != "second") || c.want == 0 && (err == nil) != (c.first == nil) {
+		if c.want == 1 && (err != nil || receipt.Provider != "second") || c.want == 0 && (err == nil) != (c.first == nil) {
 			t.Errorf("%s: %v, %v", name, receipt, err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 // The cost is set aside before a carrier hears of a message, and taken back only when it certainly did not accept it.
 func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
-		outcome error
+		outcome *Error
 		back    int
 	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
 		"temporary": {failing(delivery.Temporary), 1}} {

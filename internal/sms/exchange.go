@@ -179,7 +179,7 @@ func broken(ctx context.Context, left bool, err error) *Error {
 // section 15). Unknown: 2xx, and 5xx but 503, for the gateway may have the message. Temporary: 3xx, 429, 503, and what is wrong with
 // our account or URL. Rejected: the rest.
 func ErrorByStatus(a Response, code string) *Error {
-	e := &Error{Class: delivery.Rejected, Stage: StageAnswer, Status: a.Status, Code: code}
+	e := &Error{Class: delivery.Rejected, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code)}
 	switch {
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
 		e.Class, e.RetryAfter = delivery.Temporary, retryAfter(a.header)
@@ -265,39 +265,60 @@ func CheckEndpoint(wrong map[string]error, endpoint string) {
 // EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
 func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// timed runs one attempt and returns what Carrier.Send has to return.
-func timed(name string, attempt func() (Receipt, *Error)) (Receipt, error) {
-	began := time.Now()
-	receipt, fail := attempt()
-	receipt.Carrier, receipt.Took = name, time.Since(began)
+// Attempt makes one attempt to send. read returns the carrier's ID and code in an answer, and the failure that the answer means.
+func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (id, code string, fail *Error)) (Receipt, *Error) {
+	a, fail := x.Do(ctx, r)
 	if fail != nil {
-		if receipt.Code == "" {
-			receipt.Code = fail.Reply()
-		}
-		return receipt, fail
+		return Receipt{}, fail
 	}
-	return receipt, nil
-}
-
-// Attempt makes one attempt to send; read reads the answer.
-func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (Receipt, *Error)) (Receipt, error) {
-	return timed(x.Name(), func() (Receipt, *Error) {
-		a, fail := x.Do(ctx, r)
-		if fail != nil {
-			return Receipt{}, fail
-		}
-		return read(a)
-	})
-}
-
-// Unsent returns the end of an attempt whose request could not be made.
-func (x *Client) Unsent(err error) (Receipt, error) {
-	return timed(x.Name(), func() (Receipt, *Error) {
-		return Receipt{}, &Error{Class: Later.class, Stage: StageMessage, Err: err}
-	})
+	id, code, fail := read(a)
+	return Receipt{ID: SafeID(id), Code: delivery.Reply(a.Status, SafeCode(code))}, fail
 }
 
 // BasicAuth returns the header Authorization of RFC 7617 section 2.
 func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// Verdict is the meaning of a carrier's code for a message that was not accepted.
+type Verdict struct {
+	class  delivery.Class
+	reason string
+	hold   time.Duration
+}
+
+// The verdicts of the tables.
+var (
+	Refused  = Verdict{class: delivery.Rejected}
+	Later    = Verdict{class: delivery.Temporary}
+	Doubtful = Verdict{class: delivery.Unknown}
+	OptedOut = Verdict{class: delivery.Rejected, reason: ReasonOptOut}
+)
+
+// Limited returns the verdict that a carrier takes no more for this recipient for a while.
+func Limited(hold time.Duration) Verdict {
+	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
+}
+
+// ByCode returns the error of a message that was not accepted. A code that is not in the table is Temporary, or Unknown if the server
+// failed.
+func ByCode(a Response, code string, table map[string]Verdict) *Error {
+	v, known := table[code]
+	switch {
+	case known:
+	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
+		v = Doubtful
+	default:
+		v = Later
+	}
+	return v.Fail(a, code)
+}
+
+// Fail returns the error of a verdict. A temporary one has the wait that the answer asks for.
+func (v Verdict) Fail(a Response, code string) *Error {
+	e := &Error{Class: v.class, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Reason: v.reason, Hold: v.hold}
+	if v.class == delivery.Temporary {
+		e.RetryAfter = retryAfter(a.header)
+	}
+	return e
 }

@@ -31,17 +31,8 @@ type Message struct {
 	Life time.Duration
 }
 
-// Receipt says which carrier answered, and how.
-type Receipt struct {
-	// Carrier is its configured name.
-	Carrier string
-	// ID is the carrier's for the message; empty where it gave none.
-	ID string
-	// Code is the carrier's own word, or the HTTP status.
-	Code string
-	// Took is the time from the call to the outcome.
-	Took time.Duration
-}
+// Receipt says which carrier accepted a message, and how.
+type Receipt = delivery.Receipt
 
 // OnOff is a switch, on or off.
 type OnOff bool
@@ -94,6 +85,6 @@ const (
 	ErrAnswer   = delivery.Problem("the answer can't be read")
 	errTooMuch  = delivery.Problem("the answer is too long")
 	errRedirect = delivery.Problem("the carrier points elsewhere, which is not followed")
-	ErrTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
+	errTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
 	ErrMessage  = delivery.Problem("the message is not complete")
 )

@@ -1,9 +1,12 @@
 package sms
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -47,27 +50,21 @@ func reach(ctx context.Context, endpoint string) (host string, err error) {
 		return "", ErrMessage
 	}
 	host = u.Hostname()
-	if _, err := net.DefaultResolver.LookupHost(ctx, host); err != nil {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
+	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
 		return host, fmt.Errorf("%s: %w", host, errResolve)
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[bool]string{true: "443", false: "80"}[u.Scheme == "https"]
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return host, fmt.Errorf("%s: %w", host, errNoReach)
 	}
 	defer func() { _ = conn.Close() }()
-	if u.Scheme == "https" {
-		if err := tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx); err != nil {
-			return host, fmt.Errorf("%s: %w", host, errNoTLS)
-		}
+	if u.Scheme == "https" && tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx) != nil {
+		return host, fmt.Errorf("%s: %w", host, errNoTLS)
 	}
 	return host, nil
 }
 
+// KnownTemplates is what Prober.Probe says of a carrier that has approved all templates.
 func KnownTemplates(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }
@@ -76,9 +73,7 @@ func KnownTemplates(ids []string) string {
 func (a Approved) All() []string {
 	var ids []string
 	for _, languages := range a {
-		for _, id := range languages {
-			ids = append(ids, id)
-		}
+		ids = slices.AppendSeq(ids, maps.Values(languages))
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)

@@ -1,8 +1,13 @@
 package sms
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // Incoming is what a carrier sent to tell what became of messages, whole.
@@ -30,4 +35,54 @@ var (
 func (c *Carriers) Reporter(name string) (Reporter, bool) {
 	reporter, ok := c.named(name).Carrier.(Reporter)
 	return reporter, ok
+}
+
+// Inquiry names a message of which nothing final is known.
+type Inquiry struct {
+	Send    string    // its ID, as the message had it
+	ID      string    // the carrier's for it, as the receipt of Send had it
+	To      string    // the number, E.164
+	Country string    // its region
+	At      time.Time // when it was handed over
+}
+
+// Asker returns the carrier of a name; false if it cannot be asked.
+func (c *Carriers) Asker(name string) (Asker, bool) {
+	r := c.named(name)
+	asker, ok := r.Carrier.(Asker)
+	return asker, ok && r.Asked
+}
+
+// ToldByID reports whether the receipts of the carrier of a name have its own IDs of messages.
+func (c *Carriers) ToldByID(name string) bool {
+	told, ok := c.named(name).Carrier.(ReporterByID)
+	return ok && told.ReportsByID() && c.Callback != nil
+}
+
+// Query makes a request and returns its answer. A status other than 200 is a Temporary error.
+func (x *Client) Query(ctx context.Context, r Request) (Response, error) {
+	a, fail := x.Do(ctx, r)
+	switch {
+	case fail != nil:
+		return a, fail
+	case a.Status != http.StatusOK:
+		return a, &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, RetryAfter: retryAfter(a.header)}
+	}
+	return a, nil
+}
+
+// Unreadable returns the error of an answer to an inquiry that can't be read, or that refuses it.
+func Unreadable(a Response, code string) error {
+	return &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Err: ErrAnswer}
+}
+
+// FinalReport returns the report that a carrier's word stands for; false if the word is not final.
+func FinalReport(send, word string, delivered, undelivered []string) (Report, bool) {
+	switch {
+	case slices.Contains(delivered, word):
+		return Report{Send: send, Delivered: true}, true
+	case slices.Contains(undelivered, word):
+		return Report{Send: send}, true
+	}
+	return Report{}, false
 }

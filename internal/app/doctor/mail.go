@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,12 +31,8 @@ func (d *doctor) mailServers(ctx context.Context) {
 }
 
 func (d *doctor) mailServer(ctx context.Context, name string, c smtp.Config) (string, error) {
-	server, err := smtp.New(c)
+	seen, err := smtp.Examine(ctx, c)
 	if err != nil {
-		return "", err
-	}
-	seen, err := server.Examine(ctx)
-	if err = errors.Join(err, server.Close()); err != nil {
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
 	d.encryption("TLS of the "+name, delivery.Loopback(c.Host), seen)

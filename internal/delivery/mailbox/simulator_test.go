@@ -15,13 +15,13 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 	box, s := open(t, mailbox.Config{Slow: slow})
 	for to, want := range map[string]struct {
 		class delivery.Class
-		code  int
+		reply string
 		kept  bool
 	}{
-		"BOUNCE+7@simulator.test":       {delivery.Rejected, 550, false},
-		"unknown+new@simulator.test":    {delivery.Unknown, 0, true},
-		"bounce@simulator.test.example": {0, 250, true},
-		"bouncer@simulator.test":        {0, 250, true},
+		"BOUNCE+7@simulator.test":       {delivery.Rejected, "550 5.1.1", false},
+		"unknown+new@simulator.test":    {delivery.Unknown, "", true},
+		"bounce@simulator.test.example": {0, "250 2.0.0", true},
+		"bouncer@simulator.test":        {0, "250 2.0.0", true},
 	} {
 		m := smtptest.Sample(1)
 		m.To = to
@@ -29,9 +29,9 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 		receipt, err := s.Send(t.Context(), m)
 		var e *delivery.Error
 		switch failed := errors.As(err, &e); {
-		case want.class == 0 && (err != nil || receipt.Code != want.code):
+		case want.class == 0 && (err != nil || receipt.Code != want.reply):
 			t.Errorf("%s: %+v, %v", to, receipt, err)
-		case want.class != 0 && (!failed || e.Class != want.class || e.Status != want.code):
+		case want.class != 0 && (!failed || e.Class != want.class || e.Reply() != want.reply):
 			t.Errorf("%s: %+v", to, err)
 		}
 		if kept := len(box.Messages()) > before; kept != want.kept {

@@ -59,30 +59,33 @@ func TestNotLoggedIn(t *testing.T) {
 	}
 }
 
-func probe(s *smtp.Client, ctx context.Context) error {
-	_, err := s.Examine(ctx)
-	return err
-}
-
-func TestProbe(t *testing.T) {
+func TestExamine(t *testing.T) {
 	login := smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password}
-	server, s := overTCP(t, login)
-	sendAll(t, s, 1, 1)
-	for range 5 { // more often than there are places
-		expect(t, probe(s, t.Context()), outcome{})
+	server := smtptest.Start(t, login)
+	config, err := smtp.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := verbs(server); !strings.HasSuffix(got, "EHLO STARTTLS EHLO AUTH NOOP QUIT") || len(server.Messages()) != 1 {
+	examine := func(ctx context.Context, change func(*smtp.Config), want outcome) {
+		t.Helper()
+		changed := config
+		change(&changed)
+		_, err := smtp.Examine(ctx, changed)
+		expect(t, err, want)
+	}
+	same := func(*smtp.Config) {}
+	examine(t.Context(), same, outcome{})
+	if got := verbs(server); got != "EHLO STARTTLS EHLO AUTH NOOP QUIT" {
 		t.Errorf("dialogue %q", got)
 	}
-	expect(t, probe(sender(t, server, func(c *smtp.Config) { c.Password = "x" }), t.Context()),
-		outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
-	expect(t, probe(sender(t, server, distrustful), t.Context()), tlsFailure())
+	examine(t.Context(), func(c *smtp.Config) { c.Password = "x" }, outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
+	examine(t.Context(), distrustful, tlsFailure())
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	expect(t, probe(s, cancelled), outcome{class: delivery.Temporary, stage: delivery.StageDial})
-	server.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password,
-		Rules: []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}})
-	expect(t, probe(s, t.Context()), outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	examine(cancelled, same, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	login.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
+	server.SetScript(login)
+	examine(t.Context(), same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
 	server.Stop()
-	expect(t, probe(s, t.Context()), outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	examine(t.Context(), same, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 }

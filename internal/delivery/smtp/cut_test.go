@@ -85,7 +85,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 		default:
 			expect(t, err, outcome{class: delivery.Unknown, stage: delivery.StageDot})
 		}
-		_ = s.Close()
+		s.Close()
 		server.Stop()
 		_, after, _ := strings.Cut(log.String(), "DATA\r\n")
 		if len(after) != cut || strings.Contains(after, "\r\n.\r\n") {

@@ -6,31 +6,21 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// reply is the server's answer to an accepted message.
-type reply struct {
-	code     int
-	enhanced string
-}
-
-// deliver runs one mail transaction (RFC 5321 section 3.3) and says whether the session can be used again.
+// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the mail, and says whether the session can be used again.
 // Cancelling ctx closes the socket at whatever stage.
-func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (answer reply, usable bool, fail *delivery.Error) {
+func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool, fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.cut)
 	s.mails++
-	answer, fail = s.transact(ctx, mail)
+	fail = s.begin(ctx, mail)
+	if fail == nil {
+		fail = s.step(ctx, delivery.StageBody, func() error { return s.write(mail.Content) })
+	}
+	if fail == nil {
+		reply, fail = s.end(ctx)
+	}
 	usable = stop() && !s.adrift && (fail == nil || inStep(fail))
 	s.stale = fail != nil
-	return answer, usable, fail
-}
-
-func (s *session) transact(ctx context.Context, mail *delivery.Rendered) (reply, *delivery.Error) {
-	if fail := s.begin(ctx, mail); fail != nil {
-		return reply{}, fail
-	}
-	if fail := s.step(ctx, delivery.StageBody, func() error { return s.write(mail.Content) }); fail != nil {
-		return reply{}, fail
-	}
-	return s.end(ctx)
+	return reply, usable, fail
 }
 
 // begin brings the server to where it waits for the content.
@@ -63,14 +53,14 @@ func (s *session) write(content []byte) error {
 }
 
 // end writes the final dot and reads the answer. Any 2xx is acceptance (RFC 5321 section 4.3.2).
-func (s *session) end(ctx context.Context) (accepted reply, fail *delivery.Error) {
+func (s *session) end(ctx context.Context) (accepted string, fail *delivery.Error) {
 	sent := s.wire.sent
 	fail = s.step(ctx, delivery.StageDot, func() error {
 		if err := s.write([]byte(".\r\n")); err != nil {
 			return err
 		}
 		code, text, err := s.reply(2)
-		accepted = reply{code, enhanced(code, text)}
+		accepted = delivery.Reply(code, enhanced(code, text))
 		return err
 	})
 	if fail != nil && s.wire.sent == sent {

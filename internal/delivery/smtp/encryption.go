@@ -2,10 +2,13 @@ package smtp
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"strings"
 	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // Encryption is what a connection to a mail server was protected by.
@@ -15,6 +18,26 @@ type Encryption struct {
 	Policy  TLSPolicy // that was configured
 	Issuer  string    // of the server's certificate
 	Until   time.Time // when the certificate ends
+}
+
+// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends nothing, and returns how
+// the connection was encrypted. The error is a [*delivery.Error] that says at which stage it ended, or says what is wrong with the
+// configuration.
+func Examine(ctx context.Context, config Config) (Encryption, error) {
+	config = config.filled()
+	if err := config.check(); err != nil {
+		return Encryption{}, err
+	}
+	session, fail := open(ctx, config)
+	if fail != nil {
+		return Encryption{}, fail
+	}
+	defer session.quit()
+	defer context.AfterFunc(ctx, session.cut)()
+	if fail := session.step(ctx, delivery.StageHello, session.client.Noop); fail != nil {
+		return Encryption{}, fail
+	}
+	return session.encryption(), nil
 }
 
 func (s *session) encryption() Encryption {

@@ -7,8 +7,17 @@ import (
 	"sendcode/internal/delivery"
 )
 
+// Client and newClient are exported for tests of one server.
+type Client = client
+
+// New makes a client.
+var New = newClient
+
+// Close closes the pool.
+func (s *client) Close() { s.pool.close() }
+
 // Send delivers one message to the server, as Servers do, but past the circuit breaker.
-func (s *Client) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
+func (s *client) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
 	began := time.Now()
 	receipt := delivery.Receipt{Provider: s.config.Host}
 	mail, fail := s.layouts.Render(message)
@@ -17,7 +26,7 @@ func (s *Client) Send(ctx context.Context, message delivery.Message) (delivery.R
 		_, fail = s.pool.enter(ctx, forever)
 	}
 	if fail == nil {
-		receipt, fail = s.deliver(ctx, mail)
+		receipt.Code, fail = s.deliver(ctx, mail)
 	}
 	receipt.Took = time.Since(began)
 	if fail != nil {

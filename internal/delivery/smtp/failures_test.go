@@ -165,13 +165,10 @@ func TestMisbehaviourOverTCP(t *testing.T) {
 func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Client) {
 	receipt, err := s.Send(t.Context(), smtptest.Sample(1))
 	expect(t, err, row.want)
-	if receipt.Provider != "127.0.0.1" || receipt.Code != row.want.code && err != nil || receipt.Took < 0 {
+	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.Code, "2") != (err == nil) || receipt.Took < 0 {
 		t.Errorf("receipt %+v does not fit the outcome", receipt)
 	}
-	if err == nil && receipt.Code/100 != 2 {
-		t.Errorf("accepted with code %d", receipt.Code)
-	}
-	_ = s.Close()
+	s.Close()
 	server.Stop()
 	if got := len(server.Messages()); got != row.accepted {
 		t.Errorf("the server accepted %d messages, want %d", got, row.accepted)

@@ -68,7 +68,7 @@ func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(s.Close)
 	return s
 }
 

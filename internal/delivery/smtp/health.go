@@ -17,8 +17,8 @@ const (
 	crowdedAfter = time.Second
 )
 
-// verdict reads an outcome for what it says about the server, not about the message. A refusal of the recipient
-// or of the content is work done. After the final dot nothing is held against a server: it may have the mail.
+// verdict returns what an outcome says about the server, not about the message: fail itself, if the server is at fault. A refusal of the
+// recipient or of the content is work done. After the final dot nothing is held against a server: it may have the mail.
 func verdict(ctx context.Context, fail *delivery.Error) error {
 	switch {
 	case fail == nil:
@@ -28,41 +28,28 @@ func verdict(ctx context.Context, fail *delivery.Error) error {
 	case fail.Class == delivery.Rejected:
 		return nil
 	case fail.Status/100 != 4, fail.Status == 421:
-		return failover.ErrFault // no readable reply, a wrong one, or a refusal of us
+		return fail // no readable reply, a wrong one, or a refusal of us
 	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
 		return nil // "later" to this recipient or this message
 	}
-	return failover.ErrFault // no recipient has been named yet
+	return fail // no recipient has been named yet
 }
 
-// trial is one attempt that the breaker let in.
-type trial struct {
-	breaker *failover.Breaker
-	done    func(error)
-	once    sync.Once
-	clock   *time.Timer
-}
-
-// newTrial starts the clock of an attempt; spare says whether another server is up.
-func newTrial(breaker *failover.Breaker, done func(error), spare func() bool) *trial {
-	t := &trial{breaker: breaker, done: done}
-	t.clock = time.AfterFunc(slowAfter, func() {
+// try starts an attempt; nil if the breaker does not admit it. end must be called with the verdict on it. An attempt that takes longer than
+// slowAfter is a fault if another server is up by then, as spare says.
+func (s *client) try(spare func() bool) (end func(verdict error)) {
+	report, ok := s.health.Allow()
+	if !ok {
+		return nil
+	}
+	var once sync.Once
+	slow := time.AfterFunc(slowAfter, func() {
 		if spare() {
-			t.report(failover.ErrFault, "slow: no outcome after "+slowAfter.String())
+			once.Do(func() { report(errSlow) })
 		}
 	})
-	return t
-}
-
-func (t *trial) end(ctx context.Context, fail *delivery.Error) {
-	t.clock.Stop()
-	fault := ""
-	if fail != nil {
-		fault = fail.Error()
+	return func(verdict error) {
+		slow.Stop()
+		once.Do(func() { report(verdict) })
 	}
-	t.report(verdict(ctx, fail), fault)
-}
-
-func (t *trial) report(verdict error, fault string) {
-	t.once.Do(func() { t.breaker.Report(t.done, verdict, fault) })
 }

@@ -2,7 +2,6 @@ package smtp
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -14,7 +13,7 @@ import (
 // Servers are mail servers in order of preference. A server that failed three times in a row, or made mails wait while
 // another was up, is set aside: it gets one mail every five seconds, and is preferred again once such a mail got
 // through. Refusing a recipient or a message is no failure.
-type Servers []*Client
+type Servers []*client
 
 // NewServers makes one sender for each configuration.
 func NewServers(configs ...Config) (Servers, error) {
@@ -23,7 +22,7 @@ func NewServers(configs ...Config) (Servers, error) {
 	}
 	servers := make(Servers, len(configs))
 	for n, config := range configs {
-		server, err := New(config)
+		server, err := newClient(config)
 		if err != nil {
 			return nil, err
 		}
@@ -71,15 +70,16 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	for _, server := range s {
 		spare := func() bool { return s.spare(server) }
-		trial, shut := server.admit(ctx, spare)
-		if shut != nil {
-			return delivery.Receipt{Provider: server.config.Host}, shut
-		}
-		if trial == nil {
+		end, shut := server.admit(ctx, spare)
+		if end == nil && shut == nil {
 			continue
 		}
-		receipt, fail = server.deliver(ctx, mail)
-		trial.end(ctx, fail)
+		receipt.Provider = server.config.Host
+		if shut != nil {
+			return receipt, shut
+		}
+		receipt.Code, fail = server.deliver(ctx, mail)
+		end(verdict(ctx, fail))
 		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
 		}
@@ -88,7 +88,7 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 }
 
 // spare reports whether a server other than this one is up.
-func (s Servers) spare(than *Client) bool {
+func (s Servers) spare(than *client) bool {
 	for _, server := range s {
 		if server != than && server.health.Health().Up {
 			return true
@@ -143,11 +143,11 @@ func (s Servers) Conns() (n int) {
 	return n
 }
 
-// Close closes every server.
+// Close says farewell to idle connections, within about a second for each server. Sends under way end undisturbed; later ones fail with
+// Temporary. The error is nil.
 func (s Servers) Close() error {
-	var errs []error
 	for _, server := range s {
-		errs = append(errs, server.Close())
+		server.pool.close()
 	}
-	return errors.Join(errs...)
+	return nil
 }

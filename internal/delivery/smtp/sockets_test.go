@@ -41,7 +41,7 @@ func (c counted) Close() error {
 	return c.Conn.Close()
 }
 
-// TestNeverMoreSocketsThanAllowed: also while connections are replaced, retired, probed or expire.
+// TestNeverMoreSocketsThanAllowed: also while connections are replaced, retired or expire.
 func TestNeverMoreSocketsThanAllowed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, misbehaving(
@@ -61,13 +61,12 @@ func TestNeverMoreSocketsThanAllowed(t *testing.T) {
 				wg.Go(func() { _, _ = s.Send(t.Context(), smtptest.Sample(10*round+n)) })
 			}
 			wg.Wait()
-			expect(t, probe(s, t.Context()), outcome{})
 			time.Sleep(time.Duration(round) * 15 * time.Second)
 		}
 		if peak.Load() != 2 {
 			t.Errorf("%d sockets at once, want 2", peak.Load())
 		}
-		_ = s.Close()
+		s.Close()
 		if n := now.Load(); n != 0 {
 			t.Errorf("%d sockets left", n)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,9 +35,6 @@ func ParseURL(text string) (Config, error) {
 	}
 	config := Config{Host: u.Hostname(), Username: u.User.Username()}
 	config.Password, _ = u.User.Password()
-	if err := config.readPort(u.Port()); err != nil {
-		return Config{}, err
-	}
 	if err := config.readParameters(u); err != nil {
 		return Config{}, err
 	}
@@ -59,43 +57,29 @@ func ParseURLs(list string) ([]Config, error) {
 // maxConns is more than any server likes of one client.
 const maxConns = 100
 
-func (c *Config) readPort(text string) error {
-	if text == "" {
-		return nil
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil || port < 1 || port > 65535 {
-		return delivery.Problem("smtp URL: the port is not within 1 to 65535")
-	}
-	c.Port = port
-	return nil
-}
-
 func (c *Config) readParameters(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return delivery.Problem("smtp URL: malformed parameters")
 	}
 	for name, values := range query {
-		if len(values) > 1 {
+		switch {
+		case !slices.Contains([]string{"tls", "ca", "hello", "conns", "conns_min"}, name):
+			return delivery.Problem("smtp URL: unknown parameter (known: tls, ca, hello, conns, conns_min)")
+		case len(values) > 1:
 			return delivery.Problem("smtp URL: a parameter is given twice")
 		}
-		switch name {
-		case "tls", "ca":
-		case "hello":
-			c.Hello = values[0]
-		case "conns":
-			if c.MaxConns, err = readConns(values[0]); err != nil {
-				return delivery.Problem("smtp URL: conns is not within 1 to 100")
-			}
-		case "conns_min":
-			if c.MinConns, err = readConns(values[0]); err != nil {
-				return delivery.Problem("smtp URL: conns_min is not within 1 to 100")
-			}
-		default:
-			return delivery.Problem("smtp URL: unknown parameter (known: tls, ca, hello, conns, conns_min)")
-		}
 	}
+	if u.Port() != "" && !readNumber(&c.Port, u.Port(), 65535) {
+		return delivery.Problem("smtp URL: the port is not within 1 to 65535")
+	}
+	if query.Has("conns") && !readNumber(&c.MaxConns, query.Get("conns"), maxConns) {
+		return delivery.Problem("smtp URL: conns is not within 1 to 100")
+	}
+	if query.Has("conns_min") && !readNumber(&c.MinConns, query.Get("conns_min"), maxConns) {
+		return delivery.Problem("smtp URL: conns_min is not within 1 to 100")
+	}
+	c.Hello = query.Get("hello")
 	if c.RootCAs, err = readCA(query.Get("ca")); err != nil {
 		return err
 	}
@@ -103,31 +87,26 @@ func (c *Config) readParameters(u *url.URL) error {
 	return err
 }
 
-func readConns(text string) (int, error) {
+// readNumber reads a whole number from 1 to most; false for anything else.
+func readNumber(into *int, text string, most int) bool {
 	n, err := strconv.Atoi(text)
-	if err == nil && (n < 1 || n > maxConns) {
-		err = strconv.ErrRange
-	}
-	return n, err
+	*into = n
+	return err == nil && 1 <= n && n <= most
 }
 
 func policyOf(scheme string, query url.Values, host string) (TLSPolicy, error) {
-	name := query.Get("tls")
-	switch {
-	case scheme == "smtps" && query.Has("tls"):
+	policy, known := map[string]TLSPolicy{"required": TLSRequired, "opportunistic": TLSOpportunistic, "none": TLSNone}[query.Get("tls")]
+	switch given := query.Has("tls"); {
+	case scheme == "smtps" && given:
 		return 0, delivery.Problem("smtp URL: smtps is always encrypted, tls has no place there")
 	case scheme == "smtps":
 		return TLSImplicit, nil
-	case !query.Has("tls") && delivery.Loopback(host):
-		return TLSNone, nil
-	case !query.Has("tls") || name == "required":
-		return TLSRequired, nil
-	case name == "opportunistic":
-		return TLSOpportunistic, nil
-	case name == "none":
+	case given && !known:
+		return 0, delivery.Problem("smtp URL: tls must be required, opportunistic or none")
+	case !given && delivery.Loopback(host):
 		return TLSNone, nil
 	}
-	return 0, delivery.Problem("smtp URL: tls must be required, opportunistic or none")
+	return policy, nil
 }
 
 // readCA gives the pool of a PEM file, nil for no path.

@@ -7,13 +7,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/sms"
 )
 
@@ -47,33 +48,25 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in receipts.
-func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
-	params, err := c.params(m)
-	if err != nil {
-		return c.Unsent(err)
+func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+	template, values, fail := c.Template(m)
+	if fail != nil {
+		return sms.Receipt{}, fail
 	}
-	return c.Attempt(ctx, c.request("SendSms", params), c.read)
-}
-
-func (c *carrier) params(m sms.Message) (map[string]string, error) {
-	template := c.Templates.Find(m.Purpose, m.Language)
-	if template == "" {
-		return nil, sms.ErrTemplate
+	params := map[string]string{}
+	for i, value := range values {
+		params[c.Params[i]] = value
 	}
-	values := map[string]string{}
-	for _, name := range c.Params {
-		values[name] = m.Param(name)
-	}
-	filled, _ := json.Marshal(values) // texts always encode
-	return map[string]string{
-		"PhoneNumbers": aliyunNumber(m), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled), "OutId": m.ID,
-	}, nil
+	filled, _ := json.Marshal(params) // texts always encode
+	return c.Attempt(ctx, c.request("SendSms", map[string]string{
+		"PhoneNumbers": aliyunNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled), "OutId": m.ID,
+	}), read)
 }
 
 // aliyunNumber is the national number for mainland China, else country code and number without a plus.
-func aliyunNumber(m sms.Message) string {
-	digits := strings.TrimPrefix(m.To, "+")
-	if m.Country == "CN" {
+func aliyunNumber(number, country string) string {
+	digits := strings.TrimPrefix(number, "+")
+	if country == "CN" {
 		return strings.TrimPrefix(digits, "86")
 	}
 	return digits
@@ -145,18 +138,97 @@ func aliyunHold(message string) time.Duration {
 	return time.Hour
 }
 
-func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
+func read(a sms.Response) (id, code string, fail *sms.Error) {
 	var said struct{ Code, Message, BizId string }
-	if json.Unmarshal(a.Body, &said) != nil || said.Code == "" {
-		taken := sms.Receipt{Code: delivery.Reply(a.Status, "")}
-		return taken, sms.ErrorByStatus(a, "")
-	}
-	taken := sms.Receipt{ID: sms.SafeID(said.BizId), Code: delivery.Reply(a.Status, sms.SafeCode(said.Code))}
-	switch {
-	case said.Code == "OK" && a.Status < 300:
-		return taken, nil
+	switch err := json.Unmarshal(a.Body, &said); {
+	case err != nil || said.Code == "":
+		return "", "", sms.ErrorByStatus(a, "")
 	case said.Code == aliyunLimit:
-		return taken, sms.Limited(aliyunHold(said.Message)).Fail(a, said.Code)
+		fail = sms.Limited(aliyunHold(said.Message)).Fail(a, said.Code)
+	case said.Code != "OK" || a.Status >= 300:
+		fail = sms.ByCode(a, said.Code, codes)
 	}
-	return taken, sms.ByCode(a, said.Code, codes)
+	return said.BizId, said.Code, fail
+}
+
+// Aliyun keeps the days of mainland China, for whatever country.
+var china = time.FixedZone("UTC+8", 8*60*60)
+
+// Ask implements Asker (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus 1 is
+// under way, 2 failed, 3 delivered; OutId is what SendSms was given.
+func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+	a, err := c.Query(ctx, c.request("QuerySendDetails", map[string]string{
+		"PhoneNumber": aliyunNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(china).Format("20060102"),
+		"PageSize": "50", "CurrentPage": "1",
+	}))
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	var said struct {
+		Code              string
+		SmsSendDetailDTOs struct {
+			SmsSendDetailDTO []struct {
+				SendStatus int
+				OutID      string `json:"OutId"`
+			}
+		}
+	}
+	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
+		return sms.Report{}, false, sms.Unreadable(a, said.Code)
+	}
+	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
+		if r, known := sms.FinalReport(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known && d.OutID == q.Send {
+			return r, true, nil
+		}
+	}
+	return sms.Report{}, false, nil
+}
+
+// Reports implements Reporter (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a list to
+// one address; out_id names the send, as in SendSms.
+func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
+	var all []struct {
+		OutID   string `json:"out_id"`
+		Success *bool  `json:"success"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", sms.ErrReport
+	}
+	var reports []sms.Report
+	for _, r := range all {
+		if r.Success != nil && r.OutID != "" {
+			reports = append(reports, sms.Report{Send: r.OutID, Delivered: *r.Success})
+		}
+	}
+	return reports, `{"code":0,"msg":"OK"}`, nil
+}
+
+func (c *carrier) Address() string { return c.Endpoint }
+
+// Probe asks for each template (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
+// approved.
+func (c *carrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.All()
+	for _, id := range ids {
+		a, fail := c.Do(ctx, c.request("GetSmsTemplate", map[string]string{"TemplateCode": id}))
+		if fail != nil {
+			return "", fail
+		}
+		var said struct {
+			Code           string
+			TemplateStatus json.RawMessage // a number or a text with it
+		}
+		switch err := json.Unmarshal(a.Body, &said); {
+		case err != nil || said.Code == "":
+			return "", sms.ErrUndocumented
+		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
+			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
+			return "", sms.ErrLogin
+		case said.Code != "OK":
+			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, sms.SafeCode(said.Code))
+		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
+			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
+		}
+	}
+	return sms.KnownTemplates(ids), nil
 }

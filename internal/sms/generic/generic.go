@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -187,7 +188,7 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier.
-func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
 	return g.Attempt(ctx, g.request(m), g.read)
 }
 
@@ -218,24 +219,22 @@ func (g *carrier) request(m sms.Message) sms.Request {
 }
 
 // read sorts an answer.
-func (g *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
+func (g *carrier) read(a sms.Response) (id, code string, fail *sms.Error) {
+	id, _ = g.Answer.ID.from(a.Body)
 	code, coded := g.Answer.Code.from(a.Body)
-	id, _ := g.Answer.ID.from(a.Body)
-	taken := sms.Receipt{ID: sms.SafeID(id), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
 	v, known := g.codes[code]
-	byStatusWord, listed := g.statuses[fmt.Sprint(a.Status)]
-	success := a.Status >= 200 && a.Status < 300
+	byStatus, listed := g.statuses[strconv.Itoa(a.Status)]
 	switch {
 	case coded && known:
-		return taken, v.Fail(a, code)
+		fail = v.Fail(a, code)
 	case listed:
-		return taken, byStatusWord.Fail(a, code)
-	case !success:
-		return taken, sms.ErrorByStatus(a, sms.SafeCode(code))
+		fail = byStatus.Fail(a, code)
+	case a.Status < 200 || a.Status >= 300:
+		fail = sms.ErrorByStatus(a, code)
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
-		return taken, sms.Later.Fail(a, code) // it answered, and not with yes
+		fail = sms.Later.Fail(a, code) // it answered, and not with yes
 	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
-		return taken, &sms.Error{Class: delivery.Unknown, Stage: sms.StageAnswer, Status: a.Status, Err: sms.ErrAnswer}
+		fail = &sms.Error{Class: delivery.Unknown, Stage: sms.StageAnswer, Status: a.Status, Err: sms.ErrAnswer}
 	}
-	return taken, nil
+	return id, code, fail
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -57,22 +58,10 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back in the answer.
-func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
-	body, err := c.body(m)
-	if err != nil {
-		return c.Unsent(err)
-	}
-	return c.Attempt(ctx, c.request("SendSms", body), c.read)
-}
-
-func (c *carrier) body(m sms.Message) (map[string]any, error) {
-	template := c.Templates.Find(m.Purpose, m.Language)
-	if template == "" {
-		return nil, sms.ErrTemplate
-	}
-	var params []string
-	for _, name := range c.Params {
-		params = append(params, m.Param(name))
+func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+	template, params, fail := c.Template(m)
+	if fail != nil {
+		return sms.Receipt{}, fail
 	}
 	body := map[string]any{
 		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params, "SessionContext": m.ID,
@@ -83,7 +72,7 @@ func (c *carrier) body(m sms.Message) (map[string]any, error) {
 	if m.Sender != "" && m.Country != "CN" {
 		body["SenderId"] = m.Sender
 	}
-	return body, nil
+	return c.Attempt(ctx, c.request("SendSms", body), read)
 }
 
 const (
@@ -140,14 +129,13 @@ var codes = map[string]sms.Verdict{
 	"InternalError":                                             sms.Doubtful,
 }
 
-func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
+func read(a sms.Response) (id, code string, fail *sms.Error) {
 	var said struct {
 		Response struct {
 			Error         *struct{ Code string }
 			SendStatusSet []struct{ SerialNo, Code string }
 		}
 	}
-	code, id := "", ""
 	if json.Unmarshal(a.Body, &said) == nil {
 		switch set := said.Response.SendStatusSet; {
 		case said.Response.Error != nil:
@@ -156,12 +144,127 @@ func (c *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 			code, id = set[0].Code, set[0].SerialNo
 		}
 	}
-	taken := sms.Receipt{ID: sms.SafeID(id), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
 	switch {
 	case code == "":
-		return taken, sms.ErrorByStatus(a, "")
-	case code == "Ok" && a.Status < 300:
-		return taken, nil
+		fail = sms.ErrorByStatus(a, "")
+	case code != "Ok" || a.Status >= 300:
+		fail = sms.ByCode(a, code, codes)
 	}
-	return taken, sms.ByCode(a, code, codes)
+	return id, code, fail
+}
+
+// ReportsByID says that reports name messages by the SerialNo that SendSms answered.
+func (c *carrier) ReportsByID() bool { return true }
+
+// Ask implements Asker (tencentcloud.com/document/product/382/40518, PullSmsSendStatusByPhoneNumber): by number and time, and
+// not PullSmsSendStatus, which hands each status out once, to the first of the account that asks, and has to be applied for.
+func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", map[string]any{
+		"BeginTime": q.At.Add(-tencentSlack).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
+		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
+	}))
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	var said struct {
+		Response struct {
+			Error                *struct{ Code string }
+			PullSmsSendStatusSet []struct{ SerialNo, ReportStatus string }
+		}
+	}
+	if json.Unmarshal(a.Body, &said) != nil {
+		return sms.Report{}, false, sms.Unreadable(a, "")
+	}
+	if said.Response.Error != nil {
+		return sms.Report{}, false, sms.Unreadable(a, said.Response.Error.Code)
+	}
+	for _, s := range said.Response.PullSmsSendStatusSet {
+		if r, known := sms.FinalReport(q.Send, s.ReportStatus, tencentDelivered, tencentLost); known && s.SerialNo == q.ID {
+			return r, true, nil
+		}
+	}
+	return sms.Report{}, false, nil
+}
+
+// tencentSlack is how far their clock may be from ours.
+const tencentSlack = time.Minute
+
+// The words for what became of a message.
+var (
+	tencentDelivered = []string{"SUCCESS"}
+	tencentLost      = []string{"FAIL"}
+)
+
+// Reports implements Reporter (tencentcloud.com/document/product/382/43547): a list, at an address that the application has
+// and that names no send; sid is the SerialNo that SendSms answered. Nothing is signed.
+func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
+	var all []struct {
+		SID    string `json:"sid"`
+		Status string `json:"report_status"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", sms.ErrReport
+	}
+	var reports []sms.Report
+	for _, r := range all {
+		if report, known := sms.FinalReport("", r.Status, tencentDelivered, tencentLost); known && sms.SafeID(r.SID) != "" {
+			report.ID = r.SID
+			reports = append(reports, report)
+		}
+	}
+	return reports, `{"result":0,"errmsg":"OK"}`, nil
+}
+
+func (c *carrier) Address() string { return c.Endpoint }
+
+// Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland and then the others: status
+// 0 is approved.
+func (c *carrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.All()
+	var numbers []int
+	for _, id := range ids {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
+		}
+		numbers = append(numbers, n)
+	}
+	approved := map[int]bool{}
+	for international := range 2 {
+		if err := c.templates(ctx, international, numbers, approved); err != nil {
+			return "", err
+		}
+	}
+	for i, n := range numbers {
+		if !approved[n] {
+			return "", fmt.Errorf("template %s: %w", ids[i], sms.ErrUnknownTemplate)
+		}
+	}
+	return sms.KnownTemplates(ids), nil
+}
+
+func (c *carrier) templates(ctx context.Context, international int, ids []int, approved map[int]bool) error {
+	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList", map[string]any{"International": international, "TemplateIdSet": ids}))
+	if fail != nil {
+		return fail
+	}
+	var said struct {
+		Response struct {
+			Error                     *struct{ Code string }
+			DescribeTemplateStatusSet []struct{ TemplateID, StatusCode int }
+		}
+	}
+	switch err := json.Unmarshal(a.Body, &said); {
+	case err != nil:
+		return sms.ErrUndocumented
+	case said.Response.Error == nil:
+	case strings.HasPrefix(said.Response.Error.Code, "AuthFailure"):
+		return sms.ErrLogin
+	default:
+		return &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, Status: a.Status, Code: sms.SafeCode(said.Response.Error.Code)}
+	}
+	for _, t := range said.Response.DescribeTemplateStatusSet {
+		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0
+	}
+	return nil
 }

@@ -4,8 +4,12 @@ package twilio
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -69,8 +73,8 @@ func (t Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier. The interface has no idempotency token.
-func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
-	return t.Attempt(ctx, t.request(m), t.read)
+func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+	return t.Attempt(ctx, t.request(m), read)
 }
 
 // The bounds of ValidityPeriod, in seconds.
@@ -145,7 +149,7 @@ var codes = map[string]sms.Verdict{
 	"63038": sms.Later, // the account's daily limit
 }
 
-func (t *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
+func read(a sms.Response) (id, code string, fail *sms.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
 		Status    json.RawMessage `json:"status"` // a word of a message, a number of an error
@@ -153,21 +157,17 @@ func (t *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
 		Code      json.RawMessage `json:"code"`
 	}
 	readable := json.Unmarshal(a.Body, &said) == nil
-	code := number(said.Code)
-	if code == "" {
-		code = number(said.ErrorCode)
-	}
-	taken := sms.Receipt{ID: sms.SafeID(said.SID), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
+	code = cmp.Or(number(said.Code), number(said.ErrorCode))
 	v, known := codes[code]
 	switch {
 	case readable && known:
-		return taken, v.Fail(a, code)
+		fail = v.Fail(a, code)
 	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
-		return taken, sms.ErrorByStatus(a, sms.SafeCode(code))
+		fail = sms.ErrorByStatus(a, code)
 	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
-		return taken, sms.Refused.Fail(a, code)
+		fail = sms.Refused.Fail(a, code)
 	}
-	return taken, nil
+	return said.SID, code, fail
 }
 
 // number gives a JSON number's digits; "" for everything else.
@@ -177,4 +177,76 @@ func number(raw json.RawMessage) string {
 		return ""
 	}
 	return text
+}
+
+// Reports implements Reporter (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). With an API key
+// the account's token, which signs, is not known here: then the token in the address alone tells that it is Twilio.
+func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
+	form, err := url.ParseQuery(string(in.Body))
+	if err != nil || send == "" {
+		return nil, "", sms.ErrReport
+	}
+	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")), []byte(sign(t.Secret, in.URL, form))) {
+		return nil, "", sms.ErrForged
+	}
+	switch form.Get("MessageStatus") {
+	case "delivered", "read":
+		return []sms.Report{{Send: send, Delivered: true}}, "", nil
+	case "undelivered", "failed":
+		return []sms.Report{{Send: send}}, "", nil
+	case "":
+		return nil, "", sms.ErrReport
+	}
+	return nil, "", nil
+}
+
+// sign is X-Twilio-Signature (twilio.com/docs/usage/security#validating-requests): of the exact URL, and each
+// parameter of the form after its name, sorted.
+func sign(token, address string, form url.Values) string {
+	var text strings.Builder
+	text.WriteString(address)
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		for _, value := range slices.Compact(slices.Sorted(slices.Values(form[name]))) {
+			text.WriteString(name + value)
+		}
+	}
+	mac := hmac.New(sha1.New, []byte(token))
+	mac.Write([]byte(text.String()))
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// Ask implements Asker: it fetches the message.
+func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+	if !twilioSID.MatchString(q.ID) {
+		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}
+	}
+	a, err := t.Query(ctx, t.fetch(q.ID))
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	var said struct {
+		SID    string `json:"sid"`
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.ID {
+		return sms.Report{}, false, sms.Unreadable(a, "")
+	}
+	r, known := sms.FinalReport(q.Send, said.Status, []string{"delivered", "read"}, []string{"undelivered", "failed", "canceled"})
+	return r, known, nil
+}
+
+func (t *carrier) Address() string { return t.Endpoint }
+
+// Probe fetches a message that there is not: with the right login that is a 404 (twilio.com/docs/usage/requests-to-twilio).
+func (t *carrier) Probe(ctx context.Context) (string, error) {
+	a, fail := t.Do(ctx, t.fetch("SM"+strings.Repeat("0", 32)))
+	switch {
+	case fail != nil:
+		return "", fail
+	case a.Status == http.StatusNotFound || a.Status == http.StatusOK:
+		return ", and takes the login", nil
+	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+		return "", sms.ErrLogin
+	}
+	return "", sms.ErrUndocumented
 }

@@ -30,7 +30,7 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Rec
 		answer, p.Answers = p.Answers[0], p.Answers[1:]
 	}
 	p.mu.Unlock()
-	receipt := delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}
+	receipt := delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}
 	if answer == nil {
 		return receipt, err
 	}
@@ -106,14 +106,14 @@ func (h *Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	if h.fail != nil {
-		return sms.Receipt{Carrier: "fake"}, h.fail
+		return sms.Receipt{Provider: "fake"}, h.fail
 	}
 	h.got = append(h.got, m)
 	id := h.ID
 	if id == "" {
 		id = "id-1"
 	}
-	return sms.Receipt{Carrier: "fake", ID: id, Code: "202"}, nil
+	return sms.Receipt{Provider: "fake", ID: id, Code: "202"}, nil
 }
 
 // Fail makes every message from now on fail with err; nil: none.

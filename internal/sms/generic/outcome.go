@@ -1,0 +1,211 @@
+package generic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/jsonpath"
+	"sendcode/internal/sms"
+)
+
+// ReceiptWords say how the receipts of a described carrier are read.
+type ReceiptWords struct {
+	// The status: a parameter, or a path in JSON.
+	Status string `yaml:"status,omitempty"`
+	// Its values for delivered.
+	Delivered []string `yaml:"delivered,omitempty"`
+	// Its values for undelivered.
+	Undelivered []string `yaml:"undelivered,omitempty"`
+}
+
+func (w ReceiptWords) set() bool { return w.Status != "" }
+
+func (w ReceiptWords) check(note func(string, error)) {
+	if w.set() != (len(w.Delivered)+len(w.Undelivered) > 0) {
+		note("receipt", errors.New("needs status, where the status stands, and the words that it has when delivered and undelivered"))
+	}
+	if strings.HasPrefix(w.Status, "$") {
+		if _, err := ParseExtract(w.Status); err != nil {
+			note("receipt", errors.New("status is neither the name of a parameter nor a path such as $.status"))
+		}
+	}
+	if slices.ContainsFunc(w.Delivered, func(word string) bool { return slices.Contains(w.Undelivered, word) }) {
+		note("receipt", errors.New("a word can't mean both delivered and undelivered"))
+	}
+}
+
+// Reports implements Reporter.
+func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
+	word, found := g.Receipt.find(in)
+	if send == "" || !found {
+		return nil, "", sms.ErrReport
+	}
+	if report, final := sms.FinalReport(send, word, g.Receipt.Delivered, g.Receipt.Undelivered); final {
+		return []sms.Report{report}, "", nil
+	}
+	return nil, "", nil
+}
+
+func (w ReceiptWords) find(in sms.Incoming) (string, bool) {
+	if strings.HasPrefix(w.Status, "$") {
+		e, err := ParseExtract(w.Status)
+		if err != nil {
+			return "", false
+		}
+		return e.from(in.Body)
+	}
+	u, err := url.Parse(in.URL)
+	if err != nil {
+		return "", false
+	}
+	values := u.Query()
+	if !values.Has(w.Status) {
+		if values, err = url.ParseQuery(string(in.Body)); err != nil {
+			return "", false
+		}
+	}
+	return values.Get(w.Status), values.Has(w.Status)
+}
+
+// Extract says where in an answer's body a value stands: "$.messages.0.id" is a path through JSON, anything else a regular
+// expression whose first group it is. The zero Extract finds nothing.
+type Extract struct {
+	text    string
+	path    jsonpath.Path
+	pattern *regexp.Regexp
+}
+
+// ParseExtract reads one; the error is a sentence's end.
+func ParseExtract(text string) (Extract, error) {
+	e := Extract{text: text}
+	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
+		var err error
+		e.path, err = jsonpath.Parse(rest)
+		return e, err
+	}
+	pattern, err := regexp.Compile(text)
+	if err != nil || pattern.NumSubexp() < 1 {
+		return Extract{}, errors.New("is neither a path such as $.messages.0.id nor a regular expression with a group")
+	}
+	e.pattern = pattern
+	return e, nil
+}
+
+// String gives it as it was read.
+func (e Extract) String() string { return e.text }
+
+// UnmarshalText is ParseExtract.
+func (e *Extract) UnmarshalText(text []byte) (err error) {
+	*e, err = ParseExtract(string(text))
+	return err
+}
+
+// MarshalText is String.
+func (e Extract) MarshalText() ([]byte, error) { return []byte(e.text), nil }
+
+func (e Extract) set() bool { return e.path != nil || e.pattern != nil }
+
+// from finds the value; false when it is not there.
+func (e Extract) from(body []byte) (string, bool) {
+	if e.pattern != nil {
+		found := e.pattern.FindSubmatch(body)
+		if found == nil {
+			return "", false
+		}
+		return string(found[1]), true
+	}
+	if e.path == nil {
+		return "", false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var at any
+	if decoder.Decode(&at) != nil {
+		return "", false
+	}
+	return jsonpath.Text(e.path.Find(at))
+}
+
+// Poll describes how a carrier is asked what became of a message.
+type Poll struct {
+	Off bool `yaml:"-"`
+	// Fetched by GET; `{message}` is the carrier's message ID.
+	URL          string `yaml:"url,omitempty"`
+	ReceiptWords `yaml:",inline"`
+}
+
+// UnmarshalText reads off.
+func (p *Poll) UnmarshalText(text []byte) error {
+	if p.Off = string(text) == "off"; !p.Off {
+		return sms.ErrOnOff
+	}
+	return nil
+}
+
+// MarshalText writes off, or nothing.
+func (p Poll) MarshalText() ([]byte, error) {
+	if p.Off {
+		return []byte("off"), nil
+	}
+	return nil, nil
+}
+
+func (p Poll) set() bool { return p.URL != "" || p.ReceiptWords.set() }
+
+func (p Poll) check(note func(string, error), id Extract) {
+	switch {
+	case !p.set():
+		return
+	case p.URL == "" || !strings.HasPrefix(p.Status, "$"):
+		note("poll", errors.New("needs url, and status, a path such as $.status through the answer"))
+	case strings.Contains(p.URL, "{message}") && !id.set():
+		note("poll", errors.New("asks for {message}, so answer needs id: where the carrier's ID stands"))
+	case !strings.Contains(p.URL, "{message}") && !strings.Contains(p.URL, "{id}"):
+		note("poll", errors.New("url names no message: {message} is the carrier's ID, {id} the send's"))
+	default:
+		if unknown := unknownNames(strings.ReplaceAll(p.URL, "{message}", "")); len(unknown) > 0 {
+			note("poll", errors.New("there is no placeholder "+strings.Join(unknown, ", ")))
+		}
+		if err := checkTemplateURL(p.URL); err != nil {
+			note("poll", errors.New("url "+err.Error()))
+		}
+	}
+	p.ReceiptWords.check(func(_ string, err error) { note("poll", err) })
+}
+
+// errNoPoll is of a carrier whose description does not say how it is asked.
+const errNoPoll = delivery.Problem("it is not described how the carrier is asked")
+
+// Ask implements Asker.
+func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+	if !g.Poll.set() {
+		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: errNoPoll}
+	}
+	filled := values(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
+	filled["message"] = q.ID
+	r := sms.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, sms.EscapeURL), Header: g.header(filled)}
+	a, err := g.Query(ctx, r)
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	word, found := g.Poll.find(sms.Incoming{Body: a.Body})
+	if !found {
+		return sms.Report{}, false, sms.Unreadable(a, "")
+	}
+	report, known := sms.FinalReport(q.Send, word, g.Poll.Delivered, g.Poll.Undelivered)
+	return report, known, nil
+}
+
+func (g *carrier) Address() string { return placeholder.ReplaceAllString(g.URL, "x") }
+
+func (g *carrier) Probe(context.Context) (string, error) {
+	return "; nothing harmless can be asked of it", nil
+}
