@@ -122,7 +122,7 @@ func (a *App) rebuild(ctx context.Context) error {
 func (a *App) openSender() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
-		box, err := mailbox.New(mailbox.Config{})
+		box, err := mailbox.New()
 		if err != nil {
 			return fmt.Errorf("the dev mailbox can't start: %w", err)
 		}

@@ -7,31 +7,18 @@ import (
 	"time"
 )
 
-// Class says what is known about a message that was not accepted for certain. The zero Class is none of them.
-type Class int
+// Class says what is known about a message that was not accepted for certain.
+type Class string
 
 const (
 	// Rejected: refused for good. Not accepted, and another try would be refused too.
-	Rejected Class = iota + 1
+	Rejected Class = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
-	Temporary
+	Temporary Class = "temporary"
 	// Unknown: the final dot was written and no readable answer came. It may have been accepted, so it
 	// must not be sent again by itself, refunded or called failed (RFC 1047 describes the window).
-	Unknown
+	Unknown Class = "unknown"
 )
-
-// String gives "rejected", "temporary" or "unknown".
-func (c Class) String() string {
-	switch c {
-	case Rejected:
-		return "rejected"
-	case Temporary:
-		return "temporary"
-	case Unknown:
-		return "unknown"
-	}
-	return "class(" + strconv.Itoa(int(c)) + ")"
-}
 
 // The stages of one delivery, in order.
 const (
@@ -71,7 +58,7 @@ type Error struct {
 
 // Error gives for example "rcpt: rejected: 550 5.1.1".
 func (e *Error) Error() string {
-	text := e.Stage + ": " + e.Class.String()
+	text := e.Stage + ": " + string(e.Class)
 	if reply := e.Reply(); reply != "" {
 		text += ": " + reply
 	}

@@ -23,25 +23,24 @@ type Form interface {
 // the date, and the characters of the fill. Filling them in costs much less than building the mail, and gives the same bytes. Mails for
 // which that is not certain are built.
 type layout struct {
-	from   string
-	utf8   bool
-	pieces []piece
-	size   int
+	from    string
+	utf8    bool
+	content []byte  // of a specimen
+	places  []place // sorted
 }
 
-// piece is text that is the same in all mails, and what follows it.
-type piece struct {
-	text  string
-	blank blank
-	index int // of a character of the fill
+// place is where a blank stands in a mail.
+type place struct {
+	at, size int
+	blank    blankKind
+	index    int // of a character of the fill
 }
 
-type blank int
+type blankKind int
 
 const (
-	blankNone blank = iota
-	blankTo
-	blankID // what stands before the @
+	blankTo blankKind = iota
+	blankID           // what stands before the @
 	blankBoundary
 	blankDate
 	blankFill
@@ -101,7 +100,7 @@ func (l *Layouts) fill(known *layout, m Message) *Rendered {
 		r = &Rendered{}
 	}
 	r.From, r.To, r.UTF8 = known.from, m.To, known.utf8
-	r.Content = known.append(slices.Grow(r.Content[:0], known.size+len(m.To)), m)
+	r.Content = known.append(slices.Grow(r.Content[:0], len(known.content)+len(m.To)), m)
 	r.pooled = true
 	return r
 }
@@ -160,8 +159,7 @@ func newLayout(m Message, built *Rendered) *layout {
 	if fail != nil || fail2 != nil || len(first.Content) != len(second.Content) {
 		return nil
 	}
-	l := &layout{from: built.From, utf8: built.UTF8, size: len(built.Content)}
-	l.cut(first.Content, append(l.filled(first.Content, second.Content), l.found(first.Content, one)...))
+	l := &layout{from: built.From, utf8: built.UTF8, content: first.Content, places: blanksOf(first.Content, second.Content, one)}
 	whole, fail := render(other)
 	if fail != nil || !bytes.Equal(l.append(nil, m), built.Content) || !bytes.Equal(l.append(nil, other), whole.Content) {
 		return nil
@@ -182,56 +180,35 @@ func specimen(m Message, fill string) Message {
 	return m
 }
 
-// place is where a blank stands in a mail.
-type place struct {
-	at, size int
-	blank    blank
-	index    int
-}
-
-// filled finds the characters of the fill: they alone differ.
-func (l *layout) filled(first, second []byte) (places []place) {
-	for at := range first {
-		if first[at] != second[at] {
-			places = append(places, place{at, 1, blankFill, strings.IndexByte(letters, first[at])})
+// blanksOf finds the blanks of a specimen's content. In second only the characters of the fill differ.
+func blanksOf(content, second []byte, m Message) (places []place) {
+	for at := range content {
+		if content[at] != second[at] {
+			places = append(places, place{at, 1, blankFill, strings.IndexByte(letters, content[at])})
 		}
 	}
-	return places
-}
-
-// found finds the other blanks of a specimen.
-func (l *layout) found(content []byte, m Message) (places []place) {
 	local, _, _ := strings.Cut(m.ID, "@")
-	for blank, text := range map[blank]string{blankTo: m.To, blankID: local, blankBoundary: boundary(m.ID), blankDate: m.Date.UTC().Format(time.RFC1123Z)} {
-		for from := 0; ; {
-			at := bytes.Index(content[from:], []byte(text))
-			if at < 0 {
+	for blank, text := range []string{blankTo: m.To, blankID: local, blankBoundary: boundary(m.ID), blankDate: m.Date.UTC().Format(time.RFC1123Z)} {
+		for at := 0; ; at += len(text) {
+			next := bytes.Index(content[at:], []byte(text))
+			if next < 0 {
 				break
 			}
-			places = append(places, place{from + at, len(text), blank, 0})
-			from += at + len(text)
+			at += next
+			places = append(places, place{at, len(text), blankKind(blank), 0})
 		}
 	}
-	return places
-}
-
-// cut makes pieces of a mail.
-func (l *layout) cut(content []byte, places []place) {
 	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.at, b.at) })
-	from := 0
-	for _, p := range places {
-		l.pieces = append(l.pieces, piece{string(content[from:max(from, p.at)]), p.blank, p.index})
-		from = p.at + p.size
-	}
-	l.pieces = append(l.pieces, piece{text: string(content[from:])})
+	return places
 }
 
 // append writes the mail.
 func (l *layout) append(out []byte, m Message) []byte {
 	local, _, _ := strings.Cut(m.ID, "@")
 	sum := boundarySum(m.ID)
-	for _, p := range l.pieces {
-		out = append(out, p.text...)
+	from := 0
+	for _, p := range l.places {
+		out = append(out, l.content[from:max(from, p.at)]...)
 		switch p.blank {
 		case blankTo:
 			out = append(out, m.To...)
@@ -244,8 +221,9 @@ func (l *layout) append(out []byte, m Message) []byte {
 		case blankFill:
 			out = append(out, m.Fill[p.index])
 		}
+		from = p.at + p.size
 	}
-	return out
+	return append(out, l.content[from:]...)
 }
 
 // boundarySize is how many bytes of the sum a boundary shows.

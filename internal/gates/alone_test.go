@@ -96,7 +96,7 @@ func TestLostAnswerCountsOnce(t *testing.T) {
 func TestAloneFailureIsRefunded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.LoseLimiter()
-		r.MailServer.Answer(vtest.FailWith(1, "rcpt", 550, "5.1.1"))
+		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana)
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()

@@ -51,7 +51,7 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 	f := r.turn(ctx, "server "+m.send, until(w.trouble().serverStalls))
 	t := w.trouble()
 	failure := func(class delivery.Class, stage string, status int, code string) error {
-		w.count("server: " + class.String())
+		w.count("server: " + string(class))
 		return &delivery.Error{Class: class, Stage: stage, Status: status, Code: code, Err: errors.New("simulated")}
 	}
 	switch {

@@ -1,12 +1,14 @@
 package sms
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf16"
+)
 
 // Size is what a text takes on the air (3GPP TS 23.038 sections 6.1 and 6.2.1).
 type Size struct {
 	Segments int
 	Unicode  bool // UCS-2; else the GSM 7-bit alphabet
-	Units    int  // septets, or UTF-16 code units
 }
 
 // Units of one segment alone, and of each of several: six bytes go to the header that joins them.
@@ -36,41 +38,29 @@ func Measure(text string) Size {
 			return measureUnicode(text)
 		}
 	}
-	units, segments := pack(septets, singleGSM, partGSM)
-	return Size{Segments: segments, Units: units}
+	return Size{Segments: pack(septets, singleGSM, partGSM)}
 }
 
 func measureUnicode(text string) Size {
 	var widths []int
 	for _, r := range text {
-		width := 1
-		if r > 0xFFFF {
-			width = 2 // a surrogate pair
-		}
-		widths = append(widths, width)
+		widths = append(widths, utf16.RuneLen(r)) // 2: a surrogate pair
 	}
-	units, segments := pack(widths, singleUnicode, partUnicode)
-	return Size{Segments: segments, Unicode: true, Units: units}
+	return Size{Segments: pack(widths, singleUnicode, partUnicode), Unicode: true}
 }
 
 // pack counts segments. A character of two units is not cut in two (TS 23.038 section 6.2.1.1): the segment before it ends
 // one unit early.
-func pack(widths []int, single, part int) (units, segments int) {
+func pack(widths []int, single, part int) (segments int) {
+	units, room := 0, 0
 	for _, w := range widths {
-		units += w
-	}
-	if units == 0 {
-		return 0, 0
-	}
-	if units <= single {
-		return units, 1
-	}
-	segments, room := 1, part
-	for _, w := range widths {
-		if w > room {
+		if units += w; w > room {
 			segments, room = segments+1, part
 		}
 		room -= w
 	}
-	return units, segments
+	if units <= single {
+		return min(segments, 1)
+	}
+	return segments
 }

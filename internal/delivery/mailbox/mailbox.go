@@ -3,7 +3,6 @@
 package mailbox
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"log"
@@ -15,14 +14,6 @@ import (
 
 	"github.com/emersion/go-smtp"
 )
-
-// Config is what tests change of a [Mailbox]. Zero fields take the defaults given.
-type Config struct {
-	// Now gives the time of arrival: time.Now.
-	Now func() time.Time
-	// Slow is how long a mail to slow@simulator.test takes: 8 s.
-	Slow time.Duration
-}
 
 // Mail is one received mail, decoded.
 type Mail struct {
@@ -43,7 +34,7 @@ type Mail struct {
 // Mailbox is the mail server of a developer's machine: it receives by SMTP on loopback and keeps mails in
 // memory, codes and all. It must only run where no real server is configured. Safe for concurrent use.
 type Mailbox struct {
-	config   Config
+	slow     time.Duration // how long a mail to slow@simulator.test takes
 	listener net.Listener
 	server   *smtp.Server
 	serving  sync.WaitGroup
@@ -65,23 +56,15 @@ const (
 )
 
 // New listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives until Close.
-func New(config Config) (*Mailbox, error) {
+func New() (*Mailbox, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	m := &Mailbox{config: config.filled(), listener: listener, closed: make(chan struct{})}
+	m := &Mailbox{slow: 8 * time.Second, listener: listener, closed: make(chan struct{})}
 	m.server = m.newServer()
 	m.serving.Go(func() { _ = m.server.Serve(listener) }) // ends with the listener
 	return m, nil
-}
-
-func (c Config) filled() Config {
-	c.Slow = cmp.Or(c.Slow, 8*time.Second)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
 }
 
 func (m *Mailbox) newServer() *smtp.Server {
@@ -135,7 +118,7 @@ func (m *Mailbox) add(mail Mail) {
 	if mail.ID == "" {
 		mail.ID = strconv.Itoa(m.received)
 	}
-	mail.At = m.config.Now().UTC()
+	mail.At = time.Now().UTC()
 	m.mails = append(m.mails, mail)
 	if over := len(m.mails) - keep; over > 0 {
 		m.mails = slices.Delete(m.mails, 0, over)

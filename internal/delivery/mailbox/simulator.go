@@ -15,7 +15,7 @@ import (
 // the machine: the domain is reserved (RFC 6761 section 6.2).
 const (
 	playBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
-	playSlow    = "slow"    // the mail arrives after Config.Slow
+	playSlow    = "slow"    // the mail arrives after eight seconds
 	playUnknown = "unknown" // nothing is heard after the whole mail was handed over
 )
 
@@ -38,7 +38,7 @@ func (d *delivered) dawdle() {
 		return
 	}
 	select {
-	case <-time.After(d.mailbox.config.Slow):
+	case <-time.After(d.mailbox.slow):
 	case <-d.mailbox.closed:
 	}
 }

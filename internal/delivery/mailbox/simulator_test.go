@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtptest"
 )
 
 func TestMailboxPlaysOutcomes(t *testing.T) {
 	const slow = 300 * time.Millisecond
-	box, s := open(t, mailbox.Config{Slow: slow})
+	box, s := open(t)
+	box.Slow(slow)
 	for to, want := range map[string]struct {
 		class delivery.Class
 		reply string
@@ -20,8 +20,8 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 	}{
 		"BOUNCE+7@simulator.test":       {delivery.Rejected, "550 5.1.1", false},
 		"unknown+new@simulator.test":    {delivery.Unknown, "", true},
-		"bounce@simulator.test.example": {0, "250 2.0.0", true},
-		"bouncer@simulator.test":        {0, "250 2.0.0", true},
+		"bounce@simulator.test.example": {"", "250 2.0.0", true},
+		"bouncer@simulator.test":        {"", "250 2.0.0", true},
 	} {
 		m := smtptest.Sample(1)
 		m.To = to
@@ -29,9 +29,9 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 		receipt, err := s.Send(t.Context(), m)
 		var e *delivery.Error
 		switch failed := errors.As(err, &e); {
-		case want.class == 0 && (err != nil || receipt.Code != want.reply):
+		case want.class == "" && (err != nil || receipt.Code != want.reply):
 			t.Errorf("%s: %+v, %v", to, receipt, err)
-		case want.class != 0 && (!failed || e.Class != want.class || e.Reply() != want.reply):
+		case want.class != "" && (!failed || e.Class != want.class || e.Reply() != want.reply):
 			t.Errorf("%s: %+v", to, err)
 		}
 		if kept := len(box.Messages()) > before; kept != want.kept {
@@ -48,7 +48,8 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 
 // A mail that is held back does not hold up the end of the program.
 func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
-	box, s := open(t, mailbox.Config{Slow: time.Hour})
+	box, s := open(t)
+	box.Slow(time.Hour)
 	m := smtptest.Sample(1)
 	m.To = "slow@simulator.test"
 	sent := make(chan error)

@@ -81,7 +81,7 @@ type outcome struct {
 }
 
 func (o outcome) String() string {
-	if o.class == 0 {
+	if o.class == "" {
 		return "accepted"
 	}
 	return fmt.Sprintf("%s at %s (%d %s)", o.class, o.stage, o.code, o.enhanced)

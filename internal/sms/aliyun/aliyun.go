@@ -29,7 +29,6 @@ type Config struct {
 type carrier struct {
 	Config
 	*sms.Client
-	host string
 }
 
 // Check gives everything that is wrong, by its key.
@@ -44,7 +43,7 @@ func (c Config) Check() map[string]error {
 
 // Open implements Settings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
-	return &carrier{c, sms.NewClient(s), sms.Host(c.Endpoint)}
+	return &carrier{c, sms.NewClient(s)}
 }
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in receipts.
@@ -78,7 +77,7 @@ const acs3 = "ACS3-HMAC-SHA256"
 func (c *carrier) request(action string, params map[string]string) sms.Request {
 	query := canonicalQuery(params)
 	signed := map[string]string{
-		"host": c.host, "x-acs-action": action, "x-acs-version": "2017-05-25",
+		"host": sms.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
 		"x-acs-date": c.Time().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
 		"x-acs-content-sha256": sms.HexSHA256(""),
 	}

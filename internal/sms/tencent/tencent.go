@@ -31,7 +31,6 @@ type Config struct {
 type carrier struct {
 	Config
 	*sms.Client
-	host string
 }
 
 var (
@@ -54,7 +53,7 @@ func (c Config) Check() map[string]error {
 
 // Open implements Settings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
-	return &carrier{c, sms.NewClient(s), sms.Host(c.Endpoint)}
+	return &carrier{c, sms.NewClient(s)}
 }
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back in the answer.
@@ -87,7 +86,7 @@ func (c *carrier) request(action string, content map[string]any) sms.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.Time().UTC()
 	signed := map[string]string{
-		"content-type": tencentJSON, "host": c.host, "x-tc-action": strings.ToLower(action),
+		"content-type": tencentJSON, "host": sms.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
 	}
 	return sms.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,

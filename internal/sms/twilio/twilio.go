@@ -74,51 +74,41 @@ func (t Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token.
 func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
-	return t.Attempt(ctx, t.request(m), read)
+	return t.Attempt(ctx, t.request(http.MethodPost, "/Messages", t.form(m)), read)
 }
 
 // The bounds of ValidityPeriod, in seconds.
 const minValidity, maxValidity = 1, 36_000
 
-func (t *carrier) request(m sms.Message) sms.Request {
+func (t *carrier) form(m sms.Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
-	if t.Service != "" {
-		form.Set("MessagingServiceSid", t.Service)
-	}
-	if m.Sender != "" {
-		form.Set("From", m.Sender)
-	}
-	if m.Callback != "" {
-		form.Set("StatusCallback", m.Callback)
+	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender, "StatusCallback": m.Callback} {
+		if value != "" {
+			form.Set(name, value)
+		}
 	}
 	if seconds := int(m.Life / time.Second); seconds >= minValidity {
 		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValidity)))
 	}
-	return sms.Request{
-		Method: http.MethodPost, URL: t.address("/Messages"),
-		Header: http.Header{
-			"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Accept": {"application/json"},
-			"Content-Type": {"application/x-www-form-urlencoded"},
-		},
-		Body: []byte(form.Encode()),
-	}
+	return form
 }
 
-// address is that of a resource of the account.
-func (t *carrier) address(resource string) string {
-	return strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + resource + ".json"
+// request is for a resource of the account. form is nil with GET.
+func (t *carrier) request(method, resource string, form url.Values) sms.Request {
+	r := sms.Request{
+		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + resource + ".json",
+		Header: http.Header{"Authorization": {sms.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)}, "Accept": {"application/json"}},
+	}
+	if form != nil {
+		r.Body = []byte(form.Encode())
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r
 }
 
 // fetch asks for a message (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
 func (t *carrier) fetch(sid string) sms.Request {
-	return sms.Request{Method: http.MethodGet, URL: t.address("/Messages/" + sid), Header: http.Header{
-		"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Accept": {"application/json"},
-	}}
-}
-
-// user is who logs in.
-func (t *carrier) user() string {
-	return cmp.Or(t.Key, t.Account)
+	return t.request(http.MethodGet, "/Messages/"+sid, nil)
 }
 
 // codes are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them
