@@ -23,15 +23,15 @@ func newClient(config Config) (*client, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return &client{config: config, pool: newPool(config), health: failover.New(config.address(), false), layouts: &delivery.Layouts{}}, nil
+	return &client{config: config, pool: &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}, health: failover.New(config.address(), false), layouts: &delivery.Layouts{}}, nil
 }
 
-// admit asks for a place and for the leave to try the server; spare says whether another one is up. end is nil without a failure if the
-// mail is better offered elsewhere; see try.
-func (s *client) admit(ctx context.Context, spare func() bool) (end func(verdict error), fail *delivery.Error) {
+// admit acquires a connection, or the right to open one, and asks for the leave to try the server; spare says whether another one is up.
+// end is nil without a failure if the mail is better offered elsewhere; see try.
+func (s *client) admit(ctx context.Context, spare func() bool) (kept *session, end func(verdict error), fail *delivery.Error) {
 	state, _ := s.health.State()
 	if state == gobreaker.StateOpen {
-		return nil, nil
+		return nil, nil, nil
 	}
 	patience := forever
 	switch {
@@ -40,27 +40,22 @@ func (s *client) admit(ctx context.Context, spare func() bool) (end func(verdict
 	case spare():
 		patience = crowdedAfter
 	}
-	entered, fail := s.pool.enter(ctx, patience)
-	if !entered {
-		return nil, fail
+	kept, ok, fail := s.pool.acquire(ctx, patience)
+	if !ok {
+		return nil, nil, fail
 	}
 	if end = s.try(spare); end == nil {
-		s.pool.leave()
+		s.pool.release(kept, true)
 	}
-	return end, nil
+	return kept, end, nil
 }
 
-// deliver offers the mail to the server, once, and returns the reply that accepted it. It needs a place, and gives it back.
+// deliver offers the mail to the server, once, and returns the reply that accepted it. It gives back what admit acquired.
 //
 // A failure on a kept connection before the message itself was begun is tried once more on a fresh one;
 // nothing else is retried. ctx bounds the whole: done before the final dot, the message was not sent
 // (Temporary); done after it, the outcome is Unknown. A slow server may answer as late as ten minutes after the dot.
-func (s *client) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
-	kept, fail := s.pool.take(ctx)
-	if fail != nil {
-		s.pool.leave()
-		return "", fail
-	}
+func (s *client) deliver(ctx context.Context, kept *session, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !wornOut(fail) {
@@ -72,7 +67,7 @@ func (s *client) deliver(ctx context.Context, mail *delivery.Rendered) (reply st
 	}
 	fresh, fail := open(ctx, s.config)
 	if fail != nil {
-		s.pool.failed()
+		s.pool.release(nil, false)
 		return "", fail
 	}
 	reply, usable, fail := fresh.deliver(ctx, mail)

@@ -22,11 +22,12 @@ func (s *client) Send(ctx context.Context, message delivery.Message) (delivery.R
 	receipt := delivery.Receipt{Provider: s.config.Host}
 	mail, fail := s.layouts.Render(message)
 	defer s.layouts.Release(mail)
+	var kept *session
 	if fail == nil {
-		_, fail = s.pool.enter(ctx, forever)
+		kept, _, fail = s.pool.acquire(ctx, forever)
 	}
 	if fail == nil {
-		receipt.Code, fail = s.deliver(ctx, mail)
+		receipt.Code, fail = s.deliver(ctx, kept, mail)
 	}
 	receipt.Took = time.Since(began)
 	if fail != nil {

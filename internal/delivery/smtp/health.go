@@ -13,7 +13,7 @@ const (
 	// slowAfter is when a mail that is still under way counts as a fault, provided another server is up: by then the
 	// recipient has waited long.
 	slowAfter = 5 * time.Second
-	// crowdedAfter is how long a mail waits for a place at a server while another one is up.
+	// crowdedAfter is how long a mail waits for a connection to a server while another one is up.
 	crowdedAfter = time.Second
 )
 

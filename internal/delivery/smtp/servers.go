@@ -70,7 +70,7 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	for _, server := range s {
 		spare := func() bool { return s.spare(server) }
-		end, shut := server.admit(ctx, spare)
+		kept, end, shut := server.admit(ctx, spare)
 		if end == nil && shut == nil {
 			continue
 		}
@@ -78,7 +78,7 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 		if shut != nil {
 			return receipt, shut
 		}
-		receipt.Code, fail = server.deliver(ctx, mail)
+		receipt.Code, fail = server.deliver(ctx, kept, mail)
 		end(verdict(ctx, fail))
 		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
