@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,42 +16,41 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// TestCancelling ends the context while the server thinks, at every stage: before the final dot nothing was
-// sent, after it the outcome is unknown.
+// TestCancelling ends the context while the server thinks, at every stage, of a first mail and of one on a kept connection: before the
+// final dot nothing was sent, after it the outcome is unknown.
 func TestCancelling(t *testing.T) {
-	for stage, want := range map[smtptest.Stage]outcome{
-		smtptest.Greet: {class: delivery.Temporary, stage: delivery.StageHello},
-		smtptest.Hello: {class: delivery.Temporary, stage: delivery.StageHello},
-		smtptest.Mail:  {class: delivery.Temporary, stage: delivery.StageMail},
-		smtptest.Rcpt:  {class: delivery.Temporary, stage: delivery.StageRcpt},
-		smtptest.Data:  {class: delivery.Temporary, stage: delivery.StageData},
-		smtptest.Body:  {class: delivery.Temporary, stage: delivery.StageBody},
-		smtptest.Dot:   {class: delivery.Unknown, stage: delivery.StageDot},
+	for stage, at := range map[smtptest.Stage]string{
+		smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
+		smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Body: delivery.StageBody, smtptest.Dot: delivery.StageDot,
 	} {
-		t.Run(string(stage), func(t *testing.T) {
+		for kept := range 2 {
+			if kept == 1 && at == delivery.StageHello {
+				continue
+			}
 			servertest.Bubble(t, func(t *testing.T) {
-				server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: stage, Times: 1, Delay: 20 * time.Second}))
+				server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1, Delay: 20 * time.Second}))
+				sendAll(t, s, 1, kept)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				big := smtptest.Sample(1)
+				big := smtptest.Sample(2)
 				big.Text = strings.Repeat("a line that fills buffers\n", 1000)
 				_, err := s.Send(ctx, big)
+				want, arrived := outcome{class: delivery.Temporary, stage: at}, kept
+				if stage == smtptest.Dot {
+					want.class, arrived = delivery.Unknown, kept+1
+				}
 				expect(t, err, want)
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the cause of %q is not the context's", err)
 				}
-				accepted := 0
-				if want.class == delivery.Unknown {
-					accepted = 1
-				}
 				time.Sleep(time.Minute) // on the bubble's clock: the server has finished by then
-				if len(server.Messages()) != accepted || server.Open() != 0 {
-					t.Errorf("%d messages and %d connections, want %d and 0", len(server.Messages()), server.Open(), accepted)
+				expectCounts(t, server, arrived, 1)
+				if server.Open() != 0 {
+					t.Errorf("%d connections are open", server.Open())
 				}
-				_, err = s.Send(t.Context(), smtptest.Sample(2))
-				expect(t, err, outcome{})
+				sendAll(t, s, 3, 3)
 			})
-		})
+		}
 	}
 }
 
@@ -75,19 +75,6 @@ func TestCancelledBeforehand(t *testing.T) {
 	expectCounts(t, server, 2, 1)
 }
 
-// TestCancelledOnAKeptConnection: there is no time for a fresh one.
-func TestCancelledOnAKeptConnection(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Stall: true}))
-		sendAll(t, s, 1, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := s.Send(ctx, smtptest.Sample(2))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageMail})
-		expectCounts(t, server, 1, 1)
-	})
-}
-
 // lastMoment is a connection on which the context ends while the 250 is being read, and whose closing takes until
 // the test is over.
 type lastMoment struct {
@@ -110,15 +97,10 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := sender(t, server, func(c *smtp.Config) {
-		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			if err == nil {
-				t.Cleanup(func() { _ = conn.Close() })
-			}
-			return lastMoment{conn, cancel}, err
-		}
-	})
+	s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn {
+		t.Cleanup(func() { _ = conn.Close() })
+		return lastMoment{conn, cancel}
+	}))
 	_, err := s.Send(ctx, smtptest.Sample(1))
 	expect(t, err, outcome{})
 	if ctx.Err() == nil {
@@ -126,4 +108,136 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	}
 	sendAll(t, s, 2, 2)
 	expectCounts(t, server, 2, 2)
+}
+
+// dialThrough wraps the sockets of a sender.
+func dialThrough(wrap func(net.Conn) net.Conn) func(*smtp.Config) {
+	return func(c *smtp.Config) {
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(conn), nil
+		}
+	}
+}
+
+// cutConn is a socket that fails to write after a number of bytes behind the DATA command.
+type cutConn struct {
+	net.Conn
+	tape   *tape
+	inData bool
+	left   int
+}
+
+// tape is what a client wrote on one connection.
+type tape struct {
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (t *tape) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.written.String()
+}
+
+var errCut = errors.New("the wire was cut")
+
+func (c *cutConn) Write(p []byte) (int, error) {
+	allowed := len(p)
+	if c.inData {
+		allowed = min(allowed, c.left)
+		c.left -= allowed
+	}
+	n, err := c.Conn.Write(p[:allowed])
+	c.tape.mu.Lock()
+	c.tape.written.Write(p[:n])
+	c.tape.mu.Unlock()
+	if string(p) == "DATA\r\n" {
+		c.inData = true
+	}
+	if err == nil && n < len(p) {
+		err = errCut
+	}
+	return n, err
+}
+
+// TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some within. What was
+// not wholly written was never accepted, no dot or command follows the cut, and only once the terminator has
+// begun to leave is the outcome unknown.
+func TestWireIsCutWithinTheMessage(t *testing.T) {
+	reference := smtptest.Start(t, smtptest.Script{})
+	if _, err := sender(t, reference).Send(t.Context(), smtptest.Sample(1)); err != nil {
+		t.Fatal(err)
+	}
+	whole := len(reference.Messages()[0].Data)
+	cuts := []int{0, 1, 2, whole / 3, whole / 2, whole - 2, whole - 1, whole, whole + 1, whole + 2}
+	for _, cut := range cuts {
+		server := smtptest.Start(t, smtptest.Script{})
+		var log tape
+		s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn { return &cutConn{Conn: conn, tape: &log, left: cut} }))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
+		want := outcome{class: delivery.Temporary, stage: delivery.StageBody}
+		if cut >= whole {
+			want.stage = delivery.StageDot
+		}
+		if cut > whole {
+			want.class = delivery.Unknown
+		}
+		expect(t, err, want)
+		s.Close()
+		server.Stop()
+		_, after, _ := strings.Cut(log.String(), "DATA\r\n")
+		if len(after) != cut || strings.Contains(after, "\r\n.\r\n") {
+			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after), after[max(0, len(after)-8):])
+		}
+		if len(server.Messages()) != 0 || server.Partial() != 1 {
+			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()), server.Partial())
+		}
+	}
+}
+
+// unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be written while the
+// server does not read.
+var unbuffered = dialThrough(func(conn net.Conn) net.Conn {
+	_ = conn.(*net.TCPConn).SetWriteBuffer(4096)
+	return conn
+})
+
+func bigMessage(n int) delivery.Message {
+	big := smtptest.Sample(n)
+	big.Text = strings.Repeat("a line that fills buffers\n", 40_000)
+	return big
+}
+
+// TestServerStopsReadingTheMessage: the write fails within the body, and nothing was accepted.
+func TestServerStopsReadingTheMessage(t *testing.T) {
+	for _, rule := range []smtptest.Rule{
+		{Stage: smtptest.Body, Abort: true},
+		{Stage: smtptest.Body, Close: true},
+		{Stage: smtptest.Body, Reply: blabbing("552 5.3.4"), Close: true},
+	} {
+		server, s := overTCP(t, misbehaving(rule), unbuffered)
+		_, err := s.Send(t.Context(), bigMessage(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
+		server.Stop()
+		if len(server.Messages()) != 0 || server.Partial() != 1 {
+			t.Errorf("%d messages, %d partial", len(server.Messages()), server.Partial())
+		}
+	}
+}
+
+// TestServerNeverReadsTheRest: writing the body has its end in time too.
+func TestServerNeverReadsTheRest(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Body, Stall: true}))
+		began := time.Now()
+		_, err := sender(t, server).Send(t.Context(), bigMessage(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("waited %v", took)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package smtp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -133,36 +134,24 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviourInABubble runs every row with the timeouts that are the defaults, on a virtual clock.
-func TestMisbehaviourInABubble(t *testing.T) {
+// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock; and those that need no waiting over real
+// sockets too, whose buffers and resets a pipe has not.
+func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
 			t.Run(row.name, func(t *testing.T) {
-				servertest.Bubble(t, func(t *testing.T) {
-					server := smtptest.New(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
-					row.run(t, server, piped(t, server))
-				})
+				script := smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}}
+				servertest.Bubble(t, func(t *testing.T) { row.run(t, smtptest.New(t, script)) })
+				if !row.bubble {
+					row.run(t, smtptest.Start(t, script))
+				}
 			})
 		}
 	})
 }
 
-// TestMisbehaviourOverTCP runs the rows that need no waiting over real sockets, whose buffers and resets a pipe has not.
-func TestMisbehaviourOverTCP(t *testing.T) {
-	bothWays(t, func(t *testing.T, extensions []string) {
-		for _, row := range misbehaviours() {
-			if row.bubble {
-				continue
-			}
-			t.Run(row.name, func(t *testing.T) {
-				server := smtptest.Start(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
-				row.run(t, server, sender(t, server))
-			})
-		}
-	})
-}
-
-func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Client) {
+func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
+	s := sender(t, server)
 	receipt, err := s.Send(t.Context(), smtptest.Sample(1))
 	expect(t, err, row.want)
 	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.Code, "2") != (err == nil) || receipt.Took < 0 {
@@ -206,4 +195,44 @@ func TestDiallingEnds(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// FuzzReplies puts any bytes in place of an answer and then closes. Nothing but a whole line that starts with the right
+// code is an answer, and no error shows what was said.
+func FuzzReplies(f *testing.F) {
+	stages := []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot}
+	for n := range stages {
+		f.Add(n, []byte("250 2.0.0 "+recipient+"\r\n"))
+		f.Add(n, []byte("550-5.1.1 "+recipient+"\r\n550 "+code+"\r\n"))
+		f.Add(n, []byte("550-5.1.1 "+recipient+"\r\n55"))
+		f.Add(n, []byte("354 \n"))
+		f.Add(n, []byte("220 a\r\n220 b\r\n"))
+		f.Add(n, []byte("\r\n\x00\xff-250 "))
+	}
+	f.Fuzz(func(t *testing.T, n int, said []byte) {
+		if n < 0 || n >= len(stages) || len(said) == 0 {
+			t.Skip()
+		}
+		servertest.Bubble(t, func(t *testing.T) {
+			server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
+			_, err := sender(t, server).Send(t.Context(), smtptest.Sample(1))
+			checkReply(t, outcomeOf(t, err), stages[n], said)
+		})
+	})
+}
+
+func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
+	whole := bytes.HasSuffix(said, []byte("\n")) || bytes.Count(said, []byte("\n")) > 0
+	switch {
+	case got == outcome{}:
+		if stage != smtptest.Dot || !whole || said[0] != '2' {
+			t.Fatalf("accepted at %s upon %q", stage, said)
+		}
+	case got.class == delivery.Rejected:
+		if !whole || said[0] != '5' || got.code/100 != 5 {
+			t.Fatalf("%v upon %q", got, said)
+		}
+	case got.class == delivery.Unknown && stage != smtptest.Dot:
+		t.Fatalf("%v upon %q at %s", got, said, stage)
+	}
 }

@@ -19,12 +19,15 @@ const (
 	code      = smtptest.Code
 )
 
-// sender makes a sender for a server on a port, changed as wanted, closed with the test.
+// sender makes a sender for a server, on its port or without one, changed as wanted, and closed with the test.
 func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) *smtp.Client {
 	t.Helper()
-	config, err := smtp.ParseURL(server.URL())
-	if err != nil {
-		t.Fatal(err)
+	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
+	if server.Addr() != "" {
+		var err error
+		if config, err = smtp.ParseURL(server.URL()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return newSender(t, config, change...)
 }
@@ -40,8 +43,10 @@ func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config))
 func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, *smtp.Client) {
 	t.Helper()
 	server := smtptest.New(t, script)
-	return server, piped(t, server, change...)
+	return server, sender(t, server, change...)
 }
+
+func misbehaving(rules ...smtptest.Rule) smtptest.Script { return smtptest.Script{Rules: rules} }
 
 // pipelining are the keywords of a server that takes commands together.
 var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
@@ -50,13 +55,6 @@ var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTP
 func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 	t.Run("one by one", func(t *testing.T) { test(t, nil) })
 	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
-}
-
-// piped makes a sender for a server without a port, for use in a bubble.
-func piped(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) *smtp.Client {
-	t.Helper()
-	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
-	return newSender(t, config, change...)
 }
 
 func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) *smtp.Client {
@@ -87,23 +85,16 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s at %s (%d %s)", o.class, o.stage, o.code, o.enhanced)
 }
 
-// outcomeOf reads an error of Send, and checks that it keeps its secrets.
+// outcomeOf reads an error of Send, and checks that neither it nor anything that it wraps prints a secret.
 func outcomeOf(t *testing.T, err error) outcome {
 	t.Helper()
 	if err == nil {
 		return outcome{}
 	}
-	var fail *delivery.Error
-	if !errors.As(err, &fail) {
+	fail, ok := err.(*delivery.Error)
+	if !ok {
 		t.Fatalf("error of type %T, want *delivery.Error", err)
 	}
-	discreet(t, err)
-	return outcome{fail.Class, fail.Stage, fail.Status, fail.Code}
-}
-
-// discreet checks an error and everything that it wraps, in every way of printing it.
-func discreet(t *testing.T, err error) {
-	t.Helper()
 	for ; err != nil; err = errors.Unwrap(err) {
 		for _, format := range []string{"%v", "%+v", "%#v", "%q"} {
 			text := fmt.Sprintf(format, err)
@@ -114,6 +105,7 @@ func discreet(t *testing.T, err error) {
 			}
 		}
 	}
+	return outcome{fail.Class, fail.Stage, fail.Status, fail.Code}
 }
 
 // blabbing is a reply whose text repeats everything that must not be repeated.
@@ -129,10 +121,47 @@ func expect(t *testing.T, got error, want outcome) {
 }
 
 func verbs(server *smtptest.Server) string {
-	var all []string
-	for _, line := range server.Commands() {
-		verb, _, _ := strings.Cut(line, " ")
-		all = append(all, verb)
+	all := server.Commands()
+	for i, line := range all {
+		all[i], _, _ = strings.Cut(line, " ")
 	}
 	return strings.Join(all, " ")
+}
+
+// sendAll sends mails first..last one after the other; all must be accepted.
+func sendAll(t *testing.T, s *smtp.Client, first, last int) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {
+			t.Fatalf("mail %d: %v", n, err)
+		}
+	}
+}
+
+// expectCounts wants so many messages, each once, over so many connections.
+func expectCounts(t *testing.T, server *smtptest.Server, messages, connections int) {
+	t.Helper()
+	if c := server.Connections(); c != connections {
+		t.Errorf("%d connections, want %d", c, connections)
+	}
+	allOnce(t, messages, server)
+}
+
+// allOnce wants n messages, each once and at one of the servers.
+func allOnce(t *testing.T, n int, servers ...*smtptest.Server) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, s := range servers {
+		for id, times := range s.ByID() {
+			seen[id] += times
+		}
+	}
+	for id, times := range seen {
+		if times != 1 {
+			t.Errorf("%s arrived %d times", id, times)
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d mails arrived", len(seen), n)
+	}
 }

@@ -1,8 +1,12 @@
 package smtp_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,28 +16,6 @@ import (
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
 )
-
-// sendAll sends mails first..last one after the other; all must be accepted.
-func sendAll(t *testing.T, s *smtp.Client, first, last int) {
-	t.Helper()
-	for n := first; n <= last; n++ {
-		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {
-			t.Fatalf("mail %d: %v", n, err)
-		}
-	}
-}
-
-func expectCounts(t *testing.T, server *smtptest.Server, messages, connections int) {
-	t.Helper()
-	if m, c := len(server.Messages()), server.Connections(); m != messages || c != connections {
-		t.Errorf("%d messages over %d connections, want %d over %d", m, c, messages, connections)
-	}
-	for id, n := range server.ByID() {
-		if n != 1 {
-			t.Errorf("%s was accepted %d times", id, n)
-		}
-	}
-}
 
 func TestConnectionServesHundredMails(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
@@ -94,36 +76,27 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestCloseEndsIdleConnections(t *testing.T) {
-	server, s := overTCP(t, smtptest.Script{})
-	sendAll(t, s, 1, 1)
-	for range 2 {
-		s.Close()
-	}
-	if !strings.HasSuffix(verbs(server), "QUIT") {
-		t.Errorf("dialogue %q", verbs(server))
-	}
-	for range 6 { // more often than there are places
-		_, err := s.Send(t.Context(), smtptest.Sample(2))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-	}
-	expectCounts(t, server, 1, 1)
-}
-
-// TestCloseLetsASendEnd: a send under way ends as if nothing were, and its connection is not kept.
-func TestCloseLetsASendEnd(t *testing.T) {
+// TestClose: a send under way ends as if nothing were; no connection is kept, and later mails fail.
+func TestClose(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_, err := s.Send(t.Context(), smtptest.Sample(1))
-			expect(t, err, outcome{})
-		})
+		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Skip: 2, Delay: time.Minute}))
+		burst(t, s, 1, 2)
+		var last sync.WaitGroup
+		last.Go(func() { burst(t, s, 3, 1) })
 		synctest.Wait()
 		s.Close()
-		wg.Wait()
+		s.Close()
 		synctest.Wait()
-		expectCounts(t, server, 1, 1)
+		if !strings.HasSuffix(verbs(server), "QUIT") || server.Open() != 1 {
+			t.Errorf("dialogue %q, %d connections", verbs(server), server.Open())
+		}
+		for range 6 { // more often than there may be connections
+			_, err := s.Send(t.Context(), smtptest.Sample(4))
+			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		}
+		last.Wait()
+		synctest.Wait()
+		expectCounts(t, server, 3, 2)
 		if server.Open() != 0 {
 			t.Error("the connection outlived its sender")
 		}
@@ -168,4 +141,152 @@ func TestManySendersAtOnce(t *testing.T) {
 	if unknown != 5 {
 		t.Errorf("%d outcomes unknown, want the 5 that were made so", unknown)
 	}
+}
+
+// between sets how many connections there are.
+func between(least, most int) func(*smtp.Config) {
+	return func(c *smtp.Config) { c.MinConns, c.MaxConns = least, most }
+}
+
+// burst sends mails all at once, and waits for them; all must be accepted.
+func burst(t *testing.T, s *smtp.Client, first, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if _, err := s.Send(t.Context(), smtptest.Sample(first+i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// takes300ms is a receiver that takes as long for each mail.
+var takes300ms = misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
+
+// A receiver that takes 300 ms a mail gets as many mails a second as its connections allow. Those beyond the least end soon after the
+// backlog, and the others as ever.
+func TestConnectionsGrowAndShrink(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
+		began := time.Now()
+		burst(t, s, 0, 200)
+		if took := time.Since(began); took > 3*time.Second+100*time.Millisecond {
+			t.Errorf("200 mails took %v, want 3 s", took)
+		}
+		for _, c := range []struct {
+			after time.Duration
+			open  int
+		}{{0, 20}, {6 * time.Second, 2}, {25 * time.Second, 0}} {
+			time.Sleep(c.after)
+			if synctest.Wait(); server.Open() != c.open {
+				t.Errorf("%d connections %v later, want %d", server.Open(), c.after, c.open)
+			}
+		}
+		burst(t, s, 200, 40)
+		if server.Peak() != 20 {
+			t.Errorf("%d connections in the next backlog", server.Peak())
+		}
+	})
+}
+
+// TestWornOutConnectionsAreClosed: the one that failed, and those that have been idle for longer.
+func TestWornOutConnectionsAreClosed(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, takes300ms)
+		burst(t, s, 0, 3)
+		server.SetScript(misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1, Reply: "421 4.3.2 going down"}))
+		sendAll(t, s, 4, 4)
+		if synctest.Wait(); server.Connections() != 4 || server.Open() != 1 {
+			t.Errorf("%d of %d connections open, want the fresh one", server.Open(), server.Connections())
+		}
+	})
+}
+
+// A receiver that takes mails at once gets them over the least connections: none is opened that would have nothing to do.
+func TestQuickReceiverGetsFewConnections(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
+		burst(t, s, 0, 60)
+		expectCounts(t, server, 60, min(server.Connections(), 2)) // on a busy machine one may serve them all
+	})
+}
+
+// A connection that ends makes room for another one at once, also while mails wait for those that there are.
+func TestConnectionsThatEndAreReplaced(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{}, between(1, 20), func(c *smtp.Config) { c.MaxMails = 1 })
+		began := time.Now()
+		burst(t, s, 0, 20)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the mails waited %v", took)
+		}
+		expectCounts(t, server, 20, 20)
+	})
+}
+
+// A mail that waits for a place, or for a connection that is busy, heeds its context.
+func TestWaitingHonoursTheContext(t *testing.T) {
+	for _, conns := range []int{1, 20} {
+		servertest.Bubble(t, func(t *testing.T) {
+			server, s := inBubble(t, takes300ms, between(1, conns))
+			go burst(t, s, 0, 1)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			_, err := s.Send(ctx, smtptest.Sample(1))
+			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+			if took := time.Since(began); took != time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it waited %v: %v", took, err)
+			}
+			time.Sleep(time.Second)
+			burst(t, s, 2, 3)
+			expectCounts(t, server, 4, server.Connections())
+		})
+	}
+}
+
+// counted is a socket that counts while the client has not closed it.
+type counted struct {
+	net.Conn
+	closed func()
+}
+
+func (c counted) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// TestNeverMoreSocketsThanAllowed: also while connections are replaced, retired or expire.
+func TestNeverMoreSocketsThanAllowed(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, misbehaving(
+			smtptest.Rule{Stage: smtptest.Mail, Skip: 3, Times: 3, Reply: "421 4.3.2 no"}, smtptest.Rule{Stage: smtptest.Quit, Delay: 300 * time.Millisecond}))
+		var now, peak atomic.Int32
+		s := sender(t, server, func(c *smtp.Config) {
+			c.MaxConns, c.MaxMails = 2, 3
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := server.Dial(ctx, network, addr)
+				peak.Store(max(peak.Load(), now.Add(1)))
+				return counted{conn, sync.OnceFunc(func() { now.Add(-1) })}, err
+			}
+		})
+		for round := range 5 {
+			var wg sync.WaitGroup
+			for n := range 8 {
+				wg.Go(func() { _, _ = s.Send(t.Context(), smtptest.Sample(10*round+n)) })
+			}
+			wg.Wait()
+			time.Sleep(time.Duration(round) * 15 * time.Second)
+		}
+		if peak.Load() != 2 {
+			t.Errorf("%d sockets at once, want 2", peak.Load())
+		}
+		s.Close()
+		if n := now.Load(); n != 0 {
+			t.Errorf("%d sockets left", n)
+		}
+	})
 }

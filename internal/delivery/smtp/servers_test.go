@@ -2,12 +2,18 @@ package smtp_test
 
 import (
 	"context"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/failover"
 	"sendcode/internal/servertest"
 )
 
@@ -62,7 +68,7 @@ func TestServersStopWithTheContext(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		first := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}))
 		second := smtptest.New(t, smtptest.Script{})
-		servers := smtp.Servers{piped(t, first), piped(t, second)}
+		servers := smtp.Servers{sender(t, first), sender(t, second)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := servers.Send(ctx, smtptest.Sample(1))
@@ -73,5 +79,258 @@ func TestServersStopWithTheContext(t *testing.T) {
 		if err := servers.Close(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// pair is two servers, the preferred one first, in a bubble.
+func pair(t *testing.T, first, second smtptest.Script) (smtp.Servers, *smtptest.Server, *smtptest.Server) {
+	t.Helper()
+	a, b := smtptest.New(t, first), smtptest.New(t, second)
+	return smtp.Servers{sender(t, a), sender(t, b)}, a, b
+}
+
+// post sends n mails, the first with the given number, from as many goroutines as an outbox has, and gives the failures.
+func post(t *testing.T, servers smtp.Servers, first, n int) []error {
+	t.Helper()
+	var mu sync.Mutex
+	var failures []error
+	numbers := make(chan int, n)
+	for i := range n {
+		numbers <- first + i
+	}
+	close(numbers)
+	var workers sync.WaitGroup
+	for range 16 {
+		workers.Go(func() {
+			for number := range numbers {
+				if _, err := servers.Send(t.Context(), smtptest.Sample(number)); err != nil {
+					mu.Lock()
+					failures = append(failures, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return failures
+}
+
+// blackHole swallows packets: dialling it ends by time alone.
+func blackHole(dials *atomic.Int32) func(*smtp.Config) {
+	return func(c *smtp.Config) {
+		c.Host = "blackhole.example"
+		c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dials.Add(1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// TestDeadServerCostsFewMailsTheirTime: its dial timeout is not paid by each mail.
+func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var dials atomic.Int32
+		good := smtptest.New(t, smtptest.Script{})
+		servers := smtp.Servers{newSender(t, smtp.Config{Host: "x", TLS: smtp.TLSNone}, blackHole(&dials)), sender(t, good)}
+		began := time.Now()
+		if failures := post(t, servers, 1, 500); failures != nil {
+			t.Fatal(failures[0])
+		}
+		allOnce(t, 500, good)
+		if took := time.Since(began); took > 11*time.Second || dials.Load() > 4 {
+			t.Errorf("500 mails took %v and %d dials of the dead server", took, dials.Load())
+		}
+		now := servers.Health()
+		if now[0].Up || !strings.Contains(now[0].Why, "slow") && !strings.Contains(now[0].Why, "dial") || !now[1].Up ||
+			now[0].Server != "blackhole.example:587" {
+			t.Errorf("health %+v", now)
+		}
+	})
+}
+
+// TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the old one.
+func TestOneMailTriesAServerSetAside(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
+			Close: true}), smtptest.Script{})
+		var heard []failover.Health
+		servers.Watch(func(h failover.Health) { heard = append(heard, h) })
+		post(t, servers, 1, 100)
+		tries := first.Connections()
+		if tries > 8 || len(second.Messages()) != 100 {
+			t.Fatalf("%d tries, %d mails", tries, len(second.Messages()))
+		}
+		time.Sleep(5*time.Second + time.Millisecond)
+		post(t, servers, 101, 100)
+		if n := first.Connections() - tries; n != 1 {
+			t.Errorf("%d mails tried the server that is set aside, want 1", n)
+		}
+		first.SetScript(smtptest.Script{})
+		time.Sleep(4900 * time.Millisecond)
+		post(t, servers, 201, 1)
+		if len(first.Messages()) != 0 {
+			t.Error("a mail went to the first server before its time")
+		}
+		time.Sleep(time.Second)
+		post(t, servers, 202, 1) // of several at once, those that choose before it is through still go to the second
+		post(t, servers, 203, 99)
+		if len(first.Messages()) < 50 || !servers.Health()[0].Up {
+			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
+		}
+		allOnce(t, 301, first, second)
+		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
+			t.Errorf("heard %+v", heard)
+		}
+	})
+}
+
+// TestNothingAcceptedIsOfferedTwice: also while a server is set aside and tried again.
+func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t, misbehaving(
+			smtptest.Rule{Stage: smtptest.Dot, Skip: 5, Times: 10, Close: true},
+			smtptest.Rule{Stage: smtptest.Greet, Skip: 1, Times: 20, Reply: "421 4.3.2 busy", Close: true},
+		), smtptest.Script{})
+		unknown, rounds := 0, 0
+		for ; rounds < 20 || unknown < 10 && rounds < 100; rounds++ { // how often the first is tried is a matter of who comes first
+			for _, err := range post(t, servers, 20*rounds, 20) {
+				if outcomeOf(t, err).class != delivery.Unknown {
+					t.Errorf("round %d: %v", rounds, err)
+				}
+				unknown++
+			}
+			time.Sleep(6 * time.Second)
+		}
+		allOnce(t, 20*rounds, first, second)
+		if unknown != 10 {
+			t.Errorf("%d outcomes unknown, want 10", unknown)
+		}
+	})
+}
+
+// TestEveryServerSetAside: a mail fails at once, and its failure is Temporary.
+func TestEveryServerSetAside(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		busy := misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true})
+		servers, first, second := pair(t, busy, busy)
+		post(t, servers, 1, 32)
+		tries := first.Connections() + second.Connections()
+		began := time.Now()
+		failures := post(t, servers, 33, 100)
+		if len(failures) != 100 || time.Since(began) != 0 || first.Connections()+second.Connections() != tries {
+			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), first.Connections()+second.Connections()-tries)
+		}
+		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
+	})
+}
+
+// TestBackAllAtOnce: mails that come while a lone server is being tried wait for what that shows.
+func TestBackAllAtOnce(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
+		servers := smtp.Servers{sender(t, server)}
+		if failures := post(t, servers, 1, 16); len(failures) != 16 {
+			t.Fatalf("%d failures", len(failures))
+		}
+		tried := server.Connections()
+		time.Sleep(5*time.Second + time.Millisecond)
+		if failures := post(t, servers, 17, 16); len(failures) != 16 || server.Connections() != tried+1 {
+			t.Errorf("%d failures, %d tries, want 16 and 1", len(failures), server.Connections()-tried)
+		}
+		server.SetScript(misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
+		time.Sleep(5*time.Second + time.Millisecond)
+		began := time.Now()
+		if failures := post(t, servers, 33, 16); failures != nil {
+			t.Errorf("%d mails failed though the server is back: %v", len(failures), failures[0])
+		}
+		if took := time.Since(began); took != 5*time.Second { // one tries, then four at once
+			t.Errorf("16 mails took %v over four connections", took)
+		}
+		allOnce(t, 16, server)
+	})
+}
+
+// inTenSeconds gives every answer late.
+func inTenSeconds() (s smtptest.Script) {
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+		s.Rules = append(s.Rules, smtptest.Rule{Stage: stage, Delay: 10 * time.Second})
+	}
+	return s
+}
+
+// TestPaceWithOneSlowServer: whatever the slow one does, the other's pace is the pace of the whole.
+func TestPaceWithOneSlowServer(t *testing.T) {
+	const mails, alone = 300, 300 / 4 * 100 * time.Millisecond // over four connections
+	for name, slow := range map[string]smtptest.Script{
+		"after the dot": misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}), "every answer": inTenSeconds(),
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			servers, first, healthy := pair(t, slow, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
+			began, failures := time.Now(), make(chan []error)
+			go func() { failures <- post(t, servers, 1, mails) }()
+			healthy.Await(mails - 30)
+			if took := time.Since(began); took > alone+6*time.Second {
+				t.Errorf("%s: the healthy server took %v, alone %v", name, took, alone)
+			}
+			if all := <-failures; all != nil {
+				t.Errorf("%s: %d failures: %v", name, len(all), all[0])
+			}
+			allOnce(t, mails, first, healthy)
+		})
+	}
+}
+
+// TestSlowButAlone: slowness is held against a server only while another one is up.
+func TestSlowButAlone(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		slow := smtptest.New(t, inTenSeconds())
+		servers := smtp.Servers{sender(t, slow)}
+		if failures := post(t, servers, 1, 16); failures != nil || !servers.Health()[0].Up {
+			t.Errorf("%v, %+v", failures, servers.Health())
+		}
+		allOnce(t, 16, slow)
+	})
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t, inTenSeconds(), inTenSeconds())
+		if failures := post(t, servers, 1, 64); failures != nil {
+			t.Errorf("%v", failures)
+		}
+		allOnce(t, 64, first, second)
+	})
+}
+
+// TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the server.
+func TestSlowOneAfterTheOther(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
+		for n := range 4 {
+			if _, err := servers.Send(t.Context(), smtptest.Sample(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(first.Messages()) != 3 || len(second.Messages()) != 1 {
+			t.Errorf("%d and %d mails, want 3 and 1", len(first.Messages()), len(second.Messages()))
+		}
+	})
+}
+
+// TestCrowdGoesOn: who finds every connection of a server in use waits a second, no longer, while another is up.
+func TestCrowdGoesOn(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t, inTenSeconds(), smtptest.Script{})
+		go post(t, servers, 1, 16)
+		time.Sleep(999 * time.Millisecond)
+		synctest.Wait()
+		if n := len(second.Messages()); n != 0 {
+			t.Errorf("%d mails went elsewhere at once", n)
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if n := len(second.Messages()); n != 12 {
+			t.Errorf("%d mails went elsewhere after a second, want 12", n)
+		}
+		time.Sleep(time.Minute)
+		allOnce(t, 16, first, second)
 	})
 }

@@ -119,12 +119,7 @@ func TestNothingInTheClear(t *testing.T) {
 	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
 		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
 		var log tape
-		s := sender(t, server, func(c *smtp.Config) {
-			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return &cutConn{Conn: conn, tape: &log}, err
-			}
-		})
+		s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn { return &cutConn{Conn: conn, tape: &log} }))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{})
 		for _, readable := range []string{"MAIL", "RCPT", "AUTH", recipient, username, code} {
@@ -147,4 +142,76 @@ func TestPasswordStaysHome(t *testing.T) {
 			t.Errorf("dialogue %q", got)
 		}
 	})
+}
+
+// TestLoggingIn: a client that cannot log in sends nothing.
+func TestLoggingIn(t *testing.T) {
+	login := func(password string, mechanisms ...string) smtptest.Script {
+		return smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password, Mechanisms: mechanisms}
+	}
+	answers := func(rule smtptest.Rule) smtptest.Script {
+		s := login(password)
+		rule.Stage = smtptest.Auth
+		s.Rules = []smtptest.Rule{rule}
+		return s
+	}
+	at := func(code int, enhanced string) outcome {
+		return outcome{delivery.Temporary, delivery.StageAuth, code, enhanced}
+	}
+	for name, c := range map[string]struct {
+		script smtptest.Script
+		want   outcome
+	}{
+		"PLAIN":              {login(password, "X-UNKNOWN", "PLAIN"), outcome{}},
+		"LOGIN":              {login(password, "X-UNKNOWN", "LOGIN"), outcome{}},
+		"PLAIN, wrong":       {login("another", "PLAIN"), at(535, "5.7.8")},
+		"LOGIN, wrong":       {login("another", "LOGIN"), at(535, "5.7.8")},
+		"no known mechanism": {login(password, "X-UNKNOWN"), at(0, "")},
+		"no AUTH at all":     {smtptest.Script{TLS: smtptest.STARTTLS}, at(0, "")},
+		"not now":            {answers(smtptest.Rule{Reply: blabbing("454 4.7.0")}), at(454, "4.7.0")},
+		"refused":            {answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), at(535, "5.7.8")},
+		"closed":             {answers(smtptest.Rule{Close: true}), at(0, "")},
+		"garbage":            {answers(smtptest.Rule{Reply: blabbing("hello")}), at(0, "")},
+		"a broken challenge": {answers(smtptest.Rule{Reply: blabbing("334 %%%")}), at(0, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, s := overTCP(t, c.script, func(c *smtp.Config) { c.Username, c.Password = username, password })
+			_, err := s.Send(t.Context(), smtptest.Sample(1))
+			expect(t, err, c.want)
+			if mailed := strings.Contains(verbs(server), "MAIL"); mailed != (c.want == outcome{}) {
+				t.Errorf("dialogue %q", verbs(server))
+			}
+		})
+	}
+}
+
+func TestExamine(t *testing.T) {
+	login := smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password}
+	server := smtptest.Start(t, login)
+	config, err := smtp.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	examine := func(ctx context.Context, change func(*smtp.Config), want outcome) {
+		t.Helper()
+		changed := config
+		change(&changed)
+		_, err := smtp.Examine(ctx, changed)
+		expect(t, err, want)
+	}
+	same := func(*smtp.Config) {}
+	examine(t.Context(), same, outcome{})
+	if got := verbs(server); got != "EHLO STARTTLS EHLO AUTH NOOP QUIT" {
+		t.Errorf("dialogue %q", got)
+	}
+	examine(t.Context(), func(c *smtp.Config) { c.Password = "x" }, outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
+	examine(t.Context(), distrustful, tlsFailure())
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	examine(cancelled, same, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	login.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
+	server.SetScript(login)
+	examine(t.Context(), same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	server.Stop()
+	examine(t.Context(), same, outcome{class: delivery.Temporary, stage: delivery.StageDial})
 }
