@@ -118,3 +118,51 @@ func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckName(t *testing.T) {
+	for _, s := range []string{
+		"", "Shop", "小店", "A & B's <shop>", "Node.js", "Dr. Smith", "v1.2.3", "Shop 2.0", "St. Anna", "3.14", "a.b.c", "U.S. Mail",
+		strings.Repeat("宽", 64), "你好。谢谢", "24/7", "C++", "e.g. this", "...", "Straße", "क्षि",
+	} {
+		if err := CheckName(s); err != nil {
+			t.Errorf("CheckName(%q): %v", s, err)
+		}
+	}
+	for _, s := range []string{
+		strings.Repeat("a", 65), "Shop\nBcc: x", "Shop\t", "Shop\u0085", "Shop\u202e", "ev\u200bil", "Shop\xff",
+		"https://evil.example", "Win now at HTTP://X", "www.evil", "mailto:ana", "ana@evil.com",
+		"Prize at evil.com!", "Go to evil.com.", "a.b.evil.co.uk", "my_shop.com", "Go to 192.0.2.1",
+		"ｅｖｉｌ．ｃｏｍ", "evil。com", "例子.中国", "a.xn--fiqs8s", "bücher.de",
+	} {
+		if err := CheckName(s); err == nil || strings.Contains(strings.ToLower(err.Error()), "evil") {
+			t.Errorf("CheckName(%q): %v", s, err)
+		}
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	r := renderer(t)
+	for name, c := range map[string]struct {
+		change func(*Request)
+		want   string
+	}{
+		"no app":             {func(q *Request) { q.Data.App = "" }, "app: empty"},
+		"blank app":          {func(q *Request) { q.Data.App = "  " }, "app: empty"},
+		"app with a url":     {func(q *Request) { q.Data.App = "evil.com" }, "app: a URL"},
+		"purpose with a url": {func(q *Request) { q.Data.Purpose = "see http://x" }, "purpose: a URL"},
+		"support with a url": {func(q *Request) { q.Data.Support = "evil.com" }, "support: a URL"},
+		"no time left":       {func(q *Request) { q.Data.Minutes = 0 }, "minutes: less than 1"},
+		"short code":         {func(q *Request) { q.Data.Code = "733" }, "code: not 4 to 16"},
+		"long code":          {func(q *Request) { q.Data.Code = strings.Repeat("7", 17) }, "code: not 4 to 16"},
+		"code with a space":  {func(q *Request) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
+		"wide digits":        {func(q *Request) { q.Data.Code = "７３３９" }, "code: not 4 to 16"},
+		"unknown notify":     {func(q *Request) { q.Notify = "loud" }, "notify"},
+	} {
+		req := Request{Notify: Glance, Data: shop()}
+		c.change(&req)
+		m, err := r.Render(req)
+		if err == nil || m != (Message{}) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), req.Data.Code) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+}

@@ -1,14 +1,20 @@
 package message
 
 import (
+	"bytes"
 	"flag"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"sendcode/templates"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -221,9 +227,67 @@ func TestLocaleMatching(t *testing.T) {
 	}
 }
 
-func TestNoNotifyIsPrivate(t *testing.T) {
-	r := renderer(t)
-	if render(t, r, Request{Data: shop()}) != render(t, r, Request{Data: shop(), Notify: Private}) {
-		t.Error("an empty Notify is not private")
+func TestCanonicalTags(t *testing.T) {
+	for text, want := range map[string]string{
+		"en": "en", "zh-CN": "zh-CN", "ZH-cn": "zh-CN", "zh-hans-cn": "zh-Hans-CN", "en_US": "en-US", "de-1996": "de-1996",
+		"en-x-internal": "en-x-internal", "en-garbage": "en", "sr-Latn": "sr-Latn",
+		"": "", "zh-CN,en;q=0.8": "", "en-": "", "x": "", "not a tag": "", "a\x00b": "", "…": "", "*": "", "toolongasatag": "",
+		"en-x-" + strings.Repeat("a", 8) + "-" + strings.Repeat("b", 8) + "-" + strings.Repeat("c", 8): "en-x-aaaaaaaa-bbbbbbbb-cccccccc",
+		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd": "en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd", "en-x-aaaaaaaa-bbbbbbbb-cccccccc-dddd": "",
+	} {
+		if got, ok := Canonical(text); ok != (want != "") || ok && got != want {
+			t.Errorf("%q is %q, %v; want %q", text, got, ok, want)
+		}
+	}
+}
+
+func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
+	r, err := New(templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for list, want := range map[string]string{
+		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "", "": "", "zh": "zh",
+		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH", strings.Repeat("en,", 100): "",
+	} {
+		got := r.Prefer("", list)
+		if list != "*" && got != want {
+			t.Errorf("of %q %q is preferred; want %q", list, got, want)
+		}
+		if r.match(got) != r.match(list) || len(got) > maxTag {
+			t.Errorf("%q is written in %s and %q in %s", list, r.match(list), got, r.match(got))
+		}
+	}
+}
+
+func TestMinutes(t *testing.T) {
+	for left, want := range map[time.Duration]int{
+		10 * time.Minute: 10, 10*time.Minute - 300*time.Millisecond: 10, 10*time.Minute - 3*time.Second: 9, time.Minute: 1, 10 * time.Second: 1,
+		-time.Second: 1,
+	} {
+		if got := Minutes(left); got != want {
+			t.Errorf("minutes(%v) = %d, want %d", left, got, want)
+		}
+	}
+}
+
+func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
+	req := Request{Notify: Glance, Data: shop()}
+	m := render(t, renderer(t), req)
+	var out bytes.Buffer
+	for _, v := range []any{req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&out, verb, v)
+		}
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "v", v)
+	}
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "mail", m, "data", req.Data)
+	for _, form := range []string{req.Data.Code, fmt.Sprintf("%x", req.Data.Code)} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("the code is printed as %q", form)
+		}
+	}
+	if !strings.Contains(out.String(), redacted) {
+		t.Error("nothing is printed at all")
 	}
 }

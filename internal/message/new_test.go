@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"io/fs"
 	"strings"
 	"testing"
@@ -44,70 +45,44 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-func TestOverrideReplacesOneFileOnly(t *testing.T) {
-	plain := renderer(t)
-	own := renderer(t, files(map[string]string{
+// An override replaces single files, adds purposes, of which each file may be that of the default, and languages. The layout is of all mails.
+func TestOverrides(t *testing.T) {
+	long := strings.Repeat("Bonjour, voici votre code. ", 6)
+	plain, own := renderer(t), renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
 		"mail/layout.html":            readBuiltin(t, "mail/layout.html", "\n", "\r\n"),
 		"mail/README.md":              "notes",
 		"mail/default/.DS_Store":      "\xff",
 		"mail/.git/config":            "x",
 		"sms/whatever.txt":            "{{",
-	}))
-	for _, locale := range plain.Locales("") {
-		req := Request{Locale: locale, Data: shop()}
-		want := render(t, plain, req)
-		if locale == "en" {
-			want.Subject = "Hello from " + req.Data.App
-		}
-		if got := render(t, own, req); got != want {
-			t.Errorf("%s: got %+v\nwant %+v", locale, got, want)
-		}
-	}
-}
-
-func TestPurposeOfItsOwnFallsBackFileByFile(t *testing.T) {
-	r := renderer(t, files(map[string]string{"mail/gift/en/subject.txt": "Your gift from {{.App}}"}))
-	def := render(t, r, Request{Locale: "en", Data: shop()})
-	gift := render(t, r, Request{Locale: "en", Purpose: "gift", Data: shop()})
-	if gift.Subject != "Your gift from Shop & Söhne" || gift.Text != def.Text || gift.HTML != def.HTML {
-		t.Errorf("gift mail: %+v", gift)
-	}
-	chinese := Request{Locale: "zh", Data: shop()}
-	want := render(t, r, chinese)
-	chinese.Purpose = "gift"
-	if got := render(t, r, chinese); got != want || got.Language != "zh-Hans" {
-		t.Errorf("a gift in Chinese: %+v", got)
-	}
-	if got := render(t, r, Request{Locale: "en", Purpose: "login", Data: shop()}); got != def {
-		t.Errorf("a purpose without templates: %+v", got)
-	}
-}
-
-func TestOverrideOfTheLayoutReachesEveryMail(t *testing.T) {
-	r := renderer(t, files(map[string]string{
-		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}{{define "code"}}<p>{{.Code}}</p>{{end}}`,
-	}))
-	for _, locale := range r.Locales("") {
-		if m := render(t, r, Request{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
-			t.Errorf("%s: %s", locale, m.HTML)
-		}
-	}
-}
-
-func TestOverrideCanAddALanguage(t *testing.T) {
-	long := strings.Repeat("Bonjour, voici votre code. ", 6)
-	french := map[string]string{
+		"mail/gift/en/subject.txt":    "Your gift from {{.App}}",
 		"mail/default/fr/subject.txt": "Votre code pour {{.App}}",
 		"mail/default/fr/text.txt":    long + "\n\n{{.Code}}\n",
 		"mail/default/fr/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
-	}
-	r := renderer(t, files(french))
-	if got := strings.Join(r.Locales(""), " "); got != "en ar es fr zh-Hans" {
+	}))
+	if got := strings.Join(own.Locales(""), " "); got != "en ar es fr zh-Hans" {
 		t.Errorf("locales %q", got)
 	}
-	if m := render(t, r, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" || m.Subject != "Votre code pour Shop & Söhne" {
+	for _, c := range []struct{ purpose, locale, subject string }{
+		{"", "en", "Hello from Shop & Söhne"}, {"login", "en", "Hello from Shop & Söhne"}, {"gift", "en", "Your gift from Shop & Söhne"},
+		{"gift", "zh", ""}, {"", "es", ""}, {"", "ar", ""},
+	} {
+		want := render(t, plain, Request{Locale: c.locale, Data: shop()})
+		want.Subject = cmp.Or(c.subject, want.Subject)
+		if got := render(t, own, Request{Purpose: c.purpose, Locale: c.locale, Data: shop()}); got != want {
+			t.Errorf("%v: got %+v\nwant %+v", c, got, want)
+		}
+	}
+	if m := render(t, own, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" || m.Subject != "Votre code pour Shop & Söhne" {
 		t.Errorf("french mail: %+v", m)
+	}
+	marked := renderer(t, files(map[string]string{
+		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}{{define "code"}}<p>{{.Code}}</p>{{end}}`,
+	}))
+	for _, locale := range marked.Locales("") {
+		if m := render(t, marked, Request{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
+			t.Errorf("%s: %s", locale, m.HTML)
+		}
 	}
 }
 

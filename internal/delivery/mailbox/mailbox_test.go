@@ -71,6 +71,11 @@ func TestMailboxReceives(t *testing.T) {
 	if len(got) != 1 || got[0] != want || got[0].At.Location() != time.UTC {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
+	box.Text("send-2", "+4915123456789", "your code")
+	got = box.Messages()
+	if want := (mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code", Channel: "sms"}); len(got) != 2 || got[0] != want {
+		t.Errorf("got %+v", got)
+	}
 	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f"}})
 	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f"}]`; string(text) != want ||
 		err != nil {
@@ -91,13 +96,15 @@ func TestMailboxKeepsTheNewest(t *testing.T) {
 	}
 }
 
-func TestMailboxBoundsASize(t *testing.T) {
+// A mail that is too large, or that broke off, is not received.
+func TestMailboxRefuses(t *testing.T) {
 	box, s := open(t)
 	big := smtptest.Sample(1)
 	big.Text = strings.Repeat("0123456789\n", 100_000)
 	_, err := s.Send(t.Context(), big)
 	expect(t, err, delivery.Rejected, delivery.StageDot, "552 5.3.4")
-	sendAll(t, s, 2, 2)
+	talk(t, box, "Subject: hi\r\n\r\nhal")
+	sendAll(t, s, 2, 2) // later than the broken one
 	if got := box.Messages(); len(got) != 1 || got[0].ID != smtptest.Sample(2).ID {
 		t.Errorf("%d mails", len(got))
 	}
@@ -151,6 +158,8 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
 			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
 			mailbox.Mail{ID: "1", Text: "hello"}},
+		"a part that never ends, as it came": {"Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end\r\n",
+			mailbox.Mail{ID: "1", Subject: "hi", Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n"}},
 		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
 			"charset=x-none\r\n\r\nhello\r\n" +
 			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
@@ -164,24 +173,6 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		if !strings.HasPrefix(answer, "250") || !slices.Equal(got, []mailbox.Mail{c.want}) {
 			t.Errorf("%s: answer %q\ngot  %+v\nwant %+v", name, answer, got, c.want)
 		}
-	}
-}
-
-func TestMailboxShowsBrokenMIMEAsItCame(t *testing.T) {
-	box, _ := open(t)
-	talk(t, box, "Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end "+smtptest.Code+
-		"\r\n.\r\n")
-	if got := box.Messages(); len(got) != 1 || got[0].Subject != "hi" || !strings.Contains(got[0].Text, smtptest.Code) {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestMailboxTakesNoHalfMail(t *testing.T) {
-	box, s := open(t)
-	talk(t, box, "Subject: hi\r\n\r\nhal")
-	sendAll(t, s, 1, 1) // later than the broken one
-	if got := box.Messages(); len(got) != 1 || got[0].ID != smtptest.Sample(1).ID {
-		t.Errorf("got %+v", got)
 	}
 }
 
@@ -214,13 +205,48 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-func TestMailboxTakesTextMessages(t *testing.T) {
+func TestMailboxPlaysOutcomes(t *testing.T) {
+	const slow = 300 * time.Millisecond
 	box, s := open(t)
-	sendAll(t, s, 1, 1)
-	box.Text("send-2", "+4915123456789", "your code")
-	got := box.Messages()
-	if len(got) != 2 || got[0].ID != "send-2" || got[0].To != "+4915123456789" || got[0].Text != "your code" || got[0].Channel != "sms" ||
-		got[0].At.IsZero() || got[1].Channel != "email" {
-		t.Errorf("%+v", got)
+	box.Slow(slow)
+	send := func(to string) (delivery.Receipt, error) {
+		m := smtptest.Sample(1)
+		m.To = to
+		return s.Send(t.Context(), m)
 	}
+	_, err := send("BOUNCE+7@simulator.test")
+	expect(t, err, delivery.Rejected, delivery.StageRcpt, "550 5.1.1")
+	_, err = send("unknown+new@simulator.test")
+	expect(t, err, delivery.Unknown, delivery.StageDot, "")
+	for _, to := range []string{"bounce@simulator.test.example", "bouncer@simulator.test", "slow@simulator.test"} {
+		receipt, err := send(to)
+		if err != nil || receipt.Code != "250 2.0.0" || (receipt.Took >= slow) != strings.HasPrefix(to, "slow") {
+			t.Errorf("%s: %+v, %v", to, receipt, err)
+		}
+	}
+	if n := len(box.Messages()); n != 4 {
+		t.Errorf("%d mails are kept, want all but the one that bounced", n)
+	}
+}
+
+// A mail that is held back does not hold up the end of the program.
+func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
+	box, s := open(t)
+	box.Slow(time.Hour)
+	m := smtptest.Sample(1)
+	m.To = "slow@simulator.test"
+	sent := make(chan error)
+	go func() { _, err := s.Send(t.Context(), m); sent <- err }()
+	for len(box.Messages()) == 0 {
+		select {
+		case err := <-sent:
+			t.Logf("ended: %v", err)
+			return
+		case <-time.After(50 * time.Millisecond):
+			if err := box.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	<-sent
 }
