@@ -1,13 +1,19 @@
 package sms
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/servertest"
 )
 
 // Only bytes after the connection was got are the request's, and none leaves once it was given up.
@@ -59,5 +65,107 @@ func TestWhatIsKeptOfTheirWords(t *testing.T) {
 	}
 	if SafeID("900619746936498440^0") == "" || SafeID("a b") != "" || SafeID(strings.Repeat("x", 129)) != "" {
 		t.Error("identifiers")
+	}
+}
+
+func TestApprovedTemplates(t *testing.T) {
+	a := Approved{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}
+	for _, c := range []struct{ purpose, language, want string }{
+		{"login", "zh-Hans", "l"}, {"login", "en", "e"}, {"other", "zh-Hans", "z"}, {"login", "de", "e"}, {"other", "de", "e"},
+	} {
+		if got := a.Find(c.purpose, c.language); got != c.want {
+			t.Errorf("%s %s: %q", c.purpose, c.language, got)
+		}
+	}
+	if got := (Approved{"default": {"zh-Hant": "t", "zh-Hans": "s"}}).Find("x", "fr"); got != "s" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	a := func(n int) string { return strings.Repeat("a", n) }
+	for name, c := range map[string]struct {
+		text string
+		want Size
+	}{
+		"nothing":                          {"", Size{}},
+		"160":                              {a(160), Size{1, false}},
+		"161":                              {a(161), Size{2, false}},
+		"306":                              {a(306), Size{2, false}},
+		"307":                              {a(307), Size{3, false}},
+		"euro counts two":                  {a(158) + "€", Size{1, false}},
+		"159 and a euro":                   {a(159) + "€", Size{2, false}},
+		"every one of the extension":       {"^{}\\[~]|€\f", Size{1, false}},
+		"an escape is not cut":             {a(152) + "€" + a(152), Size{3, false}},
+		"an escape that fits":              {a(151) + "€" + a(153), Size{2, false}},
+		"70":                               {strings.Repeat("码", 70), Size{1, true}},
+		"71":                               {strings.Repeat("码", 71), Size{2, true}},
+		"134":                              {strings.Repeat("码", 134), Size{2, true}},
+		"135":                              {strings.Repeat("码", 135), Size{3, true}},
+		"backtick":                         {"`", Size{1, true}},
+		"curly quote":                      {"it’s", Size{1, true}},
+		"emoji counts two":                 {strings.Repeat("😀", 35), Size{1, true}},
+		"36 emoji":                         {strings.Repeat("😀", 36), Size{2, true}},
+		"a pair is not cut":                {strings.Repeat("码", 66) + "😀" + strings.Repeat("码", 66), Size{3, true}},
+		"default alphabet":                 {basic, Size{1, false}},
+		"long s, a letter of another kind": {"ſ", Size{1, true}},
+		"c with a cedilla, small":          {"ç", Size{1, true}},
+	} {
+		if got := Measure(c.text); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	if n := len([]rune(basic)); n != 127 {
+		t.Errorf("the alphabet has %d characters, and one is the escape", n)
+	}
+}
+
+// probed is a carrier that can be asked for receipts and probed, at an endpoint.
+type probed struct {
+	scripted
+	at string
+}
+
+func (p *probed) Address() string { return p.at }
+
+func (p *probed) Probe(context.Context) (string, error) { return "", nil }
+
+func (p *probed) ReportsByID() bool { return p.name == "listed" }
+
+func (p *probed) Ask(context.Context, Inquiry) (Report, bool, error) {
+	return Report{}, false, nil
+}
+
+func TestWhoCanBeAsked(t *testing.T) {
+	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
+	routes := []Route{{Carrier: silent}, {Carrier: listed, Asked: true}, {Carrier: &scripted{name: "mute"}, Asked: true}}
+	all := NewCarriers(routes, Options{Callback: func(string, string) string { return "x" }})
+	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
+		if _, ok := all.Asker(name); ok != want {
+			t.Errorf("%s can be asked: %v", name, ok)
+		}
+		if got := all.ToldByID(name); got != want {
+			t.Errorf("%s tells by its own ID: %v", name, got)
+		}
+		if _, ok := all.Reporter(name); ok {
+			t.Errorf("%s tells", name)
+		}
+	}
+	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ToldByID("listed") {
+		t.Error("it tells, though there is no one to call")
+	}
+}
+
+func TestProbeOfAHostThatIsNotThere(t *testing.T) {
+	unused := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
+	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
+	t.Cleanup(foreign.Close)
+	for endpoint, want := range map[string]error{unused: errNoReach, foreign.URL: errNoTLS, "https://unknown.invalid": errResolve} {
+		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) || got != "" {
+			t.Errorf("%s: %q, %v", endpoint, got, err)
+		}
+	}
+	if _, err := Probe(context.Background(), &scripted{name: "mute"}); !errors.Is(err, errProbe) {
+		t.Errorf("%v", err)
 	}
 }

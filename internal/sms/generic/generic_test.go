@@ -172,41 +172,66 @@ func TestNothingBreaksOut(t *testing.T) {
 }
 
 func TestDescriptionsAreChecked(t *testing.T) {
-	good := func() Config { return description("https://sms.example.com") }
+	good := func() Config {
+		g := description("https://sms.example.com")
+		g.Poll = Poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
+		g.Receipt = ReceiptWords{Status: "s", Delivered: []string{"1"}}
+		return g
+	}
 	if wrong := good().Check(); len(wrong) > 0 {
 		t.Fatalf("%v", wrong)
 	}
-	for name, c := range map[string]struct {
-		key  string
-		turn func(*Config)
-	}{
-		"plain http":         {"url", func(g *Config) { g.URL = "http://sms.example.com/" }},
-		"no URL":             {"url", func(g *Config) { g.URL = "sms" }},
-		"password in URL":    {"url", func(g *Config) { g.URL = "https://a:b@sms.example.com/" }},
-		"host that varies":   {"url", func(g *Config) { g.URL = "https://{country}.example.com/" }},
-		"scheme that varies": {"url", func(g *Config) { g.URL = "{secret}://sms.example.com/" }},
-		"unknown name, URL":  {"url", func(g *Config) { g.URL += "?{recipient}" }},
-		"unknown name, body": {"body", func(g *Config) { g.Body = `{"to":"{to}{text}","x":"{phone}"}` }},
-		"unknown in header":  {"headers", func(g *Config) { g.Header["X"] = "{phone}" }},
-		"header name":        {"headers", func(g *Config) { g.Header["X Y"] = "1" }},
-		"header value":       {"headers", func(g *Config) { g.Header["X"] = "a\nb" }},
-		"header of ours":     {"headers", func(g *Config) { g.Header["content-type"] = "text/plain" }},
-		"not JSON":           {"body", func(g *Config) { g.Body = `{"to": {to}, "text": "{text}"}` }},
-		"body, no format":    {"body", func(g *Config) { g.Format = "" }},
-		"format, no body":    {"body", func(g *Config) { g.Body = "" }},
-		"no number":          {"body", func(g *Config) { g.Body = `{"text": "{text}"}` }},
-		"no text":            {"body", func(g *Config) { g.Body = `{"to": "{to}"}` }},
-		"word":               {"answer", func(g *Config) { g.Answer.Codes["5"] = "maybe" }},
-		"word of a status":   {"answer", func(g *Config) { g.Answer.Statuses["500"] = "limit 48h" }},
-		"codes from nowhere": {"answer", func(g *Config) { g.Answer.Code = Extract{} }},
+	for key, changes := range map[string][]func(*Config){
+		"url": {
+			func(g *Config) { g.URL = "http://sms.example.com/" },
+			func(g *Config) { g.URL = "sms" },
+			func(g *Config) { g.URL = "https://a:b@sms.example.com/" },
+			func(g *Config) { g.URL = "https://{country}.example.com/" },
+			func(g *Config) { g.URL = "{secret}://sms.example.com/" },
+			func(g *Config) { g.URL += "?{recipient}" },
+		},
+		"headers": {
+			func(g *Config) { g.Header["X"] = "{phone}" },
+			func(g *Config) { g.Header["X Y"] = "1" },
+			func(g *Config) { g.Header["X"] = "a\nb" },
+			func(g *Config) { g.Header["content-type"] = "text/plain" },
+		},
+		"body": {
+			func(g *Config) { g.Body = `{"to":"{to}{text}","x":"{phone}"}` },
+			func(g *Config) { g.Body = `{"to": {to}, "text": "{text}"}` },
+			func(g *Config) { g.Format = "" },
+			func(g *Config) { g.Body = "" },
+			func(g *Config) { g.Body = `{"text": "{text}"}` },
+			func(g *Config) { g.Body = `{"to": "{to}"}` },
+		},
+		"answer": {
+			func(g *Config) { g.Answer.Codes["5"] = "maybe" },
+			func(g *Config) { g.Answer.Statuses["500"] = "limit 48h" },
+			func(g *Config) { g.Answer.Code = Extract{} },
+		},
+		"poll": {
+			func(g *Config) { g.Poll.URL = "" },
+			func(g *Config) { g.Poll.Status = "status" },
+			func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
+			func(g *Config) { g.Poll.URL = "http://sms.example.com/{message}" },
+			func(g *Config) { g.Poll.Delivered = nil },
+			func(g *Config) { g.Poll.URL += "{nothing}" },
+			func(g *Config) { g.Answer.ID = Extract{} },
+		},
+		"receipt": {
+			func(g *Config) { g.Receipt.Delivered = nil },
+			func(g *Config) { g.Receipt.Status = "" },
+			func(g *Config) { g.Receipt.Status = "$." },
+			func(g *Config) { g.Receipt.Undelivered = []string{"1"} },
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for i, change := range changes {
 			g := good()
-			c.turn(&g)
-			if wrong := g.Check(); wrong[c.key] == nil || len(wrong) != 1 {
-				t.Errorf("%v, want one on %s", wrong, c.key)
+			change(&g)
+			if wrong := g.Check(); wrong[key] == nil || len(wrong) != 1 {
+				t.Errorf("%s, %d: %v", key, i, wrong)
 			}
-		})
+		}
 	}
 }
 
@@ -274,27 +299,6 @@ func TestGenericProbe(t *testing.T) {
 	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
 }
 
-func TestPollAsDescribed(t *testing.T) {
-	good := Poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
-	for name, change := range map[string]func(*Config){
-		"no URL": func(g *Config) { g.Poll.URL = "" }, "a parameter": func(g *Config) { g.Poll.Status = "status" },
-		"no message": func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
-		"plain":      func(g *Config) { g.Poll.URL = "http://sms.example.com/{message}" }, "no words": func(g *Config) { g.Poll.Delivered = nil },
-		"unknown": func(g *Config) { g.Poll.URL += "{nothing}" }, "no ID": func(g *Config) { g.Answer.ID = Extract{} },
-	} {
-		g := description("https://sms.example.com")
-		g.Poll = good
-		g.Answer.ID, _ = ParseExtract("$.id")
-		if err := g.Check()["poll"]; err != nil {
-			t.Fatal(err)
-		}
-		change(&g)
-		if g.Check()["poll"] == nil {
-			t.Errorf("%s is taken", name)
-		}
-	}
-}
-
 func TestDescribedReceipts(t *testing.T) {
 	for _, c := range []struct {
 		words ReceiptWords
@@ -316,13 +320,6 @@ func TestDescribedReceipts(t *testing.T) {
 		got, reply, err := smstest.ReporterOf(t, open(g)).Reports(c.in, "s")
 		if c.want == "" && err == nil || c.want != "" && (err != nil || fmt.Sprint(got) != c.want || reply != "") {
 			t.Errorf("%+v: %v, %v", c.words, got, err)
-		}
-	}
-	for _, words := range []ReceiptWords{{Status: "s"}, {Delivered: []string{"1"}}, {"$.", []string{"1"}, nil},
-		{"s", []string{"1"}, []string{"1"}}} {
-		g := description("https://sms.example.com")
-		if g.Receipt = words; g.Check()["receipt"] == nil {
-			t.Errorf("%+v is taken", words)
 		}
 	}
 }
