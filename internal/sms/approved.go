@@ -74,8 +74,16 @@ func (a Account) Wrong() map[string]error {
 	if !keyID.MatchString(a.KeyID) {
 		wrong["key_id"] = errors.New("is missing, or no ID of an access key")
 	}
-	a.Templates.check(wrong)
-	checkParams(a.Params, wrong)
+	if len(a.Templates[defaultPurpose]) == 0 {
+		wrong["templates"] = errors.New("must have the purpose default, with a template for each language, " +
+			"as in default: {zh-Hans: SMS_100000001}")
+	}
+	if slices.ContainsFunc(a.Params, func(p string) bool { return p != paramCode && p != paramMinutes }) {
+		wrong["params"] = errors.New("are code and minutes, in the order in which the template has them")
+	}
+	if len(a.Params) > 0 && !slices.Contains(a.Params, paramCode) {
+		wrong["params"] = errors.New("must have code")
+	}
 	return wrong
 }
 
@@ -88,28 +96,8 @@ func (a Account) Polled() bool { return bool(a.Poll) }
 // ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
 func (a Account) ReceiptsByAccount() bool { return true }
 
-// check wants templates of the purpose "default".
-func (a Approved) check(wrong map[string]error) {
-	if len(a[defaultPurpose]) == 0 {
-		wrong["templates"] = errors.New("must have the purpose default, with a template for each language, " +
-			"as in default: {zh-Hans: SMS_100000001}")
-	}
-}
-
 // What an approved template may take, in its order.
 const (
 	paramCode    = "code"
 	paramMinutes = "minutes"
 )
-
-// checkParams wants the parameters that there are.
-func checkParams(params []string, wrong map[string]error) {
-	for _, p := range params {
-		if p != paramCode && p != paramMinutes {
-			wrong["params"] = errors.New("are code and minutes, in the order in which the template has them")
-		}
-	}
-	if len(params) > 0 && !slices.Contains(params, paramCode) {
-		wrong["params"] = errors.New("must have code")
-	}
-}

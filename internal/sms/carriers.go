@@ -63,6 +63,9 @@ const (
 // NewCarriers returns carriers in this order of preference.
 func NewCarriers(routes []Route, o Options) *Carriers {
 	c := &Carriers{Options: o}
+	if c.Reserve == nil {
+		c.Reserve = func(context.Context, Message, int64) (func(), *Error) { return func() {}, nil }
+	}
 	for _, r := range routes {
 		breaker := failover.New(r.Carrier.Name(), true)
 		breaker.Watch(o.Watch)
@@ -103,7 +106,7 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 			}
 			continue
 		}
-		back, unpaid := c.reserve(ctx, r, m)
+		back, unpaid := c.Reserve(ctx, m, r.cost(m))
 		if unpaid != nil {
 			report(failover.ErrNoVerdict)
 			if over == nil || unpaid.Class == delivery.Temporary {
@@ -124,13 +127,6 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 		fail = over
 	}
 	return receipt, fail
-}
-
-func (c *Carriers) reserve(ctx context.Context, r *route, m Message) (func(), *Error) {
-	if c.Reserve == nil {
-		return func() {}, nil
-	}
-	return c.Reserve(ctx, m, r.cost(m))
 }
 
 func (c *Carriers) offer(ctx context.Context, r *route, m Message) (Receipt, *Error) {

@@ -69,8 +69,9 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
-// filled gives the configuration with the defaults in the zero fields.
-func (c Config) filled() Config {
+// filled returns the configuration with the defaults in the zero fields. The error is the first thing that is wrong, and does not name the
+// credentials.
+func (c Config) filled() (Config, error) {
 	port := portSubmission
 	if c.TLS == TLSImplicit {
 		port = portSubmissions
@@ -83,24 +84,19 @@ func (c Config) filled() Config {
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
 	}
-	return c
-}
-
-// check gives the first thing that is wrong, without naming the credentials.
-func (c Config) check() error {
 	switch {
 	case c.Host == "" || strings.ContainsFunc(c.Host, unfitInCommand):
-		return delivery.Problem("smtp: the host name is missing or malformed")
+		return c, delivery.Problem("smtp: the host name is missing or malformed")
 	case strings.ContainsFunc(c.Hello, unfitInCommand):
-		return delivery.Problem("smtp: the name for EHLO is malformed")
+		return c, delivery.Problem("smtp: the name for EHLO is malformed")
 	case (c.Username == "") != (c.Password == ""):
-		return delivery.Problem("smtp: user name and password go together")
+		return c, delivery.Problem("smtp: user name and password go together")
 	case c.Username != "" && c.TLS == TLSNone && !delivery.Loopback(c.Host):
-		return delivery.Problem("smtp: a password with tls=none would cross the network in the clear")
+		return c, delivery.Problem("smtp: a password with tls=none would cross the network in the clear")
 	case c.MinConns > c.MaxConns:
-		return delivery.Problem("smtp: conns_min is more than conns")
+		return c, delivery.Problem("smtp: conns_min is more than conns")
 	}
-	return nil
+	return c, nil
 }
 
 // unfitInCommand holds for all that cannot be part of a host name or address literal in a command.

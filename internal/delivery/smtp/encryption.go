@@ -24,8 +24,8 @@ type Encryption struct {
 // the connection was encrypted. The error is a [*delivery.Error] that says at which stage it ended, or says what is wrong with the
 // configuration.
 func Examine(ctx context.Context, config Config) (Encryption, error) {
-	config = config.filled()
-	if err := config.check(); err != nil {
+	config, err := config.filled()
+	if err != nil {
 		return Encryption{}, err
 	}
 	session, fail := open(ctx, config)

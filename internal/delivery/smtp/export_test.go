@@ -7,11 +7,17 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Client and newClient are exported for tests of one server.
+// Client is exported for tests of one server.
 type Client = client
 
 // New makes a client.
-var New = newClient
+func New(config Config) (*Client, error) {
+	servers, err := NewServers(config)
+	if err != nil {
+		return nil, err
+	}
+	return servers[0], nil
+}
 
 // Close closes the pool.
 func (s *client) Close() { s.pool.close() }

@@ -15,18 +15,21 @@ import (
 // through. Refusing a recipient or a message is no failure.
 type Servers []*client
 
-// NewServers makes one sender for each configuration.
+// NewServers checks the configurations of the servers, and dials nothing.
 func NewServers(configs ...Config) (Servers, error) {
 	if len(configs) == 0 {
 		return nil, delivery.Problem("smtp: no server is configured")
 	}
 	servers := make(Servers, len(configs))
 	for n, config := range configs {
-		server, err := newClient(config)
+		config, err := config.filled()
 		if err != nil {
 			return nil, err
 		}
-		servers[n] = server
+		servers[n] = &client{
+			config: config, pool: &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails},
+			health: failover.New(config.address(), false), layouts: &delivery.Layouts{},
+		}
 	}
 	return servers, nil
 }

@@ -38,7 +38,8 @@ func ParseURL(text string) (Config, error) {
 	if err := config.readParameters(u); err != nil {
 		return Config{}, err
 	}
-	return config, config.filled().check()
+	_, err = config.filled()
+	return config, err
 }
 
 // ParseURLs reads several addresses separated by commas, the preferred one first.

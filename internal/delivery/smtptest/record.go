@@ -1,8 +1,11 @@
 package smtptest
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // Message is one message that the server accepted: it read the final dot, and did not answer 4xx or 5xx to it.
@@ -96,4 +99,21 @@ func (s *Server) accept(m Message) {
 	s.messages = append(s.messages, m)
 	close(s.messageLanded)
 	s.messageLanded = make(chan struct{})
+}
+
+// What mails of tests hold, and errors must not.
+const (
+	Recipient = "ada.lovelace@example.org"
+	Code      = "493817"
+)
+
+// Sample makes a mail with its own Message-ID.
+func Sample(n int) delivery.Message {
+	return delivery.Message{
+		ID:   fmt.Sprintf("send-%d@codes.example", n),
+		From: "Codes <no-reply@codes.example>", To: Recipient,
+		Subject: "Your code", Language: "en",
+		Text: "Your code is\n\n" + Code + "\n", HTML: "<p>Your code is <b>" + Code + "</b></p>",
+		Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	}
 }

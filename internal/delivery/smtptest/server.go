@@ -23,7 +23,6 @@ type Server struct {
 	uses      []int // fitting occasions of each rule
 	listener  net.Listener
 	addr      string
-	kept      bool // the port is this server's also while it does not listen
 	conns     map[net.Conn]struct{}
 	stopped   chan struct{}
 	running   sync.WaitGroup
@@ -39,24 +38,17 @@ func New(tb testing.TB, script Script) *Server {
 	return s
 }
 
-// Start makes a server on a loopback port. It stops with the test.
+// Start makes a server on a loopback port that the kernel chooses. It stops with the test.
 func Start(tb testing.TB, script Script) *Server {
 	tb.Helper()
-	return start(tb, "127.0.0.1:0", script)
+	return StartAt(tb, 0, script)
 }
 
 // StartAt is Start on a port that no other server is given, as servertest.FreePort has them: it can Restart there.
 func StartAt(tb testing.TB, port int, script Script) *Server {
 	tb.Helper()
-	s := start(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), script)
-	s.kept = true
-	return s
-}
-
-func start(tb testing.TB, addr string, script Script) *Server {
-	tb.Helper()
 	s := New(tb, script)
-	s.listen(addr)
+	s.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	return s
 }
 
@@ -98,9 +90,6 @@ func (s *Server) Stop() {
 // recorded stays.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	if !s.kept {
-		s.tb.Fatal("smtptest: Restart on a port that was not kept; use StartAt")
-	}
 	s.mu.Lock()
 	s.stopped = make(chan struct{})
 	addr := s.addr

@@ -19,7 +19,7 @@ import (
 func open(g Config) sms.Carrier { return g.Open(sms.Setup{Name: "rest", Secret: smstest.Private}) }
 
 func extract(text string) Extract {
-	e, err := ParseExtract(text)
+	e, err := parseExtract(text)
 	if err != nil {
 		panic(err)
 	}
@@ -246,7 +246,7 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "$.", "$.a..b", "(", "nogroup"} {
-		if _, err := ParseExtract(text); err == nil {
+		if _, err := parseExtract(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}

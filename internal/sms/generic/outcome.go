@@ -33,7 +33,7 @@ func (w ReceiptWords) check(note func(string, error)) {
 		note("receipt", errors.New("needs status, where the status stands, and the words that it has when delivered and undelivered"))
 	}
 	if strings.HasPrefix(w.Status, "$") {
-		if _, err := ParseExtract(w.Status); err != nil {
+		if _, err := parseExtract(w.Status); err != nil {
 			note("receipt", errors.New("status is neither the name of a parameter nor a path such as $.status"))
 		}
 	}
@@ -56,7 +56,7 @@ func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 
 func (w ReceiptWords) find(in sms.Incoming) (string, bool) {
 	if strings.HasPrefix(w.Status, "$") {
-		e, err := ParseExtract(w.Status)
+		e, err := parseExtract(w.Status)
 		if err != nil {
 			return "", false
 		}
@@ -83,8 +83,8 @@ type Extract struct {
 	pattern *regexp.Regexp
 }
 
-// ParseExtract reads one; the error is a sentence's end.
-func ParseExtract(text string) (Extract, error) {
+// parseExtract reads one; the error is a sentence's end.
+func parseExtract(text string) (Extract, error) {
 	e := Extract{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
 		var err error
@@ -99,12 +99,9 @@ func ParseExtract(text string) (Extract, error) {
 	return e, nil
 }
 
-// String gives it as it was read.
-func (e Extract) String() string { return e.text }
-
-// UnmarshalText is ParseExtract.
+// UnmarshalText is parseExtract.
 func (e *Extract) UnmarshalText(text []byte) (err error) {
-	*e, err = ParseExtract(string(text))
+	*e, err = parseExtract(string(text))
 	return err
 }
 
