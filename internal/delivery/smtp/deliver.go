@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the mail, and says whether the session can be used again.
-// Cancelling ctx closes the socket at whatever stage.
+// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the mail, and whether the session can be used
+// again. Cancelling ctx closes the socket at whatever stage.
 func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool, fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.cut)
 	s.mails++

@@ -375,5 +375,17 @@ func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error,
 	discreet(t, got, err)
 }
 
+// Signed returns the headers that the Authorization of a request lists as signed, by their names in lower case.
+func Signed(r *http.Request) map[string]string {
+	_, list, _ := strings.Cut(r.Header.Get("Authorization"), "SignedHeaders=")
+	list, _, _ = strings.Cut(list, ",")
+	signed := map[string]string{}
+	for name := range strings.SplitSeq(list, ";") {
+		signed[name] = r.Header.Get(name)
+	}
+	signed["host"] = r.Host
+	return signed
+}
+
 // SignedAt is the time of every signed request.
 var SignedAt = time.Date(2026, 11, 20, 23, 59, 59, 5e8, time.FixedZone("", -7*3600))

@@ -36,16 +36,9 @@ func TestTC3AsDocumented(t *testing.T) {
 
 // checkTC3 is the vendor's side: it signs again what arrived.
 func checkTC3(r *http.Request, body string) error {
-	authorization := r.Header.Get("Authorization")
-	_, list, _ := strings.Cut(authorization, "SignedHeaders=")
-	list, _, _ = strings.Cut(list, ",")
-	signed := map[string]string{}
-	for name := range strings.SplitSeq(list, ";") {
-		signed[name] = r.Header.Get(name)
-	}
-	signed["host"] = r.Host
+	authorization, signed := r.Header.Get("Authorization"), smstest.Signed(r)
 	if signed["content-type"] == "" {
-		return fmt.Errorf("only %s are signed", list)
+		return fmt.Errorf("only %v are signed", signed)
 	}
 	if _, ok := signed["x-tc-action"]; ok {
 		signed["x-tc-action"] = strings.ToLower(r.Header.Get("X-TC-Action"))
