@@ -53,37 +53,37 @@ type Answer struct {
 	// A regular expression that the body of an accepting 2xx matches.
 	Match *regexp.Regexp `yaml:"match,omitempty" wrong:"is no regular expression"`
 	// Code to `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as `limit 60s`.
-	Codes map[string]string `yaml:"codes,omitempty" style:"flow"`
+	Codes map[string]Meaning `yaml:"codes,omitempty" style:"flow"`
 	// The same for HTTP statuses, if no code decides.
-	Statuses map[string]string `yaml:"statuses,omitempty" style:"flow"`
+	Statuses map[string]Meaning `yaml:"statuses,omitempty" style:"flow"`
 }
 
 type carrier struct {
 	Config
 	*sms.Client
-	codes    map[string]sms.Verdict
-	statuses map[string]sms.Verdict
 }
 
-// parseVerdict reads rejected, temporary, unknown, opted_out, or "limit 60s".
-func parseVerdict(text string) (sms.Verdict, error) {
-	if wait, isLimit := strings.CutPrefix(text, "limit "); isLimit {
+// Meaning is what a code or a status means: rejected, temporary, unknown, opted_out, or a limit such as "limit 60s".
+type Meaning string
+
+func (m Meaning) verdict() (sms.Verdict, error) {
+	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
-		if err != nil || hold < time.Second || hold > MaxHold {
+		if err != nil || hold < time.Second || hold > maxHold {
 			return sms.Verdict{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
 		}
 		return sms.Limited(hold), nil
 	}
-	known := map[string]sms.Verdict{"rejected": sms.Refused, "temporary": sms.Later, "unknown": sms.Doubtful, "opted_out": sms.OptedOut}
-	v, ok := known[text]
+	known := map[Meaning]sms.Verdict{"rejected": sms.Refused, "temporary": sms.Later, "unknown": sms.Doubtful, "opted_out": sms.OptedOut}
+	v, ok := known[m]
 	if !ok {
 		return sms.Verdict{}, errors.New("must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
 	}
 	return v, nil
 }
 
-// MaxHold bounds for how long a carrier's limit holds a recipient back.
-const MaxHold = 24 * time.Hour
+// maxHold bounds for how long a carrier's limit holds a recipient back.
+const maxHold = 24 * time.Hour
 
 // Check gives everything that is wrong with a description, by its key.
 func (g Config) Check() map[string]error {
@@ -112,7 +112,16 @@ func (g Config) Check() map[string]error {
 	if !uses("to", "to_digits") || !uses("text", "code") {
 		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
 	}
-	g.Answer.check(note)
+	for _, table := range []map[string]Meaning{g.Answer.Codes, g.Answer.Statuses} {
+		for key, meaning := range table {
+			if _, err := meaning.verdict(); err != nil {
+				note("answer", fmt.Errorf("%s: %w", key, err))
+			}
+		}
+	}
+	if (len(g.Answer.Accepted) > 0 || len(g.Answer.Codes) > 0) && !g.Answer.Code.set() {
+		note("answer", errors.New("code is missing: where in the answer the codes stand"))
+	}
 	g.Receipt.check(note)
 	g.Poll.check(note, g.Answer.ID)
 	return wrong
@@ -156,19 +165,6 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-func (a Answer) check(note func(string, error)) {
-	for _, table := range []map[string]string{a.Codes, a.Statuses} {
-		for key, word := range table {
-			if _, err := parseVerdict(word); err != nil {
-				note("answer", fmt.Errorf("%s: %w", key, err))
-			}
-		}
-	}
-	if (len(a.Accepted) > 0 || len(a.Codes) > 0) && !a.Code.set() {
-		note("answer", errors.New("code is missing: where in the answer the codes stand"))
-	}
-}
-
 // Polled implements Settings.
 func (g Config) Polled() bool { return g.Poll.set() && !g.Poll.Off }
 
@@ -177,14 +173,7 @@ func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{c
 
 // Open implements Settings.
 func (g Config) Open(s sms.Setup) sms.Carrier {
-	c := &carrier{Config: g, Client: sms.NewClient(s), codes: map[string]sms.Verdict{}, statuses: map[string]sms.Verdict{}}
-	for code, word := range g.Answer.Codes {
-		c.codes[code], _ = parseVerdict(word)
-	}
-	for status, word := range g.Answer.Statuses {
-		c.statuses[status], _ = parseVerdict(word)
-	}
-	return c
+	return &carrier{g, sms.NewClient(s)}
 }
 
 // Send implements Carrier.
@@ -222,13 +211,13 @@ func (g *carrier) request(m sms.Message) sms.Request {
 func (g *carrier) read(a sms.Response) (id, code string, fail *sms.Error) {
 	id, _ = g.Answer.ID.from(a.Body)
 	code, coded := g.Answer.Code.from(a.Body)
-	v, known := g.codes[code]
-	byStatus, listed := g.statuses[strconv.Itoa(a.Status)]
-	switch {
-	case coded && known:
+	meaning, known := g.Answer.Codes[code]
+	if known = known && coded; !known {
+		meaning, known = g.Answer.Statuses[strconv.Itoa(a.Status)]
+	}
+	switch v, _ := meaning.verdict(); {
+	case known:
 		fail = v.Fail(a, code)
-	case listed:
-		fail = byStatus.Fail(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		fail = sms.ErrorByStatus(a, code)
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):

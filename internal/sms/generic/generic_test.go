@@ -33,8 +33,8 @@ func description(endpoint string) Config {
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: Answer{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
-			Codes:    map[string]string{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
-			Statuses: map[string]string{"404": "rejected", "203": "temporary"},
+			Codes:    map[string]Meaning{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
+			Statuses: map[string]Meaning{"404": "rejected", "203": "temporary"},
 		},
 	}
 }
@@ -92,7 +92,7 @@ func kannelDescription(endpoint string) Config {
 		Method: "GET",
 		URL: endpoint + "/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: Answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`), Statuses: map[string]string{"404": "temporary"}},
+		Answer: Answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`), Statuses: map[string]Meaning{"404": "temporary"}},
 	}
 }
 
