@@ -118,10 +118,10 @@ const maxPlainTo = 60
 // keyOf returns the kind of a mail; false if the mail must be built. It checks the parts that are filled in, since a layout checks nothing.
 func keyOf(m Message) (key layoutKey, fits bool) {
 	local, domain, _ := strings.Cut(m.ID, "@")
-	if m.Form == nil || m.Date.IsZero() || len(m.To) > maxPlainTo || len(local) < minPlainID || len(m.Fill) >= len(letters) || !ascii(m.To) || !plainID(local) || !plainID(m.Fill) {
+	switch _, bare := addrSpec(m.To); {
+	case m.Form == nil, m.Date.IsZero(), !bare, !ascii(m.To), len(m.To) > maxPlainTo:
 		return layoutKey{}, false
-	}
-	if _, ok := addrSpec(m.To); !ok {
+	case len(local) < minPlainID, !plainID(local), len(m.Fill) >= len(letters), !plainID(m.Fill):
 		return layoutKey{}, false
 	}
 	key = layoutKey{form: m.Form, from: m.From, language: m.Language, domain: domain, id: len(local), fill: len(m.Fill)}
@@ -188,7 +188,9 @@ func blanksOf(content, second []byte, m Message) (places []place) {
 		}
 	}
 	local, _, _ := strings.Cut(m.ID, "@")
-	for blank, text := range []string{blankTo: m.To, blankID: local, blankBoundary: boundary(m.ID), blankDate: m.Date.UTC().Format(time.RFC1123Z)} {
+	for blank, text := range []string{
+		blankTo: m.To, blankID: local, blankBoundary: boundary(m.ID), blankDate: m.Date.UTC().Format(time.RFC1123Z),
+	} {
 		for at := 0; ; at += len(text) {
 			next := bytes.Index(content[at:], []byte(text))
 			if next < 0 {

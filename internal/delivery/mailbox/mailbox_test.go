@@ -73,7 +73,8 @@ func TestMailboxReceives(t *testing.T) {
 	}
 	box.Text("send-2", "+4915123456789", "your code")
 	got = box.Messages()
-	if want := (mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code", Channel: "sms"}); len(got) != 2 || got[0] != want {
+	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code", Channel: "sms"}
+	if len(got) != 2 || got[0] != want {
 		t.Errorf("got %+v", got)
 	}
 	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f"}})
@@ -158,8 +159,10 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
 			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
 			mailbox.Mail{ID: "1", Text: "hello"}},
-		"a part that never ends, as it came": {"Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end\r\n",
-			mailbox.Mail{ID: "1", Subject: "hi", Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n"}},
+		"a part that never ends, as it came": {
+			"Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end\r\n",
+			mailbox.Mail{ID: "1", Subject: "hi",
+				Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n"}},
 		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
 			"charset=x-none\r\n\r\nhello\r\n" +
 			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},

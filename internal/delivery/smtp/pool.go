@@ -127,7 +127,7 @@ func (p *pool) next(overdue bool) (s *session, ok bool) {
 	return nil, true
 }
 
-// serve gives waiting mails what is there, the one first that has waited longest. The caller holds the lock.
+// serve hands idle sessions, and rights to open others, to waiting mails in turn. The caller holds the lock.
 func (p *pool) serve() {
 	for len(p.waiting) > 0 {
 		s, ok := p.next(p.waiting[0].overdue)

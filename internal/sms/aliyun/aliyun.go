@@ -58,7 +58,8 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Er
 	}
 	filled, _ := json.Marshal(params) // texts always encode
 	return c.Attempt(ctx, c.request("SendSms", map[string]string{
-		"PhoneNumbers": aliyunNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled), "OutId": m.ID,
+		"PhoneNumbers": aliyunNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled),
+		"OutId": m.ID,
 	}), read)
 }
 
