@@ -65,10 +65,13 @@ func (s *session) end(ctx context.Context) (accepted string, fail *delivery.Erro
 		accepted = delivery.Reply(code, enhanced(code, text))
 		return err
 	})
-	if fail != nil && s.wire.sent == sent {
+	if fail == nil {
+		return accepted, nil
+	}
+	if s.wire.sent == sent {
 		fail.Class = delivery.Temporary // no byte of the dot has left
 	}
-	return accepted, fail
+	return "", fail
 }
 
 // command is one line of a transaction and the reply to it: a whole code, or its first digits.

@@ -79,7 +79,8 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 // TestClose: a send under way ends as if nothing were; no connection is kept, and later mails fail.
 func TestClose(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Skip: 2, Delay: time.Minute}))
+		server, s := inBubble(t, misbehaving(
+			smtptest.Rule{Stage: smtptest.Dot, Times: 2, Delay: time.Second}, smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
 		burst(t, s, 1, 2)
 		var last sync.WaitGroup
 		last.Go(func() { burst(t, s, 3, 1) })
