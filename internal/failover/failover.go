@@ -86,27 +86,24 @@ func (b *Breaker) onStateChange(to gobreaker.State) {
 	defer b.mu.Unlock()
 	close(b.changed)
 	b.changed = make(chan struct{})
-	if up := to == gobreaker.StateClosed; up != b.current.Up {
+	up := to == gobreaker.StateClosed
+	b.current.Why = b.fault
+	if up {
+		b.current.Why = ""
+	}
+	if up != b.current.Up {
 		b.current.Up, b.current.Since = up, time.Now()
 		if b.watch != nil {
-			b.watch(b.healthWithReason())
+			b.watch(b.current)
 		}
 	}
-}
-
-func (b *Breaker) healthWithReason() Health {
-	now := b.current
-	if !now.Up {
-		now.Why = b.fault
-	}
-	return now
 }
 
 // Health returns the current health.
 func (b *Breaker) Health() Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.healthWithReason()
+	return b.current
 }
 
 // State returns the breaker's state and a channel that is closed when the state changes.

@@ -138,8 +138,20 @@ func aliyunHold(message string) time.Duration {
 	return time.Hour
 }
 
+// answer is what the actions answer.
+type answer struct {
+	Code, Message, BizId string
+	TemplateStatus       json.RawMessage // a number or a text with it
+	SmsSendDetailDTOs    struct {
+		SmsSendDetailDTO []struct {
+			SendStatus int
+			OutID      string `json:"OutId"`
+		}
+	}
+}
+
 func read(a sms.Response) (id, code string, fail *sms.Error) {
-	var said struct{ Code, Message, BizId string }
+	var said answer
 	switch err := json.Unmarshal(a.Body, &said); {
 	case err != nil || said.Code == "":
 		return "", "", sms.ErrorByStatus(a, "")
@@ -164,15 +176,7 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if err != nil {
 		return sms.Report{}, false, err
 	}
-	var said struct {
-		Code              string
-		SmsSendDetailDTOs struct {
-			SmsSendDetailDTO []struct {
-				SendStatus int
-				OutID      string `json:"OutId"`
-			}
-		}
-	}
+	var said answer
 	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
 		return sms.Report{}, false, sms.Unreadable(a, said.Code)
 	}
@@ -214,10 +218,7 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 		if fail != nil {
 			return "", fail
 		}
-		var said struct {
-			Code           string
-			TemplateStatus json.RawMessage // a number or a text with it
-		}
+		var said answer
 		switch err := json.Unmarshal(a.Body, &said); {
 		case err != nil || said.Code == "":
 			return "", sms.ErrUndocumented

@@ -128,18 +128,21 @@ var codes = map[string]sms.Verdict{
 	"InternalError":                                             sms.Doubtful,
 }
 
-func read(a sms.Response) (id, code string, fail *sms.Error) {
-	var said struct {
-		Response struct {
-			Error         *struct{ Code string }
-			SendStatusSet []struct{ SerialNo, Code string }
-		}
+// answer is what the actions answer, each with a list of its own.
+type answer struct {
+	Response struct {
+		Error                     struct{ Code string }
+		SendStatusSet             []struct{ SerialNo, Code string }
+		PullSmsSendStatusSet      []struct{ SerialNo, ReportStatus string }
+		DescribeTemplateStatusSet []struct{ TemplateID, StatusCode int }
 	}
+}
+
+func read(a sms.Response) (id, code string, fail *sms.Error) {
+	var said answer
 	if json.Unmarshal(a.Body, &said) == nil {
-		switch set := said.Response.SendStatusSet; {
-		case said.Response.Error != nil:
-			code = said.Response.Error.Code
-		case len(set) == 1:
+		code = said.Response.Error.Code
+		if set := said.Response.SendStatusSet; code == "" && len(set) == 1 {
 			code, id = set[0].Code, set[0].SerialNo
 		}
 	}
@@ -165,16 +168,8 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if err != nil {
 		return sms.Report{}, false, err
 	}
-	var said struct {
-		Response struct {
-			Error                *struct{ Code string }
-			PullSmsSendStatusSet []struct{ SerialNo, ReportStatus string }
-		}
-	}
-	if json.Unmarshal(a.Body, &said) != nil {
-		return sms.Report{}, false, sms.Unreadable(a, "")
-	}
-	if said.Response.Error != nil {
+	var said answer
+	if json.Unmarshal(a.Body, &said) != nil || said.Response.Error.Code != "" {
 		return sms.Report{}, false, sms.Unreadable(a, said.Response.Error.Code)
 	}
 	for _, s := range said.Response.PullSmsSendStatusSet {
@@ -247,20 +242,15 @@ func (c *carrier) templates(ctx context.Context, international int, ids []int, a
 	if fail != nil {
 		return fail
 	}
-	var said struct {
-		Response struct {
-			Error                     *struct{ Code string }
-			DescribeTemplateStatusSet []struct{ TemplateID, StatusCode int }
-		}
-	}
-	switch err := json.Unmarshal(a.Body, &said); {
-	case err != nil:
+	var said answer
+	if json.Unmarshal(a.Body, &said) != nil {
 		return sms.ErrUndocumented
-	case said.Response.Error == nil:
-	case strings.HasPrefix(said.Response.Error.Code, "AuthFailure"):
+	}
+	switch code := said.Response.Error.Code; {
+	case strings.HasPrefix(code, "AuthFailure"):
 		return sms.ErrLogin
-	default:
-		return &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, Status: a.Status, Code: sms.SafeCode(said.Response.Error.Code)}
+	case code != "":
+		return &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, Status: a.Status, Code: sms.SafeCode(code)}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {
 		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0
