@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +44,6 @@ func genericRig() smstest.Rig {
 	}
 	r := smstest.Rig{
 		Name: "generic", ID: "msg-1", Taken: smstest.Reply(202, answer(`"0"`)),
-		Token: func(r *http.Request, _ string) string { return r.Header.Get("Idempotency-Key") },
 		Cases: map[string]smstest.Outcome{
 			"rejected":                smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
 			"temporary":               smstest.Case(smstest.Reply(200, answer(`1`)), delivery.Temporary, "", 0),
@@ -73,13 +71,16 @@ func genericRig() smstest.Rig {
 				return fmt.Errorf("%s is %v", key, got[key])
 			}
 		}
-		user, password, _ := r.BasicAuth()
-		if user != "shop" || password != smstest.Private || r.Header.Get("X-Key") != smstest.Private || r.URL.Path != "/v1/CN/messages" ||
-			r.Method != "POST" {
-			return fmt.Errorf("%s %s, user %q", r.Method, r.URL.Path, user)
+		for name, want := range map[string]string{
+			"X-Key": smstest.Private, "Idempotency-Key": m.ID, "Content-Type": "application/json; charset=utf-8",
+			"Authorization": sms.BasicAuth("shop", smstest.Private),
+		} {
+			if r.Header.Get(name) != want {
+				return fmt.Errorf("%s is %q", name, r.Header.Get(name))
+			}
 		}
-		if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
-			return fmt.Errorf("content type %q", kind)
+		if r.URL.Path != "/v1/CN/messages" || r.Method != "POST" {
+			return fmt.Errorf("%s %s", r.Method, r.URL.Path)
 		}
 		return nil
 	}

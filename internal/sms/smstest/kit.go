@@ -33,7 +33,6 @@ type Rig struct {
 	Taken Said
 	ID    string // the carrier's for the message
 	Cases map[string]Outcome
-	Token func(r *http.Request, body string) string // nil: the carrier knows none
 }
 
 // Outcome is an answer of a carrier, and the failure that it has to become.
@@ -67,10 +66,9 @@ func Sample() sms.Message {
 // fake is a carrier on loopback.
 type fake struct {
 	*httptest.Server
-	mu     sync.Mutex
-	seen   int
-	tokens []string
-	wrong  error
+	mu    sync.Mutex
+	seen  int
+	wrong error
 }
 
 // NewFake serves a carrier that checks each request as r has it and answers with respond.
@@ -83,9 +81,7 @@ func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *fake {
 		if !req.Close {
 			f.wrong = errors.New("the connection is kept, so net/http may repeat a request by itself")
 		}
-		if f.wrong = errors.Join(f.wrong, err, r.Check(req, string(body))); r.Token != nil {
-			f.tokens = append(f.tokens, r.Token(req, string(body)))
-		}
+		f.wrong = errors.Join(f.wrong, err, r.Check(req, string(body)))
 		f.mu.Unlock()
 		respond(w, req)
 	}))
@@ -152,33 +148,42 @@ func discreet(t *testing.T, told ...any) {
 	}
 }
 
+// try has a carrier send the sample to a server that responds, and counts the requests: a second one would be a second message.
+func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (sms.Receipt, *sms.Error) {
+	t.Helper()
+	f := NewFake(t, r, respond)
+	receipt, fail := sendWith(t, r.Make(t, f.URL), ctx)
+	if f.requests() != requests {
+		t.Errorf("%d requests, want %d", f.requests(), requests)
+	}
+	return receipt, fail
+}
+
 // Contract is what holds of every carrier's sending.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
-		f := NewFake(t, r, Says(r.Taken))
-		c := r.Make(t, f.URL)
-		receipt, fail := Send(t, c)
-		if fail != nil || receipt.ID != r.ID || f.requests() != 1 {
-			t.Errorf("%+v, %v, %d requests", receipt, fail, f.requests())
+		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.ID != r.ID {
+			t.Errorf("%+v, %v", receipt, fail)
 		}
 	})
 	for name, o := range r.Cases {
-		t.Run(name, func(t *testing.T) { wantOutcome(t, r, o) })
+		t.Run(name, func(t *testing.T) {
+			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
+			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != sms.StageAnswer {
+				t.Errorf("%+v; want %v, %q, %v", fail, o.Class, o.Reason, o.Hold)
+			}
+		})
 	}
 	everyCarrier(t, r)
 }
 
-func wantOutcome(t *testing.T, r Rig, o Outcome) {
-	f := NewFake(t, r, Says(o.Said))
-	_, fail := Send(t, r.Make(t, f.URL))
-	if fail == nil {
-		t.Fatal("taken for accepted")
-	}
-	if fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != sms.StageAnswer {
-		t.Errorf("%v: reason %q, hold %v; want %v, %q, %v", fail, fail.Reason, fail.Hold, o.Class, o.Reason, o.Hold)
-	}
-	if f.requests() != 1 {
-		t.Errorf("%d requests", f.requests())
+// with adds headers to an answer, which are given as names and values.
+func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		answer(w, r)
 	}
 }
 
@@ -190,16 +195,9 @@ func everyCarrier(t *testing.T, r Rig) {
 		class   delivery.Class
 		wait    time.Duration
 	}{
-		"too many, with a wait": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(http.StatusTooManyRequests)
-			_, _ = io.WriteString(w, quoting)
-		}, delivery.Temporary, 7 * time.Second},
-		"away, with a date": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", "Fri, 20 Nov 2026 13:00:00 GMT")
-			w.Header().Set("Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}, delivery.Temporary, 9 * time.Second},
+		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"), delivery.Temporary, 7 * time.Second},
+		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date", "Fri, 20 Nov 2026 13:00:00 GMT",
+			"Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT"), delivery.Temporary, 9 * time.Second},
 		"our key is refused":    {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
 		"the server broke":      {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
 		"a gateway gave up":     {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
@@ -208,23 +206,24 @@ func everyCarrier(t *testing.T, r Rig) {
 		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]), delivery.Unknown, 0},
 		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)), delivery.Unknown, 0},
 		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
-		"another address": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "/elsewhere")
-			w.WriteHeader(http.StatusTemporaryRedirect)
-		}, delivery.Temporary, 0},
+		"another address":       {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"), delivery.Temporary, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := NewFake(t, r, c.respond)
-			_, fail := Send(t, r.Make(t, f.URL))
-			if fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {
-				t.Errorf("%v, wait %v; want %v, %v", fail, fail.RetryAfter, c.class, c.wait)
-			}
-			if f.requests() != 1 {
-				t.Errorf("%d requests: a message may go out twice", f.requests())
+			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {
+				t.Errorf("%+v; want %v, %v", fail, c.class, c.wait)
 			}
 		})
 	}
-	t.Run("the wait is over after the request", func(t *testing.T) { givenUp(t, r) })
+	t.Run("the wait is over after the request", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		end := make(chan struct{})
+		f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
+		t.Cleanup(func() { close(end) }) // before the server is closed
+		if _, fail := sendWith(t, r.Make(t, f.URL), ctx); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
+			t.Errorf("%v", fail)
+		}
+	})
 	t.Run("nothing listens", func(t *testing.T) {
 		_, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))))
 		if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
@@ -232,43 +231,21 @@ func everyCarrier(t *testing.T, r Rig) {
 		}
 	})
 	t.Run("over before it began", func(t *testing.T) {
-		f := NewFake(t, r, Says(r.Taken))
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, fail := sendWith(t, r.Make(t, f.URL), ctx); fail == nil || fail.Class != delivery.Temporary || f.requests() != 0 {
-			t.Errorf("%v, %d requests", fail, f.requests())
+		if _, fail := try(t, r, ctx, Says(r.Taken), 0); fail == nil || fail.Class != delivery.Temporary {
+			t.Errorf("%v", fail)
 		}
 	})
 	t.Run("no handshake", func(t *testing.T) {
-		f := NewFake(t, r, Says(r.Taken)) // speaks no TLS
-		_, fail := Send(t, r.Make(t, strings.Replace(f.URL, "http:", "https:", 1)))
-		if fail == nil || fail.Class != delivery.Temporary || f.requests() != 0 {
-			t.Errorf("%v, %d requests", fail, f.requests())
+		secured := r
+		secured.Make = func(t *testing.T, endpoint string) sms.Carrier {
+			return r.Make(t, strings.Replace(endpoint, "http:", "https:", 1))
+		}
+		if _, fail := try(t, secured, t.Context(), Says(r.Taken), 0); fail == nil || fail.Class != delivery.Temporary {
+			t.Errorf("%v", fail)
 		}
 	})
-	if r.Token != nil {
-		t.Run("a retry has the same token", func(t *testing.T) {
-			f := NewFake(t, r, Says(Said{http.StatusServiceUnavailable, ""}))
-			c := r.Make(t, f.URL)
-			Send(t, c)
-			Send(t, c)
-			if len(f.tokens) != 2 || f.tokens[0] == "" || f.tokens[0] != f.tokens[1] {
-				t.Errorf("tokens %q", f.tokens)
-			}
-		})
-	}
-}
-
-// givenUp has the carrier read the whole request and then say nothing.
-func givenUp(t *testing.T, r Rig) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	end := make(chan struct{})
-	f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
-	t.Cleanup(func() { close(end) }) // before the server is closed
-	if _, fail := sendWith(t, r.Make(t, f.URL), ctx); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
-		t.Errorf("%v", fail)
-	}
 }
 
 // Asked is a carrier that can be asked, with what is asked and answered on the wire.
