@@ -211,33 +211,3 @@ func bigMessage(n int) delivery.Message {
 	big.Text = strings.Repeat("a line that fills buffers\n", 40_000)
 	return big
 }
-
-// TestServerStopsReadingTheMessage: the write fails within the body, and nothing was accepted.
-func TestServerStopsReadingTheMessage(t *testing.T) {
-	for _, rule := range []smtptest.Rule{
-		{Stage: smtptest.Body, Abort: true},
-		{Stage: smtptest.Body, Close: true},
-		{Stage: smtptest.Body, Reply: blabbing("552 5.3.4"), Close: true},
-	} {
-		server, s := overTCP(t, misbehaving(rule), unbuffered)
-		_, err := s.Send(t.Context(), bigMessage(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
-		server.Stop()
-		if len(server.Messages()) != 0 || server.Partial() != 1 {
-			t.Errorf("%d messages, %d partial", len(server.Messages()), server.Partial())
-		}
-	}
-}
-
-// TestServerNeverReadsTheRest: writing the body has its end in time too.
-func TestServerNeverReadsTheRest(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Body, Stall: true}))
-		began := time.Now()
-		_, err := sender(t, server).Send(t.Context(), bigMessage(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
-		if took := time.Since(began); took != 30*time.Second {
-			t.Errorf("waited %v", took)
-		}
-	})
-}

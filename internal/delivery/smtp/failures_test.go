@@ -39,6 +39,13 @@ func misbehaviours() (rows []misbehaviour) {
 		rows = append(rows, refusals(stage)...)
 		rows = append(rows, silences(stage)...)
 	}
+	for name, rule := range map[string]smtptest.Rule{
+		"reset within the body": {Abort: true}, "closed within the body": {Close: true}, "the rest is never read": {Stall: true},
+		"refused within the body": {Reply: blabbing("552 5.3.4"), Close: true},
+	} {
+		rule.Stage = smtptest.Body
+		rows = append(rows, misbehaviour{name: name, rule: rule, want: outcome{class: delivery.Temporary, stage: delivery.StageBody}, bubble: rule.Stall})
+	}
 	return append(rows, oddities()...)
 }
 
@@ -151,8 +158,15 @@ func TestMisbehaviour(t *testing.T) {
 }
 
 func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
-	s := sender(t, server)
-	receipt, err := s.Send(t.Context(), smtptest.Sample(1))
+	m, change := smtptest.Sample(1), func(*smtp.Config) {}
+	if row.rule.Stage == smtptest.Body {
+		m = bigMessage(1)
+		if server.Addr() != "" {
+			change = unbuffered
+		}
+	}
+	s := sender(t, server, change)
+	receipt, err := s.Send(t.Context(), m)
 	expect(t, err, row.want)
 	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.Code, "2") != (err == nil) || receipt.Took < 0 {
 		t.Errorf("receipt %+v does not fit the outcome", receipt)
