@@ -8,7 +8,7 @@ import (
 )
 
 // A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a recipient, so browsers could flood a mailbox
-// through them. So one rule for browsers counts all spellings of a mailbox together; see recipient.Folding.Mailbox. Like all rules
+// through them. So one rule for browsers counts all spellings of a mailbox together; see recipient.Hashes. Like all rules
 // for browsers, only the limiter decides it, together with the other rules.
 
 // Spellings is the scope of that rule: requests by browsers of one app to all spellings of one mailbox, for all purposes.

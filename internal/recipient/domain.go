@@ -13,30 +13,24 @@ type domain struct {
 	display string // Unicode where that is safe to show, else ascii
 }
 
-// parseDomain normalizes a typed domain as browsers do (UTS 46, non-transitional): it lowers case and maps full-width characters and
-// ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". Error: *InvalidError.
+// profile maps a typed domain as browsers do (UTS 46, non-transitional).
+var profile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false), idna.VerifyDNSLength(true))
+
+// parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width characters and ideographic dots, such as in
+// "例子。中国" and "ＥＸＡＭＰＬＥ.com". Error: *InvalidError.
 func parseDomain(typed string) (domain, error) {
-	if plainDomain(typed) {
-		if err := checkLabels(strings.Split(typed, "."), typed); err != nil {
-			return domain{}, err
-		}
-		return domain{ascii: typed, display: typed}, nil
-	}
-	profile := idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
-		idna.CheckHyphens(false), idna.VerifyDNSLength(true))
-	if hasMisplacedDot(typed) {
-		return domain{}, invalid(reasonMisplacedDot)
-	}
 	ascii, err := profile.ToASCII(typed)
-	if len(ascii) > maxAddress {
-		return domain{}, invalid(reasonTooLong)
-	}
-	if err != nil {
-		return domain{}, invalid(reasonInvalidDomain)
+	switch {
+	case hasMisplacedDot(ascii):
+		return domain{}, errMisplacedDot
+	case len(ascii) > maxAddress:
+		return domain{}, errTooLong
+	case err != nil:
+		return domain{}, errInvalidDomain
 	}
 	readable, err := profile.ToUnicode(ascii)
 	if err != nil {
-		return domain{}, invalid(reasonInvalidDomain)
+		return domain{}, errInvalidDomain
 	}
 	if err := checkLabels(strings.Split(ascii, "."), readable); err != nil {
 		return domain{}, err
@@ -44,54 +38,29 @@ func parseDomain(typed string) (domain, error) {
 	return domain{ascii: ascii, display: displayDomain(ascii, readable)}, nil
 }
 
-// maxLabel is the length of a label of a domain name, in octets (RFC 1035 section 2.3.4).
-const maxLabel = 63
-
-// plainDomain reports whether UTS 46 would not change the domain: its labels are lower-case ASCII letters, digits and hyphens, and no
-// A-labels. It saves the mapping for most domains, which is the slowest step of parsing an address.
-func plainDomain(typed string) bool {
-	size, plain := 0, len(typed) < maxAddress
-	for i := 0; i < len(typed) && plain; i++ {
-		switch c := typed[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
-			plain = size < maxLabel && (size > 0 || !strings.HasPrefix(typed[i:], "xn--"))
-			size++
-		case c == '.':
-			plain, size = size > 0, 0
-		default:
-			return false
-		}
-	}
-	return plain && size > 0
-}
-
-// plainDots turns the other three dots of UTS 46 section 2.3 into the first.
-var plainDots = strings.NewReplacer("。", ".", "．", ".", "｡", ".")
-
 // hasMisplacedDot reports whether a dot is at the start or the end, or next to another dot. A trailing dot is valid in DNS, but not in a
 // mail domain (RFC 5321 section 2.3.5).
-func hasMisplacedDot(typed string) bool {
-	plain := plainDots.Replace(typed)
-	return strings.HasPrefix(plain, ".") || strings.HasSuffix(plain, ".") || strings.Contains(plain, "..")
+func hasMisplacedDot(s string) bool {
+	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
 func checkLabels(labels []string, readable string) error {
 	top := labels[len(labels)-1]
 	switch {
 	case strings.Trim(top, "0123456789") == "" && len(labels) == 4:
-		return invalid(reasonIPLiteral)
+		return errIPLiteral
 	case len(labels) < 2:
-		return invalid(reasonDomainIncomplete)
+		return errDomainIncomplete
 	case strings.Trim(top, "0123456789") == "": // no top-level domain is numeric (RFC 3696 section 2)
-		return invalid(reasonInvalidDomain)
+		return errInvalidDomain
 	}
 	for _, l := range labels {
 		if strings.HasPrefix(l, "-") || strings.HasSuffix(l, "-") {
-			return invalid(reasonInvalidDomain)
+			return errInvalidDomain
 		}
 	}
 	if strings.ContainsFunc(readable, isBarred) {
-		return invalid(reasonInvalidDomain)
+		return errInvalidDomain
 	}
 	return nil
 }
@@ -108,4 +77,60 @@ func isBarred(r rune) bool {
 		return false
 	}
 	return r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nd)
+}
+
+// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one, else the ASCII form "xn--…". Each label
+// must have one script (UTS 39 section 5), and none that is written from right to left, which would reorder the mask.
+func displayDomain(ascii, readable string) string {
+	for label := range strings.SplitSeq(readable, ".") {
+		if !safeLabel(label) {
+			return ascii
+		}
+	}
+	return readable
+}
+
+func safeLabel(label string) bool {
+	plain := func(r rune) bool { return '0' <= r && r <= '9' || r == '-' }
+	for _, allowed := range []func(rune) bool{isPlainLatin, isHan, isJapanese, isKorean} {
+		if !strings.ContainsFunc(label, func(r rune) bool { return !plain(r) && !allowed(r) }) {
+			return true
+		}
+	}
+	return isClearCyrillic(label, plain)
+}
+
+// isPlainLatin: ASCII, Latin-1 and Latin Extended-A, without the letters that are easily taken for others.
+func isPlainLatin(r rune) bool {
+	switch r {
+	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
+		return false
+	}
+	return 'a' <= r && r <= 'z' || 0xdf <= r && r <= 0x17f && unicode.IsLower(r)
+}
+
+func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
+
+func isJapanese(r rune) bool {
+	if r == 'ノ' { // looks like a slash
+		return false
+	}
+	return isHan(r) || unicode.In(r, unicode.Hiragana, unicode.Katakana) || r == 'ー'
+}
+
+func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
+
+// isClearCyrillic reports whether a Cyrillic label has a letter that looks like no Latin one: "почта" has, "аррӏе" has not.
+func isClearCyrillic(label string, plain func(rune) bool) bool {
+	clear := false
+	for _, r := range label {
+		switch {
+		case plain(r):
+		case r < 0x430 || r > 0x45f:
+			return false
+		case !strings.ContainsRune("асеһіјорѕхуъьпгкмнтви", r):
+			clear = true
+		}
+	}
+	return clear
 }

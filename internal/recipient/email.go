@@ -21,8 +21,8 @@ func parseEmail(raw string) (parts, error) {
 	if err := checkText(s); err != nil {
 		return parts{}, err
 	}
-	if reason := foreignSyntax(s); reason != "" {
-		return parts{}, invalid(reason)
+	if err := foreignSyntax(s); err != nil {
+		return parts{}, err
 	}
 	local, typed, err := splitAddress(s)
 	if err != nil {
@@ -37,7 +37,7 @@ func parseEmail(raw string) (parts, error) {
 	}
 	address := local + "@" + d.ascii
 	if len(address) > maxAddress {
-		return parts{}, invalid(reasonTooLong)
+		return parts{}, errTooLong
 	}
 	return parts{
 		channel: Email,
@@ -51,15 +51,15 @@ func parseEmail(raw string) (parts, error) {
 func checkText(s string) error {
 	switch {
 	case s == "":
-		return invalid(reasonEmpty)
+		return errEmpty
 	case len(s) > maxRaw:
-		return invalid(reasonTooLong)
+		return errTooLong
 	case !utf8.ValidString(s):
-		return invalid(reasonEncoding)
+		return errEncoding
 	case strings.ContainsFunc(s, isControl):
-		return invalid(reasonControlCharacter)
+		return errControlCharacter
 	case strings.ContainsFunc(s, isInvisible):
-		return invalid(reasonInvisibleCharacter)
+		return errInvisibleCharacter
 	}
 	return nil
 }
@@ -75,55 +75,54 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// foreignSyntax returns the reason if the text has syntax that RFC 5322 allows in a header, but that one bare address does not have; else
-// "".
-func foreignSyntax(s string) string {
+// foreignSyntax returns an error if the text has syntax that RFC 5322 allows in a header, but that one bare address does not have.
+func foreignSyntax(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):
-		return reasonDisplayName
+		return errDisplayName
 	case strings.ContainsAny(s, `"`):
-		return reasonQuoted
+		return errQuoted
 	case strings.ContainsAny(s, "()"):
-		return reasonComment
+		return errComment
 	case strings.ContainsAny(s, "[]"):
-		return reasonIPLiteral
+		return errIPLiteral
 	case strings.ContainsAny(s, ",;:"), strings.Count(s, "@") > 1:
-		return reasonSeveral
+		return errSeveral
 	}
-	return ""
+	return nil
 }
 
 func splitAddress(s string) (local, domain string, err error) {
 	local, domain, found := strings.Cut(s, "@")
 	switch {
 	case !found && strings.ContainsRune(s, '＠'):
-		return "", "", invalid(reasonFullWidth)
+		return "", "", errFullWidth
 	case !found:
-		return "", "", invalid(reasonNoAt)
+		return "", "", errNoAt
 	case local == "":
-		return "", "", invalid(reasonNoLocalPart)
+		return "", "", errNoLocalPart
 	case domain == "":
-		return "", "", invalid(reasonNoDomain)
+		return "", "", errNoDomain
 	case strings.ContainsFunc(s, unicode.IsSpace):
-		return "", "", invalid(reasonSpace)
+		return "", "", errSpace
 	}
 	return local, domain, nil
 }
 
 func checkLocal(local string) error {
 	if len(local) > maxLocal {
-		return invalid(reasonLocalTooLong)
+		return errLocalTooLong
 	}
-	if strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
-		return invalid(reasonMisplacedDot)
+	if hasMisplacedDot(local) {
+		return errMisplacedDot
 	}
 	for i, r := range local {
 		switch {
 		case isAtom(r), r == '.':
 		case isFullWidth(r):
-			return invalid(reasonFullWidth)
+			return errFullWidth
 		case !isWord(r), i == 0 && unicode.IsMark(r): // a leading mark would sit on whatever is printed before it
-			return invalid(reasonInvalidCharacter)
+			return errInvalidCharacter
 		}
 	}
 	return nil
@@ -165,4 +164,20 @@ func foldLocal(local string) string {
 		return unicode.ToLower(r)
 	}
 	return norm.NFC.String(strings.Map(lower, norm.NFD.String(local)))
+}
+
+const bullets = "•••"
+
+// firstCharacter returns the first letter with its combining marks.
+func firstCharacter(local string) string {
+	s := norm.NFC.String(local)
+	_, end := utf8.DecodeRuneInString(s)
+	for end < len(s) {
+		r, n := utf8.DecodeRuneInString(s[end:])
+		if !unicode.IsMark(r) {
+			break
+		}
+		end += n
+	}
+	return s[:end]
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
 )
 
 // Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the log.
@@ -52,4 +54,64 @@ func ParseHash(s string) (Hash, error) {
 		return Hash{}, errors.New("a recipient hash is 32 lower-case hexadecimal digits")
 	}
 	return Hash(b), nil
+}
+
+// Fold says what a mail system ignores in local parts.
+type Fold struct {
+	PlusTags bool // "ana+shop" is "ana"
+	Dots     bool // "an.a" is "ana"
+}
+
+// Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges spellings only for counting and
+// searching: mail goes to the address as typed, and a proof of one spelling does not prove another. The zero value folds nothing.
+type Folding map[string]Fold
+
+// Hashes are the three hashes by which a recipient is counted. For a phone number they are equal.
+type Hashes struct {
+	Address Hash // of the very address, in whatever case: Recipient.Hash
+	// Counted is the hash of the folded spelling. The simplest spelling has the same with and without folding, so its counts stay when the
+	// folding changes.
+	Counted Hash
+	// Mailbox is shared by spellings of the same mailbox, as far as can be guessed: in addition to the folding, it drops tags at all
+	// domains, and treats Google's two domains, and dots there, as equal. Two mailboxes may have one, so use it only for wide bounds.
+	Mailbox Hash
+}
+
+// Hashes returns all three hashes. For most recipients they are equal, and are computed only once.
+func (f Folding) Hashes(r Recipient, key []byte) Hashes {
+	p, domain := r.parts(), r.Domain()
+	h := p.hash(key)
+	if domain == "" {
+		return Hashes{h, h, h}
+	}
+	hash := func(folded string) Hash {
+		if folded == p.folded {
+			return h
+		}
+		return parts{channel: p.channel, folded: folded}.hash(key)
+	}
+	counted := f[domain].fold(p.folded, domain)
+	isGoogle := slices.Contains(google, domain)
+	mailbox := Fold{PlusTags: true, Dots: isGoogle}.fold(counted, domain)
+	if isGoogle {
+		mailbox = strings.TrimSuffix(mailbox, domain) + google[0]
+	}
+	return Hashes{h, hash(counted), hash(mailbox)}
+}
+
+// google are the domains of Gmail. On both, a local part is the same account, with or without dots.
+var google = []string{"gmail.com", "googlemail.com"}
+
+func (rules Fold) fold(address, domain string) string {
+	local := strings.TrimSuffix(address, "@"+domain)
+	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {
+		local = tagless
+	}
+	if rules.Dots {
+		local = strings.ReplaceAll(local, ".", "")
+	}
+	if len(local)+1+len(domain) == len(address) {
+		return address
+	}
+	return local + "@" + domain
 }

@@ -2,6 +2,8 @@ package recipient
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,11 +34,11 @@ func parsePhone(raw, country string) (parts, error) {
 	}
 	kind := phonenumbers.GetNumberType(number)
 	if kind == phonenumbers.PREMIUM_RATE || kind == phonenumbers.SHARED_COST {
-		return parts{}, invalid(reasonNumberType)
+		return parts{}, errNumberType
 	}
 	address := phonenumbers.Format(number, phonenumbers.E164)
 	if len(address) > 1+maxDigits {
-		return parts{}, invalid(reasonTooLong)
+		return parts{}, errTooLong
 	}
 	code := strconv.Itoa(int(number.GetCountryCode()))
 	return parts{
@@ -53,13 +55,13 @@ func parsePhone(raw, country string) (parts, error) {
 // country code.
 func numberOf(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
-		return nil, invalid(reasonTooShort)
+		return nil, errTooShort
 	}
 	if international {
 		return assigned(phonenumbers.Parse("+"+digits, ""))
 	}
 	if phonenumbers.GetCountryCodeForRegion(country) == 0 {
-		return nil, invalid(reasonNoCountryCode)
+		return nil, errNoCountryCode
 	}
 	number, err := assigned(phonenumbers.Parse(digits, country))
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil { // dialled so in most countries, and meant so in all
@@ -71,19 +73,19 @@ func numberOf(digits string, international bool, country string) (*phonenumbers.
 // assigned returns the number if the numbering plan assigns it, else an *InvalidError that says what is probably wrong.
 func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
-		return nil, invalid(reasonTooShort)
+		return nil, errTooShort
 	}
 	if err != nil {
-		return nil, invalid(reasonInvalidNumber)
+		return nil, errInvalidNumber
 	}
 	if phonenumbers.IsValidNumber(number) {
 		return number, nil
 	}
 	switch phonenumbers.IsPossibleNumberWithReason(number) {
 	case phonenumbers.TOO_SHORT, phonenumbers.IS_POSSIBLE_LOCAL_ONLY: // the latter lacks its area code
-		return nil, invalid(reasonTooShort)
+		return nil, errTooShort
 	}
-	return nil, invalid(reasonInvalidNumber)
+	return nil, errInvalidNumber
 }
 
 // dialled returns the digits of a typed number, and whether it began with a plus. It rejects letters ("+1 800 FLOWERS"), extensions and
@@ -100,7 +102,7 @@ func dialled(s string) (digits string, international bool, err error) {
 		case ok:
 			out.WriteRune(d)
 		case !strings.ContainsRune(separators, r):
-			return "", false, invalid(reasonInvalidCharacter)
+			return "", false, errInvalidCharacter
 		}
 	}
 	return out.String(), plus, nil
@@ -114,4 +116,48 @@ func digit(r rune) (rune, bool) {
 		}
 	}
 	return 0, false
+}
+
+// maskNumber masks a phone number: it shows at most three digits at each end, and hides at least four.
+func maskNumber(countryCode, national string) string {
+	shown := max(0, min(6, len(national)-4))
+	tail := (shown + 1) / 2
+	return "+" + countryCode + " " + national[:shown-tail] + bullets + national[len(national)-tail:]
+}
+
+// Nowhere is the Country of phone numbers that belong to no country, such as satellite and international networks.
+const Nowhere = "001"
+
+// KnownCountry says whether phone numbers can have the Country: a region of ISO 3166-1 alpha-2 with a numbering plan, or
+// Nowhere. Several regions may share a dial code: +1 is the United States, Canada, Jamaica and some twenty more.
+func KnownCountry(country string) bool {
+	return country == Nowhere || phonenumbers.GetCountryCodeForRegion(country) != 0
+}
+
+// DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown country.
+func DialCode(country string) string {
+	code := phonenumbers.GetCountryCodeForRegion(country)
+	if code == 0 {
+		return ""
+	}
+	return "+" + strconv.Itoa(code)
+}
+
+// Countries returns all countries that KnownCountry accepts, except Nowhere, sorted.
+func Countries() []string {
+	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
+}
+
+// ExampleNumber returns an example of a mobile number of a country in national form, such as "01512 3456789"; in international form if
+// ParseIn could not read the national one; "" if no example is known.
+func ExampleNumber(country string) string {
+	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
+	if number == nil {
+		return ""
+	}
+	national := phonenumbers.Format(number, phonenumbers.NATIONAL)
+	if _, err := ParseIn(SMS, national, country); err == nil {
+		return national
+	}
+	return phonenumbers.Format(number, phonenumbers.INTERNATIONAL)
 }

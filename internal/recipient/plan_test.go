@@ -39,7 +39,7 @@ func TestPlansWriteNumbersAsTheirCountriesDo(t *testing.T) {
 	} {
 		p := countries[c.country]
 		shared := codes[p.Code]
-		national := strings.Join(regexp.MustCompile(`\d`).FindAllString(c.national, -1), "")
+		national := digitsOf(c.national)
 		if got := grouped(national, shared.Groupings, func(g Grouping) string { return g.National }, p.Trunk); got != c.national {
 			t.Errorf("%s: %q, want %q", c.country, got, c.national)
 		}
@@ -52,7 +52,7 @@ func TestPlansWriteNumbersAsTheirCountriesDo(t *testing.T) {
 		t.Errorf("seven digits that could be dialled in one town are %q", got)
 	}
 	for country, want := range map[string]string{"US": "(202) 555-0143", "CN": "138 0013 8021", "ES": "612 34 56 78"} {
-		digits := strings.Join(regexp.MustCompile(`\d`).FindAllString(want, -1), "")
+		digits := digitsOf(want)
 		if got := grouped(digits, codes[countries[country].Code].Groupings, func(g Grouping) string { return g.Short }, ""); got != want {
 			t.Errorf("%s: %q, want %q", country, got, want)
 		}

@@ -7,6 +7,9 @@
 package recipient
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/nyaruka/phonenumbers"
@@ -30,7 +33,7 @@ func ParseChannel(s string) (Channel, error) {
 	case Email, SMS:
 		return ch, nil
 	}
-	return "", invalid(reasonUnknownChannel)
+	return "", errUnknownChannel
 }
 
 // Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is no recipient; its methods return empty
@@ -73,7 +76,7 @@ func ParseIn(ch Channel, raw, country string) (Recipient, error) {
 	case SMS:
 		p, err = parsePhone(raw, country)
 	default:
-		err = invalid(reasonUnknownChannel)
+		err = errUnknownChannel
 	}
 	if err != nil {
 		return Recipient{}, err
@@ -176,4 +179,28 @@ func (r Recipient) Written() string {
 		return r.Address()
 	}
 	return phonenumbers.Format(number, phonenumbers.INTERNATIONAL)
+}
+
+// String gives the masked form.
+func (r Recipient) String() string { return r.Masked() }
+
+// GoString gives the masked form.
+func (r Recipient) GoString() string { return "recipient.Recipient(" + r.Masked() + ")" }
+
+// LogValue gives the masked form to slog.
+func (r Recipient) LogValue() slog.Value { return slog.StringValue(r.Masked()) }
+
+// MarshalText gives the masked form to JSON, YAML, XML and whatever else writes text. There is no way back from it.
+func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.Masked()), nil }
+
+// Format gives the masked form for every verb: without it %d and %x would walk the fields.
+func (r Recipient) Format(f fmt.State, verb rune) {
+	switch {
+	case verb == 'v' && f.Flag('#'):
+		_, _ = io.WriteString(f, r.GoString())
+	case verb == 'v', verb == 's', verb == 'q':
+		_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), r.Masked())
+	default:
+		_, _ = io.WriteString(f, r.Masked())
+	}
 }

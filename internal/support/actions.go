@@ -39,7 +39,8 @@ func (d *Desk) Person(app, channel, to, purpose, reason string) (Person, error) 
 	if err := CheckReason(reason, r.Address()); err != nil {
 		return Person{}, err
 	}
-	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: d.Vault.Hash(r), Mailbox: d.Vault.Mailbox(r), To: r.Masked()},
+	h := d.Vault.Hashes(r)
+	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox, To: r.Masked()},
 		nil
 }
 

@@ -30,17 +30,12 @@ type Vault struct {
 }
 
 // Hash returns the recipient's hash by which events are counted and searched; the same for all folded spellings.
-func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Folding.Hash(r, k.IndexKey) }
+func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
 func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(k.IndexKey) }
 
-// Mailbox returns the hash of the mailbox, the same for all its spellings; see recipient.Folding.Mailbox.
-func (k Vault) Mailbox(r recipient.Recipient) recipient.Hash {
-	return k.Folding.Mailbox(r, k.IndexKey)
-}
-
-// Hashes returns Hash, AddressHash and Mailbox together.
+// Hashes returns all hashes of a recipient.
 func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
 
 // Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key.

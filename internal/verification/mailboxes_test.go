@@ -152,7 +152,7 @@ func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
 		r.NoError(err)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
 		r.Send(spelling(20))
-		mailbox := r.Settings.Vault.Mailbox(vtest.ParseEmail(t, "victim@gmail.com"))
+		mailbox := r.Settings.Vault.Hashes(vtest.ParseEmail(t, "victim@gmail.com")).Mailbox
 		if got := policy.SpellingsBucket("shop", mailbox); mailbox == (recipient.Hash{}) || strings.Contains(got, "victim") {
 			t.Errorf("%s", got)
 		}
