@@ -24,7 +24,7 @@ type Codes interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
-	CheckNamed(ctx context.Context, c verification.Caller, n verification.Named, code string) (verification.Checked, error)
+	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.Checked, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Offers(purpose string) []verification.Offer
 }

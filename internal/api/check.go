@@ -56,8 +56,8 @@ func (a *API) checkNamed(c echo.Context) error {
 	if err := onBehalf(&who, body.ClientIP); err != nil {
 		return err
 	}
-	named := verification.Named{Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
-	checked, err := a.codes.CheckNamed(c.Request().Context(), who, named, body.Code)
+	ask := verification.Ask{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
+	checked, err := a.codes.CheckNamed(c.Request().Context(), ask, body.Code)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func rememberSearched(c echo.Context, typed string) {
 	if !is {
 		return
 	}
-	if r, err := verification.ParseRecipient(string(ch), to); err == nil {
+	if r, err := verification.ParseRecipient(string(ch), to, ""); err == nil {
 		c.SetCookie(&http.Cookie{Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60, HttpOnly: true,
 			Secure: c.Scheme() == "https", SameSite: http.SameSiteStrictMode})
 	}

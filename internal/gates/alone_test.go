@@ -81,10 +81,14 @@ func TestLimiterLearnsOnceItIsBack(t *testing.T) {
 // If the limiter counted a send before its answer was lost, and the log admitted it alone, it counts once and is not refunded.
 func TestLostAnswerCountsOnce(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		memory := quota.NewMemory(time.Now, "process")
-		r.Limiter.Set(vtest.MuteLimiter{Memory: memory})
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if err := do(); call != "Take" {
+				return err
+			}
+			return quota.ErrUnavailable
+		})
 		a := r.SendTo(vtest.Ana)
-		r.Limiter.Set(memory)
+		r.Limiter.Around(nil)
 		r.Sleep(3 * time.Second)
 		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		if err != nil || got.Quota.Rules[1].Used != 1 {
@@ -141,8 +145,12 @@ func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
 // Only the first request waits for a limiter that does not answer.
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		slow := &vtest.SlowLimiter{DownLimiter: vtest.DownLimiter{Memory: quota.NewMemory(time.Now, "process")}}
-		r.Limiter.Set(slow)
+		r.Limiter.Around(func(ctx context.Context, call string, _ func() error) error {
+			if call == "Take" {
+				<-ctx.Done()
+			}
+			return quota.ErrUnavailable
+		})
 		began := time.Now()
 		r.SendTo("first@example.com")
 		if took := time.Since(began); took > 2*gates.TakeTimeout {
@@ -160,36 +168,23 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	})
 }
 
-// hanging is a limiter that answers the first look when its client has hung up.
-type hanging struct {
-	*quota.Memory
-	looks, takes int
-}
-
-func (h *hanging) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	if h.looks++; h.looks == 1 {
-		<-ctx.Done()
-		return quota.Decision{}, quota.ErrUnavailable
-	}
-	return h.Memory.Peek(ctx, r)
-}
-
-func (h *hanging) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	h.takes++
-	return h.Memory.Take(ctx, r)
-}
-
 // The limiter is not taken for away because a client hung up during its look.
 func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		h := &hanging{Memory: quota.NewMemory(time.Now, "process")}
-		r.Limiter.Set(h)
+		calls := map[string]int{}
+		r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
+			if calls[call]++; call == "Peek" && calls[call] == 1 { // the first look is answered when its client has hung up
+				<-ctx.Done()
+				return quota.ErrUnavailable
+			}
+			return do()
+		})
 		ctx, hangUp := context.WithCancel(r.Context())
 		time.AfterFunc(time.Millisecond, hangUp)
 		_, _ = r.Svc.Quota(ctx, vtest.BackEnd, "email", "gone@example.com", "")
 		r.SendTo(vtest.Ana)
-		if h.looks == 0 || h.takes != 1 || strings.Contains(r.Printed.String(), "the limiter is away") {
-			t.Errorf("%d looks, %d takes: %s", h.looks, h.takes, r.Printed)
+		if calls["Peek"] == 0 || calls["Take"] != 1 || strings.Contains(r.Printed.String(), "the limiter is away") {
+			t.Errorf("%v: %s", calls, r.Printed)
 		}
 	})
 }

@@ -67,8 +67,18 @@ func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	parts := func(r *vtest.Rig) (*vtest.Service, *[]string) {
 		var calls []string
-		s := r.ReplicaOn(vtest.NotedStore{DB: r.Store, Calls: &calls}, r.MailServer, r.Carrier)
-		s.Limiter.Set(vtest.NotedLimiter{Limiter: r.Limiter, Calls: &calls})
+		log := r.Store.Replica()
+		log.SetFault(func(method string) sqlite.Fault {
+			if slices.Contains([]string{"Begin", "History", "HistoryAt", "Rejected"}, method) {
+				calls = append(calls, method)
+			}
+			return sqlite.None
+		})
+		s := r.ReplicaOn(log, r.MailServer, r.Carrier)
+		s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			calls = append(calls, call)
+			return do()
+		})
 		return s, &calls
 	}
 	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
@@ -90,37 +100,37 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 			return a.View.ID
 		}
 		id := send()
-		expect("the first send", "take", "begin")
+		expect("the first send", "Take", "Begin")
 		look := func() {
 			if _, err := s.Get(r.Context(), vtest.BackEnd, id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		look()
-		expect("the first look", "peek", "history", "restore 1", "peek")
+		expect("the first look", "Peek", "HistoryAt", "Restore", "Peek")
 		for range 3 {
 			look()
 			r.QuotaAt(s)
-			expect("looks", "peek", "peek")
+			expect("looks", "Peek", "Peek")
 			send()
-			expect("sends", "take", "begin")
+			expect("sends", "Take", "Begin")
 		}
 		send()
-		expect("the last one", "take", "begin")
+		expect("the last one", "Take", "Begin")
 		if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || a.Admitted {
 			t.Fatalf("%v %+v", err, a)
 		}
-		expect("a refusal", "take")
+		expect("a refusal", "Take")
 		r.EmptyLimiter()
 		look()
-		expect("a look after a flush", "peek", "history", "restore 5", "peek")
+		expect("a look after a flush", "Peek", "HistoryAt", "Restore", "Peek")
 		look()
-		expect("a look after it, as another send may be lost as well", "peek", "history", "restore 5", "peek")
+		expect("a look after it, as another send may be lost as well", "Peek", "HistoryAt", "Restore", "Peek")
 		r.Sleep(gates.DoubtFor)
 		look()
-		expect("a look when such a send has ended", "peek", "history", "restore 5", "peek")
+		expect("a look when such a send has ended", "Peek", "HistoryAt", "Restore", "Peek")
 		look()
-		expect("a look after that", "peek")
+		expect("a look after that", "Peek")
 	})
 }
 
@@ -177,30 +187,22 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 	}
 }
 
-// frozen is a limiter whose caller is frozen when it has been answered.
-type frozen struct {
-	gates.Limiter
-	meanwhile func()
-}
-
-func (f *frozen) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := f.Limiter.Take(ctx, r)
-	once(&f.meanwhile)
-	return d, err
-}
-
 // A process that was frozen between the gates tells the limiter of its send: the bucket was marked meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
 		s := r.ReplicaOn(r.Store, r.MailServer, r.Carrier)
-		s.Limiter.Set(&frozen{r.Limiter, func() {
-			r.EmptyLimiter()
-			r.QuotaAt(r.Svc)
-			r.Sleep(gates.DoubtFor)
-			r.QuotaAt(r.Svc)
-		}})
+		s.Limiter.Around(func(_ context.Context, _ string, do func() error) error { // the Take
+			s.Limiter.Around(nil)
+			defer func() {
+				r.EmptyLimiter()
+				r.QuotaAt(r.Svc)
+				r.Sleep(gates.DoubtFor)
+				r.QuotaAt(r.Svc)
+			}()
+			return do()
+		})
 		if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Fatalf("%v %+v", err, a)
 		}
@@ -236,7 +238,8 @@ func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
-		r.Limiter.Set(vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")})
+		r.EmptyLimiter()
+		r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
 		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 4]", 0)
 		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3]", time.Second)
 	})

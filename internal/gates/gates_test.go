@@ -2,11 +2,9 @@ package gates_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"sendcode/internal/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -17,18 +15,19 @@ import (
 // log's.
 func TestLogIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
-		limiter func() gates.Limiter
-		learns  bool
+		clock  string
+		around vtest.Around
+		learns bool
 	}{
-		"flushed":             {func() gates.Limiter { return quota.NewMemory(time.Now, "process") }, true},
-		"on another clock":    {func() gates.Limiter { return quota.NewMemory(time.Now, "another process") }, false},
-		"refuses the history": {func() gates.Limiter { return vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")} }, false},
+		"flushed":             {"process", nil, true},
+		"on another clock":    {"another process", nil, false},
+		"refuses the history": {"process", vtest.Unreachable("Record", "Restore"), false},
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Second)
-			limiter := c.limiter()
-			r.Limiter.Set(limiter)
+			r.Limiter.Set(quota.NewMemory(time.Now, c.clock))
+			r.Limiter.Around(c.around)
 			a := r.RefuseTo(vtest.Ana)
 			if a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
 				t.Fatalf("%s: the log's refusal says %v over %d rules", name, a.Quota.RetryAfter(), len(a.Quota.Rules))
@@ -46,33 +45,24 @@ func TestLogIsTheSecondGate(t *testing.T) {
 	}
 }
 
-// neverRefunds is a limiter that does not hear of refunds.
-type neverRefunds struct{ *quota.Memory }
-
-func (neverRefunds) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
-
 // A send that the log could not take is refunded in the limiter, however often that fails to answer, also after minutes: its hour and its
 // day have not passed.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
-	for name, limiter := range map[string]func(*quota.Memory) gates.Limiter{
-		"answers":           func(m *quota.Memory) gates.Limiter { return m },
-		"answers at last":   func(m *quota.Memory) gates.Limiter { return vtest.LostRefund{Limiter: m, Calls: new(int)} },
-		"answers no refund": func(m *quota.Memory) gates.Limiter { return neverRefunds{m} },
+	for name, disturb := range map[string]func(*vtest.Rig){
+		"answers":           func(*vtest.Rig) {},
+		"answers at last":   (*vtest.Rig).LoseFirstRefund,
+		"answers no refund": func(r *vtest.Rig) { r.Limiter.Around(vtest.Unreachable("Refund")) },
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
-			m := quota.NewMemory(time.Now, "process")
-			r.Limiter.Set(limiter(m))
+			disturb(r)
 			r.CutStore()
-			if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-				t.Errorf("%s: %v", name, err)
-			}
+			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
 			r.MendStore()
 			if name == "answers no refund" {
 				r.Sleep(3 * time.Minute)
-				r.Limiter.Set(m)
+				r.Limiter.Around(nil)
 			}
 			r.Sleep(5 * time.Second)
-			r.Limiter.Set(m)
 			r.WantCounted(name, 0)
 		})
 	}
@@ -117,12 +107,13 @@ func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 	}
 	vtest.InBubbleWith(t, withNet, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
+		r.EmptyLimiter()
 		a := r.RefuseTo(vtest.Ana)
 		if net := a.Quota.Rules[3]; net.Name != "net" || net.Used != 0 {
 			t.Errorf("%+v", net)
 		}
-		r.Limiter.Set(vtest.ForgetfulLimiter{Memory: quota.NewMemory(time.Now, "process")})
+		r.EmptyLimiter()
+		r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
 		if a := r.RefuseTo(vtest.Ana); len(a.Quota.Rules) != 4 || a.Quota.Rules[3].Name != "net" {
 			t.Errorf("when the log explains: %+v", a.Quota.Rules)
 		}
@@ -133,7 +124,7 @@ func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		ctx, hangUp := context.WithCancel(r.Context())
-		r.Limiter.Set(vtest.HangUpLimiter{Memory: quota.NewMemory(time.Now, "process"), HangUp: hangUp})
+		r.Limiter.Around(func(_ context.Context, _ string, do func() error) error { defer hangUp(); return do() })
 		a, err := r.Svc.Send(ctx, vtest.AskFor(vtest.Ana))
 		if err != nil || !a.Admitted {
 			t.Fatalf("%v %+v", err, a)

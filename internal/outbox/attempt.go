@@ -32,8 +32,7 @@ const (
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
-	out, send := o.beforeSending(set, w)
-	if !send {
+	if out, ends := o.beforeSending(set, w); ends {
 		return func() { o.finish(f, out) }
 	}
 	reason, err := o.stopReason(ctx, set, w.Send)
@@ -43,14 +42,11 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	case reason != "":
 		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}) }
 	}
-	m, bad := o.compose(set, w)
-	if bad != nil {
-		if bad.err != nil {
-			o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", bad.reason, "error", bad.err)
-		}
-		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: bad.reason, Refund: bad.refund}) }
+	message, out := o.compose(set, w)
+	if message == nil {
+		return func() { o.finish(f, out) }
 	}
-	out, fail := o.send(ctx, w, m)
+	out, fail := o.send(ctx, w, message)
 	if fail == nil {
 		return func() { o.finish(f, out) }
 	}
@@ -75,29 +71,23 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	return w
 }
 
-// beforeSending returns send if the message must go out. Else it returns the outcome: the verification has ended or was erased, or the
-// recipient is a test recipient.
-func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, send bool) {
+// beforeSending returns the outcome of a send that ends without a message: its verification has ended or was erased, or its recipient is a
+// test recipient.
+func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true} // provider of the last attempt
 	switch {
 	case len(v.Sealed) == 0: // erased: not refunded
-		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, false
+		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
 	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
 		failed.Reason = ReasonEnded
-		return failed, false
+		return failed, true
 	case !now.Before(v.ExpiresAt):
 		failed.Reason = ReasonExpired
-		return failed, false
-	case o.isTest(set, v):
-		return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, false
+		return failed, true
 	}
-	return store.Outcome{}, true
-}
-
-func (o *Outbox) isTest(set policy.Set, v store.Verification) bool {
-	_, ok := set.TestRecipient(o.Vault, v, o.Now())
-	return ok
+	_, test := set.TestRecipient(o.Vault, v, now)
+	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
 // stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose or prefix is paused. Empty: it
@@ -126,16 +116,10 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 	return paused, err
 }
 
-// send sends the message through the carrier or the mail server, and notes a receipt to wait for. The outcome names the provider that
-// answered, and has the status Sent even if fail is not nil.
-func (o *Outbox) send(ctx context.Context, w store.Work, m composed) (out store.Outcome, fail *delivery.Error) {
-	var receipt delivery.Receipt
-	var err error
-	if m.text != nil {
-		receipt, err = o.Carrier.Send(ctx, *m.text)
-	} else {
-		receipt, err = o.Sender.Send(ctx, m.mail)
-	}
+// send sends the message, and notes a receipt to wait for. The outcome names the provider that answered, and has the status Sent even if
+// fail is not nil.
+func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out store.Outcome, fail *delivery.Error) {
+	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
 	if err == nil {
 		o.awaitReceipt(w, receipt)

@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -12,41 +14,33 @@ import (
 	"sendcode/internal/store"
 )
 
-// composed is a message ready to send: a mail or a text message. It is the only place that holds both the code and the full recipient;
-// they leave it only in the message.
-type composed struct {
-	mail delivery.Message
-	text *sms.Message // nil: it is a mail
-}
+// transmit sends a composed message and returns the provider's answer. It is the only place that holds both the code and the full
+// recipient; they leave it only in the message.
+type transmit func(context.Context) (delivery.Receipt, error)
 
-// unsendable says why a message cannot be composed.
-type unsendable struct {
-	reason string
-	refund bool
-	err    error // nil: a policy forbids the message
-}
-
-func composeFailure(reason string, err error) *unsendable {
-	return &unsendable{reason: reason, refund: true, err: err}
+// unsendable logs why a message cannot be composed, and returns the outcome of its send.
+func (o *Outbox) unsendable(w store.Work, reason string, err error) (transmit, store.Outcome) {
+	o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
+	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 
 // compose decrypts the recipient and the code of a row, checks block lists and number rules again, since the configuration may have
-// changed, and renders the message.
-func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
+// changed, and renders the message. If it must not or cannot be sent, it returns nil and the outcome.
+func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
 	v := w.Verification
 	to, address, err := o.recipientOf(w)
 	if err != nil {
-		return composed{}, composeFailure(ReasonUnreadable, err)
+		return o.unsendable(w, ReasonUnreadable, err)
 	}
 	if set.Blocks.Has(to, address) {
-		return composed{}, &unsendable{reason: ReasonBlocked}
+		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
 	}
-	if refusal := set.Numbers.Refuse(to); refusal != nil {
-		return composed{}, &unsendable{reason: ReasonCountry, refund: true}
+	if set.Numbers.Refuse(to) != nil {
+		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
 	}
 	digits, err := o.Vault.Code(v)
 	if err != nil {
-		return composed{}, composeFailure(ReasonUnreadable, err)
+		return o.unsendable(w, ReasonUnreadable, err)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
@@ -72,11 +66,11 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 	return to, o.Vault.AddressHash(to), nil
 }
 
-func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (composed, *unsendable) {
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmit, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Renderer.Prepare(request)
 	if err != nil {
-		return composed{}, composeFailure(ReasonTemplate, err)
+		return o.unsendable(w, ReasonTemplate, err)
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
@@ -88,19 +82,23 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	for _, name := range o.Marks {
 		mail.Marks[name] = id
 	}
-	return composed{mail: mail}, nil
+	return func(ctx context.Context) (delivery.Receipt, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
-func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (composed, *unsendable) {
+func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (transmit, store.Outcome) {
 	if o.Carrier == nil {
-		return composed{}, composeFailure(ReasonOff, errOff)
+		return o.unsendable(w, ReasonOff, errOff)
 	}
 	text, err := o.Texts.Render(request)
 	if err != nil {
-		return composed{}, composeFailure(ReasonTemplate, err)
+		return o.unsendable(w, ReasonTemplate, err)
 	}
-	return composed{text: &sms.Message{
+	m := sms.Message{
 		ID: w.Send.ID.String(), App: w.Send.App, Segments: text.Segments, To: to.Address(), Country: to.Country(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language, Life: left,
-	}}, nil
+	}
+	return func(ctx context.Context) (delivery.Receipt, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }
+
+// errOff says that no carrier is configured any more for a text message that waited.
+var errOff = errors.New("outbox: no carrier is configured")

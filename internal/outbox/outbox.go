@@ -40,7 +40,6 @@ type Store interface {
 
 	Ping(ctx context.Context) error
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
-	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 }
 
 // Gate are the changes that the outbox makes in the limiter. Implementation: *gates.Gate.
@@ -121,15 +120,15 @@ type Parts struct {
 	Vault    vault.Vault
 	Renderer Renderer
 	Sender   Sender
-	Texts    Texts      // with Carrier
-	Carrier  Carrier    // nil: there are no text messages
-	Receipts Receipts   // nil: no receipt is expected
-	Observer Observer   // nil: nothing is counted
-	IDs      *store.IDs // of events; nil: its own
+	Texts    Texts    // with Carrier
+	Carrier  Carrier  // nil: there are no text messages
+	Receipts Receipts // nil: no receipt is expected
+	Observer Observer
+	IDs      *store.IDs // of events
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Notify   func()                            // called after an app's event was written to the log; may be nil. It must not block
+	Notify   func()                            // called after an app's event was written to the log. It must not block
 }
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without reading it back. If that process dies,
@@ -139,7 +138,7 @@ type Outbox struct {
 	Config
 	Parts
 	pending chan struct{} // semaphore: one element for each outcome that is not in the log yet
-	waiters *waiters
+	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
 	mu              sync.Mutex
 	flights         map[uuid.UUID]*flight
@@ -163,20 +162,11 @@ type Outbox struct {
 func New(c Config, p Parts) *Outbox {
 	c.Lease, c.Tick = cmp.Or(c.Lease, DefaultLease), cmp.Or(c.Tick, DefaultTick)
 	c.Workers, c.Capacity = cmp.Or(c.Workers, DefaultWorkers), cmp.Or(c.Capacity, MaxFlights)
-	if p.Notify == nil {
-		p.Notify = func() {}
-	}
 	if p.Random == nil {
 		p.Random = rand.N[time.Duration]
 	}
-	if p.Observer == nil {
-		p.Observer = unobserved{}
-	}
-	if p.IDs == nil {
-		p.IDs = &store.IDs{}
-	}
 	o := &Outbox{
-		Config: c, Parts: p, pending: make(chan struct{}, MaxOutcomes), waiters: newWaiters(),
+		Config: c, Parts: p, pending: make(chan struct{}, MaxOutcomes),
 		flights: map[uuid.UUID]*flight{}, lanes: map[recipient.Channel]*lane{},
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
@@ -186,10 +176,6 @@ func New(c Config, p Parts) *Outbox {
 	o.base, o.halt = context.WithCancel(context.Background())
 	return o
 }
-
-type unobserved struct{}
-
-func (unobserved) Finished(recipient.Channel, string, store.Status, time.Duration) {}
 
 // Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the attempts in flight, at most StopWait, and
 // returns. Unfinished rows are not lost: another replica, or the next start, takes them over.

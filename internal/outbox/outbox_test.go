@@ -12,7 +12,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 	vtest "sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
 var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
@@ -58,7 +57,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 func TestRefundIsRepeated(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
-		r.Limiter.Set(vtest.LostRefund{Limiter: quota.NewMemory(time.Now, "process"), Calls: new(int)})
+		r.LoseFirstRefund()
 		r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana) // the limiter did not hear of it
 		r.Sleep(outbox.DefaultLease + 2*outbox.DefaultTick)

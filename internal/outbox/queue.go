@@ -1,8 +1,13 @@
 package outbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -21,10 +26,15 @@ type flight struct {
 // delays no mail, and a mail server that hangs no text message.
 type lane struct {
 	channel recipient.Channel
-	queue   backlog
-	held    int  // flights of this channel
-	workers int  // at work now
-	behind  bool // rows wait in the log, since memory was full: see start
+	queue   []*flight // that wait for a worker, in the order of byExpiry
+	held    int       // flights of this channel
+	workers int       // at work now
+	behind  bool      // rows wait in the log, since memory was full: see start
+}
+
+// byExpiry orders flights by the end of their code's life, and those that end together by age.
+func byExpiry(a, b *flight) int {
+	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt), bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
 // lane returns the lane of the flight's channel.
@@ -35,6 +45,36 @@ func (o *Outbox) Held(ch recipient.Channel) (held int, behind bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.flights), o.lanes[ch].behind
+}
+
+// Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns the send with its outcome, or as queued
+// if it has not ended by then; delivery continues.
+func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
+	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
+	if wait <= 0 {
+		o.start(w)
+		return w.Send
+	}
+	ended := make(chan store.Outcome, 1)
+	o.waiters.Store(w.Send.ID, ended)
+	defer o.waiters.Delete(w.Send.ID)
+	o.start(w)
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	select {
+	case out := <-ended:
+		w.Send.Status, w.Send.Reason, w.Send.FinishedAt = out.Status, out.Reason, o.Now()
+		w.Send.Provider, w.Send.ProviderCode = out.Provider, out.ProviderCode
+	case <-ctx.Done():
+	}
+	return w.Send
+}
+
+// notify hands the outcome of a send to the request that waits for it, if one does.
+func (o *Outbox) notify(send uuid.UUID, out store.Outcome) {
+	if ended, waits := o.waiters.LoadAndDelete(send); waits {
+		ended.(chan store.Outcome) <- out
+	}
 }
 
 // start queues a row that this process has just written, and whose lease it holds. If memory is full, it postpones the row, so that any
@@ -130,7 +170,8 @@ func (o *Outbox) track(w store.Work) *flight {
 // enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds the lock.
 func (o *Outbox) enqueue(f *flight) {
 	l := o.lane(f)
-	l.queue.add(f)
+	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
+	l.queue = slices.Insert(l.queue, i, f)
 	if l.workers < o.Workers {
 		l.workers++
 		o.work.Go(func() { o.deliver(l) })
@@ -164,7 +205,9 @@ func (o *Outbox) nextFlight(l *lane) *flight {
 		l.workers--
 		return nil
 	}
-	return l.queue.next()
+	first := l.queue[0]
+	l.queue = slices.Delete(l.queue, 0, 1)
+	return first
 }
 
 func (o *Outbox) untrack(f *flight) {

@@ -2,15 +2,11 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 )
-
-// errOff says that no carrier is configured any more for a text message that waited.
-var errOff = errors.New("outbox: no carrier is configured")
 
 // finish writes an outcome to the log, and repeats that until it succeeds: else the message would be sent again. It gives up only when
 // the process stops. Then it refunds a failed send, or records its failure, in the limiter, and wakes the request that waits.
@@ -29,7 +25,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	if out.Event.Type != "" {
 		o.Notify()
 	}
-	defer o.waiters.notify(s.ID, out) // after the refund: the waiting caller may send again at once
+	defer o.notify(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund && !inDoubt {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}

@@ -156,15 +156,14 @@ func TestTakeoverGoesOnAfterAnOutage(t *testing.T) {
 // A send that the log admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
 func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		m := r.EmptyLimiter()
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
 		r.QuotaOf("") // from now on the limiter is asked alone
-		r.Limiter.Set(vtest.DownLimiter{Memory: m})
+		r.LoseLimiter()
 		r.FailStore(sqlite.Lost, "Begin")
 		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUncertain)
 		r.MendStore()
-		r.Limiter.Set(m)
+		r.Limiter.Around(nil)
 		r.Sleep(15 * time.Second)
 		r.WantMails(2)
 		r.WantQuota("afterwards", r.QuotaOf(""), "[0 3 8]", 45*time.Second)

@@ -117,7 +117,7 @@ func (w *world) start(index, life int) *Replica {
 		return time.Duration(waits.Int64N(int64(d)))
 	}
 	r.Parts = verificationtest.Parts{
-		Limiter: &limiter{r, w.redis}, Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
 	}
 	hooks := webhook.New(webhook.Settings{Receivers: map[string]webhook.Receiver{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
 		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})

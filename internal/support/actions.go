@@ -24,7 +24,7 @@ type Person struct {
 
 // Person reads the recipient that a request names. The reason must not name it: it is kept for good. Errors: *InvalidError.
 func (d *Desk) Person(app, channel, to, purpose, reason string) (Person, error) {
-	r, err := verification.ParseRecipient(channel, to)
+	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return Person{}, err
 	}

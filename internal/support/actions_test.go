@@ -111,13 +111,12 @@ func TestResetClearsTheLockouts(t *testing.T) {
 func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		memory := *r.Limiter.Now.Load()
-		r.Limiter.Set(vtest.DownLimiter{})
+		r.LoseLimiter()
 		if err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")); !errors.Is(err,
 			verification.ErrUnavailable) {
 			t.Fatalf("error %v", err)
 		}
-		r.Limiter.Set(memory)
+		r.Limiter.Around(nil)
 		r.Sleep(2 * gates.Pause)
 		r.RefuseTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
@@ -327,7 +326,7 @@ func TestPersonsAreUnderstood(t *testing.T) {
 func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)
-		other.Limiter.Set(vtest.DownLimiter{Memory: quota.NewMemory(time.Now, "process")})
+		other.Limiter.Around(vtest.Unreachable())
 		ctx, stop := context.WithCancel(context.Background())
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); other.Run(ctx) }()
@@ -336,7 +335,7 @@ func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
 		}
 		r.Sleep(2 * time.Second)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		other.Limiter.Set(r.Limiter)
+		other.Limiter.Around(nil)
 		r.Sleep(5 * time.Second)
 		r.WantCounted("after the reset", 0)
 		stop()

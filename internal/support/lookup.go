@@ -15,7 +15,7 @@ const recently = 24 * time.Hour
 // NearSpellings returns the newest requests of recipients whose address differs by one typing error, at most so many: the mail may have
 // gone there. Errors: *InvalidError, verification.ErrUnavailable.
 func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) ([]store.Send, error) {
-	r, err := verification.ParseRecipient(channel, to)
+	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return nil, err
 	}

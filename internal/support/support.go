@@ -109,7 +109,7 @@ func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 
 // Hash returns the hash of a recipient. Errors: *InvalidError.
 func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
-	r, err := verification.ParseRecipient(channel, to)
+	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return recipient.Hash{}, err
 	}

@@ -102,7 +102,7 @@ func (d *Desk) on(act *store.AuditEntry, to recipient.Recipient, app, why string
 
 // named parses the recipient and checks the app and the reason of a request.
 func (d *Desk) named(channel, address, app, why string) (recipient.Recipient, error) {
-	to, err := verification.ParseRecipient(channel, address)
+	to, err := verification.ParseRecipient(channel, address, "")
 	if err != nil {
 		return to, err
 	}

@@ -201,15 +201,12 @@ func (s *Service) parse(channel, to, country string) (recipient.Recipient, error
 	if channel == string(recipient.SMS) && s.Texts == nil {
 		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
 	}
-	return parseIn(channel, to, country)
+	return ParseRecipient(channel, to, country)
 }
 
-// ParseRecipient parses a recipient of any channel, a phone number only in international form. Error: *InvalidError.
-func ParseRecipient(channel, to string) (recipient.Recipient, error) {
-	return parseIn(channel, to, "")
-}
-
-func parseIn(channel, to, country string) (recipient.Recipient, error) {
+// ParseRecipient parses a recipient of any channel. Without a country it takes phone numbers only in international form. Error:
+// *InvalidError.
+func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
 		return none, invalid("channel", "required", "The channel is missing; it is email or sms.")

@@ -49,8 +49,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 		return Checked{}, err
 	}
 	checked, err := s.compare(ctx, id, entered)
-	if checked.Valid || checked.uncompared {
-		s.refundCheck(counted)
+	if (checked.Valid || checked.uncompared) && len(counted.Buckets) > 0 {
+		s.Outbox.RefundLater(counted.ID, counted.Buckets)
 	}
 	return checked, err
 }
@@ -163,32 +163,24 @@ func (s *Service) approvalEvent(v store.Verification) (store.NewEvent, error) {
 	return store.NewEvent{ID: id, Type: policy.EventApproved, Test: test}, nil
 }
 
-// Named identifies a verification for a back end that kept no ID: the newest pending one that it holds for the recipient. It never
-// identifies one that a browser or another session requested.
-type Named struct {
-	Channel string
-	To      string
-	Purpose string // empty: default
-	Session string // the Session of the request for the code
-}
-
-// CheckNamed is Check for a back end that kept no ID. Errors: those of Check; ErrNotFound also if no such verification is pending, or if
-// the caller has no secret key.
-func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed string) (Checked, error) {
-	if c.Kind != Secret {
+// CheckNamed is Check for a back end that kept no ID: of the newest pending verification that it holds for the recipient, purpose and
+// session of ask, never one that a browser or another session requested. Errors: those of Check; ErrNotFound also if no such verification is
+// pending, or if the caller has no secret key.
+func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (Checked, error) {
+	if ask.Kind != Secret {
 		return Checked{}, ErrNotFound
 	}
-	a, err := s.parseAsk(ctx, Ask{Caller: c, Channel: n.Channel, To: n.To, Purpose: n.Purpose, Session: n.Session})
+	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Checked{}, err
 	}
 	v, err := s.Store.Newest(ctx, store.HolderQuery{
-		App: c.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
+		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
 		return Checked{}, s.mapStoreError(ctx, err)
 	}
-	return s.Check(ctx, c, v.ID, typed)
+	return s.Check(ctx, a.Caller, v.ID, typed)
 }
 
 func (s *Service) testRecipient(v store.Verification) (policy.TestRecipient, bool) {
@@ -209,4 +201,16 @@ func (s *Service) rightCode(v store.Verification) (string, error) {
 		return t.Code, nil
 	}
 	return s.Vault.Code(v)
+}
+
+// Cancel ends a pending verification: its code is never accepted or sent again. A verification that has ended is not changed, so
+// repeating is harmless. Errors: ErrNotFound, ErrUnavailable.
+func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
+	if _, _, _, err := s.lookup(ctx, c, id); err != nil {
+		return Answer{}, err
+	}
+	if _, err := s.Store.Cancel(ctx, id); err != nil {
+		return Answer{}, s.mapStoreError(ctx, err)
+	}
+	return s.Get(ctx, c, id)
 }

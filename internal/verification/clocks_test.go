@@ -24,7 +24,7 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 				memory, offset := skewed()
 				r.Limiter.Set(memory)
 				if !teachable {
-					r.Limiter.Set(vtest.ForgetfulLimiter{Memory: memory})
+					r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
 				}
 				r.SendTo(vtest.Ana)
 				r.Sleep(55 * time.Second)

@@ -60,20 +60,15 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted. If that fails, the outbox repeats it; after its lease the key is free in
-// any case.
+// releaseKey releases the key of a request that was not admitted. If that fails, the key is free after its lease.
 func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	uncertain := errors.Is(err, ErrUncertain)
-	if err := s.Store.Release(ctx, c.key, c.send, !uncertain); err != nil {
-		s.Logger.WarnContext(ctx, "an idempotency key was not given up", "send", c.send, "error", err)
-		if !uncertain { // else ReconcileLater handles the request
-			s.Outbox.ReleaseLater(c.key, c.send, claimLease)
-		}
+	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, ErrUncertain)); err != nil {
+		s.Logger.WarnContext(ctx, "an idempotency key was not released; it is free after its lease", "send", c.send, "error", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -28,10 +29,7 @@ type lockouts struct {
 	known map[lockoutKey]knownLockout
 }
 
-type knownLockout struct {
-	store.Lockout
-	at time.Time
-}
+type knownLockout struct{ ends, reported time.Time }
 
 // The time is short, so that an administrator's reset soon takes effect on other replicas.
 const (
@@ -39,73 +37,60 @@ const (
 	maxLockouts       = 10_000
 )
 
-func newLockouts() *lockouts { return &lockouts{known: map[lockoutKey]knownLockout{}} }
-
-func (l *lockouts) remember(key lockoutKey, out store.Lockout, now time.Time) {
+func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.known) >= maxLockouts {
-		for k, known := range l.known {
-			if now.Sub(known.at) >= lockoutRemembered {
-				delete(l.known, k)
-			}
-		}
+		maps.DeleteFunc(l.known, func(_ lockoutKey, k knownLockout) bool { return now.Sub(k.reported) >= lockoutRemembered })
+	}
+	if l.known == nil {
+		l.known = map[lockoutKey]knownLockout{}
 	}
 	if len(l.known) < maxLockouts {
-		l.known[key] = knownLockout{out, now}
+		l.known[key] = knownLockout{now.Add(wait), now}
 	}
 }
 
-// find returns a cached lockout that has not ended, with the wait from now.
-func (l *lockouts) find(key lockoutKey, now time.Time) (store.Lockout, bool) {
+// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended.
+func (l *lockouts) find(key lockoutKey, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, ok := l.known[key]
-	if !ok {
-		return store.Lockout{}, false
-	}
-	age := max(0, now.Sub(known.at))
-	if age >= lockoutRemembered || age >= known.Wait {
+	k := l.known[key]
+	if now.Sub(k.reported) >= lockoutRemembered || !now.Before(k.ends) {
 		delete(l.known, key)
-		return store.Lockout{}, false
+		return 0
 	}
-	out := known.Lockout
-	out.Wait -= age
-	return out, true
-}
-
-func (l *lockouts) forget(app string, ch recipient.Channel, h recipient.Hash) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, byBrowser := range []bool{true, false} {
-		delete(l.known, lockoutKey{app, ch, h, byBrowser})
-	}
+	return k.ends.Sub(now)
 }
 
 func (a asked) lockoutKey(byBrowser bool) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, byBrowser}
 }
 
-// lockedOut returns the cached lockout by which the send's code could not be checked. If a resend names a verification of another kind of
-// caller, it returns none: the log decides then which code is sent.
-func (s *Service) lockedOut(a asked) (store.Lockout, bool) {
+// lockedOut returns the wait of the cached lockout by which the send's code could not be checked; 0 if there is none. If a resend names a
+// verification of another kind of caller, it returns 0: the log decides then which code is sent.
+func (s *Service) lockedOut(a asked) time.Duration {
 	mine := a.Kind == Browser
 	if a.join != "" && a.joinByBrowser != mine {
-		return store.Lockout{}, false
+		return 0
 	}
 	return s.lockouts.find(a.lockoutKey(mine), s.Now())
 }
 
 // refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
-func (s *Service) refusedByLockout(a asked, out store.Lockout) error {
+func (s *Service) refusedByLockout(a asked, wait time.Duration) error {
 	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, out.Wait, 1
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, wait, 1
 	s.Refusals.Add(row, quota.Recipient)
 	s.Observer.Decided(a.to.Channel(), a.App, "refused", ChecksRule)
-	return &TooManyChecksError{RetryAfter: out.Wait, Send: true}
+	return &TooManyChecksError{RetryAfter: wait, Send: true}
 }
 
 // ForgetLockouts drops the cached lockouts of a recipient, after a reset.
 func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
-	s.lockouts.forget(app, ch, h)
+	s.lockouts.mu.Lock()
+	defer s.lockouts.mu.Unlock()
+	for _, byBrowser := range []bool{true, false} {
+		delete(s.lockouts.known, lockoutKey{app, ch, h, byBrowser})
+	}
 }

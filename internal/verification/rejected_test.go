@@ -105,17 +105,16 @@ func TestQuota15WhatIsNoFailure(t *testing.T) {
 func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.FailSends(vtest.MaxFailures - 1)
-		memory := *r.Limiter.Now.Load()
 		r.LoseLimiter()
 		r.FailSends(1)
 		r.Sleep(time.Minute)
-		r.Limiter.Set(memory)
+		r.Limiter.Around(nil)
 		r.Sleep(2 * time.Second)
 		if d := r.QuotaOf(""); fmt.Sprint(d.Violated()) != "[failures]" || d.Clock != "process" {
 			t.Errorf("%+v", d)
 		}
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
-			d, err := memory.Peek(r.Context(), quota.Request{
+			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules:   []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
 				Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", r.Person().Recipient)},
 			})

@@ -69,8 +69,8 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		return Answer{}, err
 	case begun.Lockout.Wait > 0:
 		s.Outbox.RefundNow(ctx, string(c.send[:]), a.buckets)
-		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout, s.Now())
-		return Answer{}, s.refusedByLockout(a, begun.Lockout)
+		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout.Wait, s.Now())
+		return Answer{}, s.refusedByLockout(a, begun.Lockout.Wait)
 	case !begun.Admitted:
 		return s.refusedByLog(ctx, a, c, decision, begun), nil
 	case begun.Repeated: // another request with the key has written the send
@@ -82,8 +82,8 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 // heldBack refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. Refusals
 // by rules come first, so that a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
 func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
-	lockout, locked := s.lockedOut(a)
-	if _, held, err := s.carrierHold(ctx, a.subject); !locked && !held && err == nil {
+	lockout := s.lockedOut(a)
+	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
 		return nil, nil
 	}
 	d, err := s.peek(ctx, a.subject)
@@ -93,7 +93,7 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	case !d.Allowed():
 		refusal := s.refused(a, d, "refused")
 		return &refusal, nil
-	case locked:
+	case lockout > 0:
 		return &Answer{}, s.refusedByLockout(a, lockout)
 	}
 	return nil, nil
@@ -199,7 +199,7 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 // refused records a refusal, counts it in the metrics, and returns the answer.
 func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
-	s.breaker.countRefusal(s, worst)
+	s.countBreaker(a.App, worst)
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, worst.Name, worst.RetryAfter, 1
 	row.Reference = "" // free text, and refusals are not searched by it

@@ -11,6 +11,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -28,28 +29,19 @@ import (
 	"sendcode/quota"
 )
 
-// SendStore are the log's methods that requests for a code need. Implementations: postgres.DB and sqlite.DB.
-type SendStore interface {
+// Store is the log for the use cases. Implementations: postgres.DB and sqlite.DB.
+type Store interface {
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
-}
 
-// CheckStore are the log's methods that views, checks and cancels need. Implementations: postgres.DB and sqlite.DB.
-type CheckStore interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error)
 	Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
-}
-
-// Store is the log for all use cases.
-type Store interface {
-	SendStore
-	CheckStore
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation: *outbox.Outbox.
@@ -60,7 +52,6 @@ type Outbox interface {
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string)
 	RecordLater(s policy.Subject, id string, at time.Time)
 	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)
-	ReleaseLater(key [32]byte, send uuid.UUID, within time.Duration)
 }
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
@@ -95,45 +86,30 @@ type Parts struct {
 	Policy   *policy.InForce
 	Vault    vault.Vault
 	Mails    Languages
-	Texts    Languages     // nil: there are no text messages
-	Prover   Prover        // nil: approvals carry no proof
-	Observer Observer      // nil: nothing is counted
-	IDs      *store.IDs    // of sends and events, in order; nil: its own
+	Texts    Languages // nil: there are no text messages
+	Prover   Prover    // nil: approvals carry no proof
+	Observer Observer
+	IDs      *store.IDs    // of sends and events, in order
 	Lease    time.Duration // of a row that Begin writes: the outbox's
 	Now      func() time.Time
 	Logger   *slog.Logger
-	Notify   func() // called after an app's event was written to the log; may be nil. It must not block
+	Notify   func() // called after an app's event was written to the log. It must not block
 }
 
 // Service runs the use cases. Safe for concurrent use.
 type Service struct {
 	Parts
 	recipients *bulkhead.Lines
-	lockouts   *lockouts
-	breaker    breakerAlarm
-	checks     checkAlarms
+	lockouts   lockouts
+	breaker    alarm // sends that the breaker refused
+	networks   alarm // checks that the bound of a network refused
+	apps       alarm // checks beyond the bound of an app
 }
 
 // New makes a service. It starts nothing in the background.
 func New(p Parts) *Service {
-	if p.Observer == nil {
-		p.Observer = unobserved{}
-	}
-	if p.IDs == nil {
-		p.IDs = &store.IDs{}
-	}
-	if p.Notify == nil {
-		p.Notify = func() {}
-	}
-	return &Service{Parts: p, recipients: bulkhead.New(), lockouts: newLockouts()}
+	return &Service{Parts: p, recipients: bulkhead.New()}
 }
-
-type unobserved struct{}
-
-func (unobserved) Decided(recipient.Channel, string, string, string) {}
-func (unobserved) Observed(recipient.Channel, string, string)        {}
-func (unobserved) Checked(recipient.Channel, string, string)         {}
-func (unobserved) CheckBound(recipient.Channel, string, string)      {}
 
 // Kind says how a caller is authenticated, and so what it may see.
 type Kind int
@@ -167,4 +143,40 @@ func (s *Service) mapStoreError(ctx context.Context, err error) error {
 		return ErrUncertain
 	}
 	return ErrUnavailable
+}
+
+// Errors of the use cases. Package server maps each to a status.
+var (
+	// ErrNotFound: unknown verification, or another app's: the same answer for both.
+	ErrNotFound = errors.New("verification: not found")
+	// ErrUnavailable: the limiter or the log failed, and this request sent and counted nothing, unless it is ErrUncertain.
+	ErrUnavailable = errors.New("verification: unavailable")
+	// ErrBusy: another request with the same idempotency key is being worked on.
+	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrOtherRequest: the idempotency key was used with another request.
+	ErrOtherRequest = errors.New("verification: the key belongs to another request")
+)
+
+// ErrUncertain is an ErrUnavailable of a request that may count: the log may have written the send or the attempt.
+var ErrUncertain = fmt.Errorf("%w: the log may have taken the request", ErrUnavailable)
+
+// TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was compared, sent or counted.
+type TooManyChecksError struct {
+	RetryAfter time.Duration // positive
+	Send       bool          // a send was refused, since its code could not be checked
+}
+
+func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
+
+// InvalidError says which field of a request is wrong and why, without its value.
+type InvalidError struct {
+	Field  string
+	Reason string // machine word
+	Detail string // sentence
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("verification: %s: %s", e.Field, e.Reason) }
+
+func invalid(field, reason, detail string) error {
+	return &InvalidError{Field: field, Reason: reason, Detail: detail}
 }

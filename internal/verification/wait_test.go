@@ -9,7 +9,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
 func waitFor(d time.Duration) verification.Ask {
@@ -58,18 +57,15 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	}
 }
 
-// slowRefunds is a limiter that takes a second to give a place back.
-type slowRefunds struct{ *quota.Memory }
-
-func (s slowRefunds) Refund(ctx context.Context, id string, buckets ...string) error {
-	<-time.After(time.Second)
-	return s.Memory.Refund(ctx, id, buckets...)
-}
-
 // A caller that waits for a failure hears of it once its place was given back, so it may ask again at once.
 func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Limiter.Set(slowRefunds{quota.NewMemory(time.Now, "process")})
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Refund" {
+				<-time.After(time.Second)
+			}
+			return do()
+		})
 		r.MailServer.Answer(vtest.NoMailbox)
 		if a := r.Send(waitFor(5 * time.Second)); a.View.Send.Status != store.Failed {
 			t.Fatalf("%+v", a)

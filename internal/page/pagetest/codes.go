@@ -298,7 +298,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 }
 
 // CheckNamed implements api.Codes. It always returns ErrNotFound.
-func (c *Codes) CheckNamed(context.Context, verification.Caller, verification.Named, string) (verification.Checked, error) {
+func (c *Codes) CheckNamed(context.Context, verification.Ask, string) (verification.Checked, error) {
 	return verification.Checked{}, verification.ErrNotFound
 }
 

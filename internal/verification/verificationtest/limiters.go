@@ -2,7 +2,7 @@ package verificationtest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,8 +10,60 @@ import (
 	"sendcode/quota"
 )
 
-// LoseLimiter makes the limiter unreachable.
-func (r *Rig) LoseLimiter() { r.Limiter.Set(DownLimiter{quota.NewMemory(time.Now, "process")}) }
+// Around runs around a call of a limiter. do makes the call. An error is the call's error, whether do ran or not.
+type Around func(ctx context.Context, call string, do func() error) error
+
+// Limiter is a limiter that can be exchanged, watched and disturbed while requests are under way.
+type Limiter struct {
+	limiter atomic.Pointer[gates.Limiter]
+	around  atomic.Pointer[Around]
+}
+
+// NewLimiter returns a Limiter that is l.
+func NewLimiter(l gates.Limiter, around Around) *Limiter {
+	s := &Limiter{}
+	s.Set(l)
+	s.Around(around)
+	return s
+}
+
+// Set exchanges the limiter, and ends what Around runs.
+func (s *Limiter) Set(l gates.Limiter) {
+	s.Around(nil)
+	s.limiter.Store(&l)
+}
+
+// Around has f run around each call; nil: nothing.
+func (s *Limiter) Around(f Around) {
+	if f == nil {
+		f = func(_ context.Context, _ string, do func() error) error { return do() }
+	}
+	s.around.Store(&f)
+}
+
+// Unreachable makes these calls fail, or all if none is named.
+func Unreachable(calls ...string) Around {
+	return func(_ context.Context, call string, do func() error) error {
+		if len(calls) > 0 && !slices.Contains(calls, call) {
+			return do()
+		}
+		return quota.ErrUnavailable
+	}
+}
+
+// LoseLimiter makes the limiter unreachable, until Set or Around.
+func (r *Rig) LoseLimiter() { r.Limiter.Around(Unreachable()) }
+
+// LoseFirstRefund makes the first refund fail.
+func (r *Rig) LoseFirstRefund() {
+	r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		if call != "Refund" {
+			return do()
+		}
+		r.Limiter.Around(nil)
+		return context.DeadlineExceeded
+	})
+}
 
 // EmptyLimiter exchanges the limiter for one that has counted nothing.
 func (r *Rig) EmptyLimiter() *quota.Memory {
@@ -20,138 +72,39 @@ func (r *Rig) EmptyLimiter() *quota.Memory {
 	return m
 }
 
-// DownLimiter is a limiter that cannot be reached.
-type DownLimiter struct{ *quota.Memory }
-
-func (DownLimiter) Take(context.Context, quota.Request) (quota.Decision, error) {
-	return quota.Decision{}, quota.ErrUnavailable
+func (s *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) error) error {
+	limiter := *s.limiter.Load()
+	return (*s.around.Load())(ctx, name, func() error { return do(limiter) })
 }
 
-func (DownLimiter) Peek(context.Context, quota.Request) (quota.Decision, error) {
-	return quota.Decision{}, quota.ErrUnavailable
+// Take implements gates.Limiter.
+func (s *Limiter) Take(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
+	err = s.call(ctx, "Take", func(l gates.Limiter) (err error) { d, err = l.Take(ctx, r); return err })
+	return d, err
 }
 
-func (DownLimiter) Record(context.Context, string, time.Duration, []quota.Event) error {
-	return quota.ErrUnavailable
+// Peek implements gates.Limiter.
+func (s *Limiter) Peek(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
+	err = s.call(ctx, "Peek", func(l gates.Limiter) (err error) { d, err = l.Peek(ctx, r); return err })
+	return d, err
 }
 
-func (DownLimiter) Restore(context.Context, quota.History) error { return quota.ErrUnavailable }
-
-func (DownLimiter) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
-
-// SwapLimiter is a limiter that can be exchanged while requests are under way.
-type SwapLimiter struct{ Now atomic.Pointer[gates.Limiter] }
-
-func newSwapLimiter(l gates.Limiter) *SwapLimiter {
-	s := &SwapLimiter{}
-	s.Set(l)
-	return s
+// Refund implements gates.Limiter.
+func (s *Limiter) Refund(ctx context.Context, id string, buckets ...string) error {
+	return s.call(ctx, "Refund", func(l gates.Limiter) error { return l.Refund(ctx, id, buckets...) })
 }
 
-func (s *SwapLimiter) get() gates.Limiter { return *s.Now.Load() }
-
-// Set exchanges the limiter.
-func (s *SwapLimiter) Set(l gates.Limiter) { s.Now.Store(&l) }
-
-func (s *SwapLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return s.get().Take(ctx, r)
+// Record implements gates.Limiter.
+func (s *Limiter) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
+	return s.call(ctx, "Record", func(l gates.Limiter) error { return l.Record(ctx, bucket, keep, events) })
 }
 
-func (s *SwapLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return s.get().Peek(ctx, r)
+// Restore implements gates.Limiter.
+func (s *Limiter) Restore(ctx context.Context, h quota.History) error {
+	return s.call(ctx, "Restore", func(l gates.Limiter) error { return l.Restore(ctx, h) })
 }
 
-func (s *SwapLimiter) Refund(ctx context.Context, id string, buckets ...string) error {
-	return s.get().Refund(ctx, id, buckets...)
-}
-
-func (s *SwapLimiter) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
-	return s.get().Record(ctx, bucket, keep, events)
-}
-
-func (s *SwapLimiter) Restore(ctx context.Context, h quota.History) error {
-	return s.get().Restore(ctx, h)
-}
-
-func (s *SwapLimiter) Reset(ctx context.Context, buckets ...string) error {
-	return s.get().Reset(ctx, buckets...)
-}
-
-func (DownLimiter) Reset(context.Context, ...string) error { return quota.ErrUnavailable }
-
-// MuteLimiter is a limiter whose answers to Take are lost.
-type MuteLimiter struct{ *quota.Memory }
-
-func (d MuteLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	_, _ = d.Memory.Take(ctx, r)
-	return quota.Decision{}, quota.ErrUnavailable
-}
-
-// SlowLimiter does not answer Take before the client gives up.
-type SlowLimiter struct{ DownLimiter }
-
-func (s *SlowLimiter) Take(ctx context.Context, _ quota.Request) (quota.Decision, error) {
-	<-ctx.Done()
-	return quota.Decision{}, quota.ErrUnavailable
-}
-
-// ForgetfulLimiter cannot be told of events of the log.
-type ForgetfulLimiter struct{ *quota.Memory }
-
-func (ForgetfulLimiter) Record(context.Context, string, time.Duration, []quota.Event) error {
-	return quota.ErrUnavailable
-}
-
-func (ForgetfulLimiter) Restore(context.Context, quota.History) error { return quota.ErrUnavailable }
-
-// HangUpLimiter is a limiter whose client hangs up while it decides.
-type HangUpLimiter struct {
-	*quota.Memory
-	HangUp context.CancelFunc
-}
-
-func (h HangUpLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	defer h.HangUp()
-	return h.Memory.Take(ctx, r)
-}
-
-// NotedLimiter notes what it is asked.
-type NotedLimiter struct {
-	gates.Limiter
-	Calls *[]string
-}
-
-func (c NotedLimiter) note(call string) { *c.Calls = append(*c.Calls, call) }
-
-func (c NotedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	c.note("take")
-	return c.Limiter.Take(ctx, r)
-}
-
-func (c NotedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	c.note("peek")
-	return c.Limiter.Peek(ctx, r)
-}
-
-func (c NotedLimiter) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
-	c.note("record")
-	return c.Limiter.Record(ctx, bucket, keep, events)
-}
-
-func (c NotedLimiter) Restore(ctx context.Context, h quota.History) error {
-	c.note(fmt.Sprintf("restore %d", len(h.Events)))
-	return c.Limiter.Restore(ctx, h)
-}
-
-// LostRefund is a limiter that does not hear the first refund.
-type LostRefund struct {
-	gates.Limiter
-	Calls *int
-}
-
-func (f LostRefund) Refund(ctx context.Context, id string, buckets ...string) error {
-	if *f.Calls++; *f.Calls == 1 {
-		return context.DeadlineExceeded
-	}
-	return f.Limiter.Refund(ctx, id, buckets...)
+// Reset implements gates.Limiter.
+func (s *Limiter) Reset(ctx context.Context, buckets ...string) error {
+	return s.call(ctx, "Reset", func(l gates.Limiter) error { return l.Reset(ctx, buckets...) })
 }

@@ -92,6 +92,9 @@ func New(s Settings, p Parts) *Process {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
+	if p.Notify == nil {
+		p.Notify = func() {}
+	}
 	in := policy.NewInForce(s.Set, p.Now)
 	gate := gates.New(p.Limiter, p.Log, in, p.Now, p.Logger)
 	refused := refusals.New(p.Log, p.Now, p.Logger)
@@ -101,11 +104,11 @@ func New(s Settings, p Parts) *Process {
 		Workers: s.Workers, Capacity: s.Capacity, Watch: s.Watch, AskAfter: s.AskAfter,
 	}, outbox.Parts{
 		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Renderer: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
-		Receipts: s.Receipts, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
+		Receipts: s.Receipts, Observer: noObserver{}, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
 	})
 	codes := verification.Parts{
 		Store: p.Log, Gate: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
-		Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
+		Observer: noObserver{}, Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
 	desk := support.Parts{
 		Store: p.Log, Limiter: gate, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,

@@ -53,7 +53,7 @@ type Rig struct {
 	*testing.T
 	Svc        *Service
 	Store      *sqlite.DB
-	Limiter    *SwapLimiter
+	Limiter    *Limiter
 	MailServer *MailServer
 	Carrier    *Carrier
 	Printed    *servertest.Text // what was logged
@@ -66,7 +66,7 @@ type Rig struct {
 // Service is one process, with a limiter that can be exchanged.
 type Service struct {
 	*Process
-	Limiter *SwapLimiter
+	Limiter *Limiter
 }
 
 // InBubble runs a test of a running service inside a bubble with a clock of its own. Afterwards the log lines are searched for codes.
@@ -113,7 +113,7 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 		t.Fatal(err)
 	}
 	r := &Rig{
-		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: newSwapLimiter(quota.NewMemory(time.Now, "process")),
+		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: NewLimiter(quota.NewMemory(time.Now, "process"), nil),
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t), Renderer: renderer,
 	}
 	if change != nil {
@@ -131,7 +131,7 @@ func (r *Rig) ReplicaOn(log Log, sender outbox.Sender, c outbox.Carrier) *Servic
 	segments := func(text string) int { return sms.Measure(text).Segments }
 	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: segments}, templates.FS)
 	r.NoError(err)
-	limiter := newSwapLimiter(r.Limiter)
+	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, Parts{
 		Limiter: limiter, Log: log, Mails: r.Renderer, Sender: sender, Texts: texts, Carrier: c,
 		Logger: slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -273,3 +273,22 @@ func (r *Rig) NoLeak() {
 		r.Errorf("a recipient was logged: %s", out)
 	}
 }
+
+// FailStore makes these methods of the log fail; without any, those that write what the gates, the outbox and redemptions do.
+func (r *Rig) FailStore(how sqlite.Fault, methods ...string) {
+	if len(methods) == 0 {
+		methods = []string{"Begin", "Redeem", "Refused", "Renew", "Finish", "Postpone", "TakeOver", "RefundsDue"}
+	}
+	r.Store.SetFault(func(m string) sqlite.Fault {
+		if slices.Contains(methods, m) {
+			return how
+		}
+		return sqlite.None
+	})
+}
+
+// CutStore makes the log unavailable to the gates and the outbox.
+func (r *Rig) CutStore() { r.FailStore(sqlite.Down) }
+
+// MendStore ends all faults of the log.
+func (r *Rig) MendStore() { r.Store.SetFault(nil) }
