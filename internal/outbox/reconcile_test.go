@@ -47,23 +47,6 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s.asked("settled", nil)
 }
 
-// A key is not given up once another request may hold it: two timeouts before its lease ends a release could come too late.
-func TestAKeyIsGivenUpWithinItsLease(t *testing.T) {
-	const lease = 15 * time.Second
-	for after, want := range map[time.Duration][]string{
-		lease - 2*store.CallTimeout: {"Ping", "SendsByID 1", "Release"}, lease - 2*store.CallTimeout + 1: {"Ping", "SendsByID 1"},
-	} {
-		s := newIdle(t)
-		s.log.rows = map[uuid.UUID]store.Status{}
-		s.ReleaseLater([32]byte{1}, uuid.UUID{1}, lease)
-		s.now = s.now.Add(after)
-		s.reconcile(t.Context())
-		s.asked(after.String(), want)
-		s.reconcile(t.Context())
-		s.asked("settled", nil)
-	}
-}
-
 // After an outage of the log its leases are renewed at once, and nothing is taken over for a lease, by a tick or for want of work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s := newIdle(t)
@@ -101,8 +84,9 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s := newIdle(t)
 	s.lanes[recipient.Email].behind = true // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-	if sent := s.Deliver(t.Context(), work, time.Nanosecond); sent.Status != store.Queued || len(s.waiters.waiting) != 0 {
-		t.Errorf("%s, %d wait", sent.Status, len(s.waiters.waiting))
+	sent := s.Deliver(t.Context(), work, time.Nanosecond)
+	if _, waits := s.waiters.Load(work.Send.ID); waits || sent.Status != store.Queued {
+		t.Errorf("%s, still waits: %v", sent.Status, waits)
 	}
 	s.work.Wait()
 }

@@ -87,8 +87,6 @@ func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Se
 	return rows, nil
 }
 
-func (l *fakeLog) Release(context.Context, [32]byte, uuid.UUID, bool) error { return l.call("Release") }
-
 func (l *fakeLog) RefundsDue(context.Context, time.Duration, int) ([]store.Refund, error) {
 	return nil, l.call("RefundsDue")
 }

@@ -11,7 +11,7 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-var anaByName = verification.Named{Channel: "email", To: vtest.Ana}
+var anaByName = verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: vtest.Ana}
 
 // letters is a rig whose default purpose has codes of eight unambiguous letters.
 func letters(s *vtest.Settings) {
@@ -35,7 +35,7 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 		}
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", sent + "!"} {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
-			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), vtest.BackEnd, anaByName, slip)), "code", "")
+			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)), "code", "")
 		}
 		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("slips cost tries: %d left", v.AttemptsRemaining)
@@ -85,7 +85,7 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 					t.Errorf("%q: %v", typed, err)
 				}
 			}
-			if got, err := r.Svc.CheckNamed(r.Context(), vtest.BackEnd, anaByName, typed); err != verification.ErrNotFound ||
+			if got, err := r.Svc.CheckNamed(r.Context(), anaByName, typed); err != verification.ErrNotFound ||
 				got != (verification.Checked{}) {
 				t.Errorf("by name %q: %v", typed, err)
 			}

@@ -41,9 +41,9 @@ func TestCancelEndsACode(t *testing.T) {
 
 func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		named := func(n verification.Named, code string) (verification.Checked, error) {
-			n.Channel, n.To = "email", vtest.Ana
-			return r.Svc.CheckNamed(r.Context(), vtest.BackEnd, n, code)
+		named := func(n verification.Ask, code string) (verification.Checked, error) {
+			n.Caller, n.Channel, n.To = vtest.BackEnd, "email", vtest.Ana
+			return r.Svc.CheckNamed(r.Context(), n, code)
 		}
 		mine := vtest.AskFor(vtest.Ana)
 		mine.Session = "s-1"
@@ -53,17 +53,17 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		theirs := vtest.AskFor(vtest.Ana)
 		theirs.Caller = vtest.Browser
 		b := r.Send(theirs)
-		for _, n := range []verification.Named{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
+		for _, n := range []verification.Ask{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			r.WantError(vtest.Err(named(n, code)), verification.ErrNotFound)
 		}
-		if c, err := named(verification.Named{Session: "s-1"}, vtest.WrongCode(code)); err != nil || c.Valid || c.ID != a.View.ID ||
+		if c, err := named(verification.Ask{Session: "s-1"}, vtest.WrongCode(code)); err != nil || c.Valid || c.ID != a.View.ID ||
 			c.AttemptsRemaining != verification.MaxAttempts-1 {
 			t.Errorf("wrong code: %+v, %v", c, err)
 		}
-		if c, err := named(verification.Named{Session: "s-1"}, code); err != nil || !c.Valid || c.ID != a.View.ID {
+		if c, err := named(verification.Ask{Session: "s-1"}, code); err != nil || !c.Valid || c.ID != a.View.ID {
 			t.Errorf("right code: %+v, %v", c, err)
 		}
-		r.WantError(vtest.Err(named(verification.Named{Session: "s-1"}, code)), verification.ErrNotFound)
+		r.WantError(vtest.Err(named(verification.Ask{Session: "s-1"}, code)), verification.ErrNotFound)
 		if v := r.Get(b.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("the browser's own was touched: %+v", v)
 		}
@@ -73,16 +73,16 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 func TestCheckNamedRefuses(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		check := func(c verification.Caller, n verification.Named, code string) error {
-			return vtest.Err(r.Svc.CheckNamed(r.Context(), c, n, code))
+		check := func(change func(*verification.Ask)) error {
+			ask := anaByName
+			change(&ask)
+			return vtest.Err(r.Svc.CheckNamed(r.Context(), ask, "123456"))
 		}
-		other := vtest.BackEnd
-		other.App = "elsewhere"
-		r.WantError(check(vtest.Browser, anaByName, "123456"), verification.ErrNotFound)
-		r.WantError(check(other, anaByName, "123456"), verification.ErrNotFound)
-		r.WantInvalid(check(vtest.BackEnd, verification.Named{To: vtest.Ana}, "123456"), "channel", "")
-		r.WantInvalid(check(vtest.BackEnd, verification.Named{Channel: "email"}, "123456"), "to", "")
-		r.WantInvalid(check(vtest.BackEnd, verification.Named{Channel: "email", To: vtest.Ana, Purpose: "none"}, "123456"), "purpose", "")
-		r.WantInvalid(check(vtest.BackEnd, anaByName, "12345x"), "code", "")
+		r.WantError(check(func(a *verification.Ask) { a.Caller = vtest.Browser }), verification.ErrNotFound)
+		r.WantError(check(func(a *verification.Ask) { a.App = "elsewhere" }), verification.ErrNotFound)
+		r.WantInvalid(check(func(a *verification.Ask) { a.Channel = "" }), "channel", "")
+		r.WantInvalid(check(func(a *verification.Ask) { a.To = "" }), "to", "")
+		r.WantInvalid(check(func(a *verification.Ask) { a.Purpose = "none" }), "purpose", "")
+		r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, "12345x")), "code", "")
 	})
 }

@@ -76,7 +76,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 		r.Sleep(time.Minute)
 		plain := r.SendTo(plainAna)
 		named := func(to, code string) (verification.Checked, error) {
-			return r.Svc.CheckNamed(r.Context(), vtest.BackEnd, verification.Named{Channel: "email", To: to}, code)
+			return r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to}, code)
 		}
 		mails := r.MailServer.Attempts()
 		if _, err := named(otherAna, vtest.CodeIn(mails[0])); err != verification.ErrNotFound {

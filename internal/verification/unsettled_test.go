@@ -72,18 +72,3 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 		})
 	}
 }
-
-// A key that could not be given up, because the log took nothing, is free once it does: the repeated request is a new one.
-func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.FailStore(sqlite.Down, "Begin", "Release", "Ping")
-		r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrUnavailable)
-		r.Sleep(2 * time.Second)
-		r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrBusy)
-		r.MendStore()
-		r.Sleep(2 * time.Second)
-		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed {
-			t.Error("nothing to replay")
-		}
-	})
-}
