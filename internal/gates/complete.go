@@ -67,7 +67,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		g.rebuilds.Add(1)
 	}
 	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
-		if both, err := g.peekLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}); err == nil {
+		if both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek); err == nil {
 			d.Rules = both.Rules
 		}
 	}

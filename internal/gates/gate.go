@@ -87,14 +87,6 @@ func (g *Gate) logRecovery() {
 // errAway says that the limiter is unavailable, so the log must decide alone.
 var errAway = errors.New("gates: the limiter is away")
 
-func (g *Gate) takeLimiter(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return g.callLimiter(ctx, r, g.shared.Take)
-}
-
-func (g *Gate) peekLimiter(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return g.callLimiter(ctx, r, g.shared.Peek)
-}
-
 // callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. With errAway,
 // the limiter may have counted the event.
 func (g *Gate) callLimiter(ctx context.Context, r quota.Request,
@@ -132,7 +124,7 @@ func (g *Gate) takeLocal(ctx context.Context, r quota.Request) (quota.Decision, 
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log
 // does not, on the log's clock. taken: a refused send may have been counted by the limiter, so refund it.
 func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (d quota.Decision, taken bool, err error) {
-	if d, err = g.takeLimiter(ctx, r); !errors.Is(err, errAway) {
+	if d, err = g.callLimiter(ctx, r, g.shared.Take); !errors.Is(err, errAway) {
 		return d, false, err
 	}
 	g.outage.sends.Add(1)
@@ -150,7 +142,7 @@ func (g *Gate) TakeCheck(ctx context.Context, r quota.Request) (quota.Decision, 
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, nil
 	}
-	d, err := g.takeLimiter(ctx, r)
+	d, err := g.callLimiter(ctx, r, g.shared.Take)
 	if errors.Is(err, errAway) {
 		return g.takeLocal(ctx, r)
 	}
@@ -160,7 +152,7 @@ func (g *Gate) TakeCheck(ctx context.Context, r quota.Request) (quota.Decision, 
 // TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone). It is for events that are not in
 // the log.
 func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.takeLimiter(ctx, r); !errors.Is(err, errAway) {
+	if d, err = g.callLimiter(ctx, r, g.shared.Take); !errors.Is(err, errAway) {
 		return d, false, err
 	}
 	d, err = g.local.Take(ctx, r)
@@ -169,7 +161,7 @@ func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decisi
 
 // PeekOrLocal is TakeOrLocal without counting.
 func (g *Gate) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.peekLimiter(ctx, r); !errors.Is(err, errAway) {
+	if d, err = g.callLimiter(ctx, r, g.shared.Peek); !errors.Is(err, errAway) {
 		return d, false, err
 	}
 	d, err = g.local.Peek(ctx, r)

@@ -89,7 +89,7 @@ func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision,
 	if err := g.RecordFailures(ctx, s.Failures(), begun.Rejected, begun.At); err != nil {
 		return quota.Decision{}, err
 	}
-	return g.peekLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets})
+	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek)
 }
 
 // Recount moves a send that an earlier request may have counted to the instant of this Take, as the log will count it. A failure is
@@ -116,10 +116,10 @@ func (g *Gate) RecordFailures(ctx context.Context, bucket string, events []quota
 	}
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	clock, err := g.peekLimiter(ctx, quota.Request{
+	clock, err := g.callLimiter(ctx, quota.Request{
 		Rules:   []quota.Rule{{Name: "clock", Scope: quota.Failures, Limit: 1, Window: quota.MinWindow}},
 		Buckets: map[quota.Scope]string{quota.Failures: bucket},
-	})
+	}, g.shared.Peek)
 	if err != nil {
 		return err
 	}

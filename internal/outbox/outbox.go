@@ -180,10 +180,7 @@ func New(c Config, p Parts) *Outbox {
 // Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the attempts in flight, at most StopWait, and
 // returns. Unfinished rows are not lost: another replica, or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
-	ticks := time.NewTicker(o.Tick)
-	defer ticks.Stop()
-	renewals := time.NewTicker(o.Lease / 4)
-	defer renewals.Stop()
+	ticks, renewals := time.Tick(o.Tick), time.Tick(o.Lease/4)
 	o.tick(ctx)
 	for {
 		select {
@@ -192,9 +189,9 @@ func (o *Outbox) Run(ctx context.Context) {
 			return
 		case <-o.wake:
 			o.flush(o.base)
-		case <-renewals.C:
+		case <-renewals:
 			o.renew(ctx)
-		case <-ticks.C:
+		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
 			o.takeOverIfReady(ctx)
@@ -212,20 +209,15 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 func (o *Outbox) stop() {
 	done := make(chan struct{})
 	go func() { o.work.Wait(); close(done) }()
-	patience := time.NewTimer(StopWait)
-	defer patience.Stop()
-	renewals := time.NewTicker(o.Lease / 4)
-	defer renewals.Stop()
+	patience, renewals := time.After(StopWait), time.Tick(o.Lease/4)
 	for waiting := true; waiting; {
 		select {
 		case <-done:
 			waiting = false
-		case <-renewals.C:
+		case <-renewals:
 			o.renew(o.base)
-		case <-patience.C:
+		case <-patience:
 			o.halt()
-			<-done
-			waiting = false
 		}
 	}
 	o.flush(context.Background())

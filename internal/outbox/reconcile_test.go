@@ -74,7 +74,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 // A stop tells the limiter what waits for it.
 func TestAStopFlushes(t *testing.T) {
 	s := newIdle(t)
-	s.enqueueSync(pendingSync{id: "a", buckets: []string{"ana"}})
+	s.enqueueSync(pendingSync{id: "a", buckets: []string{"ana"}, keep: time.Hour})
 	s.stop()
 	s.asked("stopped", nil, "refund a [ana]")
 }

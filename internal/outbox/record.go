@@ -12,7 +12,11 @@ import (
 // the process stops. Then it refunds a failed send, or records its failure, in the limiter, and wakes the request that waits.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
-	out.Event = o.event(s.App, out)
+	event, err := o.Policy.Get().NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())
+	if err != nil {
+		o.Logger.Error("an event got no ID", "send", s.ID, "error", err)
+	}
+	out.Event = event
 	applied := o.retryWrite(func(ctx context.Context) (bool, error) {
 		out.Held, _ = o.leaseOf(f)
 		return o.Store.Finish(ctx, out)
@@ -38,20 +42,6 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	}
 }
 
-// event makes the webhook event of an outcome; zero if the app does not subscribe to it, or if no ID could be made.
-func (o *Outbox) event(app string, out store.Outcome) store.NewEvent {
-	kind := "send." + string(out.Status)
-	if !o.Policy.Get().Subscribes(app, kind) {
-		return store.NewEvent{}
-	}
-	id, err := o.IDs.New(o.Now())
-	if err != nil {
-		o.Logger.Error("an event got no ID", "event", kind, "error", err)
-		return store.NewEvent{}
-	}
-	return store.NewEvent{ID: id, Type: kind, Test: out.Provider == policy.TestProvider}
-}
-
 func (o *Outbox) postpone(f *flight, p store.Postponement) {
 	o.retryWrite(func(ctx context.Context) (bool, error) {
 		p.Held, _ = o.leaseOf(f)
@@ -69,11 +59,9 @@ func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 			return applied
 		}
 		o.warnOfWrite(err)
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-o.base.Done():
-			timer.Stop()
 			return false
 		}
 	}

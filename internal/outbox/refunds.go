@@ -67,7 +67,7 @@ type pendingSync struct {
 	since   time.Time     // when it was queued
 	at      time.Time     // of a send on the log's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
-	keep    time.Duration // how long the send or the failure counts
+	keep    time.Duration // how long it is repeated: then the event no longer counts
 }
 
 const (
@@ -76,19 +76,11 @@ const (
 	refundFor = 24 * time.Hour
 )
 
-// retryFor returns how long the sync is repeated; after that, the event no longer counts.
-func (p pendingSync) retryFor() time.Duration {
-	if p.at.IsZero() {
-		return refundFor
-	}
-	return p.keep
-}
-
 // RefundLater queues a refund of a send that has no row, since its request ended before. The refund is repeated in the background until
 // the limiter answers.
 func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 	o.refundLocal(id, buckets)
-	o.enqueueSync(pendingSync{id: id, buckets: policy.Counted(buckets)})
+	o.enqueueSync(pendingSync{id: id, buckets: policy.Counted(buckets), keep: refundFor})
 }
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
@@ -133,12 +125,6 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 	}
 }
 
-func (o *Outbox) putBackSyncs(list []pendingSync) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.syncs = append(list, o.syncs...)
-}
-
 // replaceUncounted replaces, in list, each event that no longer counts in the log by a refund, and returns these refunds. An administrator may
 // have reset or erased it through another process, after it was recorded in the limiter. Error: of the log.
 func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
@@ -158,7 +144,7 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 		}
 		row, there := rows[uuid.UUID([]byte(p.id))]
 		if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
-			list[i] = pendingSync{id: p.id, buckets: p.buckets, since: o.Now()}
+			list[i] = pendingSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: refundFor}
 			places = append(places, list[i])
 		}
 	}
@@ -177,7 +163,9 @@ func (o *Outbox) flush(ctx context.Context) {
 		left, err := o.flushSome(ctx, some)
 		list = slices.Concat(left, list[len(some):])
 		if err != nil {
-			o.putBackSyncs(list)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.syncs = append(list, o.syncs...)
 			return
 		}
 	}
@@ -191,7 +179,7 @@ func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pend
 	}
 	var written []pendingSync
 	for i, p := range list {
-		if o.Now().Sub(p.since) > p.retryFor() {
+		if o.Now().Sub(p.since) > p.keep {
 			continue // the event has left its window
 		}
 		if err = o.sync(ctx, p); err != nil {

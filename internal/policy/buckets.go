@@ -95,52 +95,42 @@ func (s Subject) Buckets() map[quota.Scope]string {
 	return all
 }
 
+// everyone is the subject of scopes that have only one bucket.
+const everyone = "all"
+
 // bucket returns the subject's bucket of one scope; empty if the subject has no value for it.
 func (s Subject) bucket(scope quota.Scope) string {
-	switch {
-	case scope == quota.Failures:
+	app, subject := s.App, ""
+	switch scope.Base() {
+	case quota.Failures:
 		return s.Failures()
-	case scope == Spellings && s.Area.Mailbox.IsZero():
-		return ""
-	case scope == Spellings:
-		return SpellingsBucket(s.App, s.Area.Mailbox)
-	case scope == Everything:
+	case Spellings:
+		if !s.Area.Mailbox.IsZero() {
+			return SpellingsBucket(s.App, s.Area.Mailbox)
+		}
+	case Everything:
 		return quota.Bucket("", "", "", string(Everything), everyone)
-	}
-	subject, app := s.of(scope.Base()), s.App
-	if scope.Base() == quota.Global {
-		app = "" // no app has this name, so none can share its bucket
+	case quota.Recipient:
+		subject = s.Recipient.String()
+	case quota.IP:
+		subject = Client(s.IP)
+	case quota.Network:
+		subject = Network(s.IP)
+	case quota.App:
+		subject = s.App
+	case quota.Purpose:
+		subject = s.Purpose.Name
+	case quota.Country:
+		subject = s.Area.Country
+	case quota.Prefix:
+		subject = s.Area.Prefix
+	case quota.Global:
+		app, subject = "", everyone // no app has this name, so none can share its bucket
 	}
 	if subject == "" {
 		return ""
 	}
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
-}
-
-// everyone is the subject of scopes that have only one bucket.
-const everyone = "all"
-
-// of returns the subject's value for a scope; empty if unknown.
-func (s Subject) of(scope quota.Scope) string {
-	switch scope {
-	case quota.Recipient:
-		return s.Recipient.String()
-	case quota.IP:
-		return Client(s.IP)
-	case quota.Network:
-		return Network(s.IP)
-	case quota.App:
-		return s.App
-	case quota.Purpose:
-		return s.Purpose.Name
-	case quota.Country:
-		return s.Area.Country
-	case quota.Prefix:
-		return s.Area.Prefix
-	case quota.Global, Everything:
-		return everyone
-	}
-	return ""
 }
 
 // Counted returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.

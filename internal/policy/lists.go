@@ -168,9 +168,16 @@ const (
 // Events lists all events.
 var Events = []string{EventSent, EventFailed, EventUnknown, EventApproved}
 
-// Subscribes reports whether an app receives an event.
-func (s Set) Subscribes(app, event string) bool {
-	return slices.Contains(s.Subscriptions[app], event)
+// NewEvent makes an event for an app; zero if the app does not subscribe to it. Error: no ID could be made.
+func (s Set) NewEvent(app, event string, test bool, ids *store.IDs, now time.Time) (store.NewEvent, error) {
+	if !slices.Contains(s.Subscriptions[app], event) {
+		return store.NewEvent{}, nil
+	}
+	id, err := ids.New(now)
+	if err != nil {
+		return store.NewEvent{}, err
+	}
+	return store.NewEvent{ID: id, Type: event, Test: test}, nil
 }
 
 // TestRecipient returns the test recipient of a verification, unless it has expired. Another spelling of its mailbox is not a test

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -76,23 +77,6 @@ type Checks struct {
 	App         quota.Rule // scope App; refuses no check
 }
 
-// DefaultChecks are wide enough for an office behind one address and for a busy app, and narrow enough to stop a machine that guesses.
-func DefaultChecks() Checks {
-	return Checks{
-		Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
-		WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 300, Window: time.Hour},
-		App:         quota.Rule{Name: "app", Scope: quota.App, Limit: 10_000, Window: time.Hour},
-	}
-}
-
-// ChecksOrDefault returns the configured bounds of failed checks, or DefaultChecks.
-func (s Set) ChecksOrDefault() Checks {
-	if s.Checks == (Checks{}) {
-		return DefaultChecks()
-	}
-	return s.Checks
-}
-
 // The log counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other scopes.
 
 // InLog reports whether the log has the events of the rule's scope.
@@ -128,4 +112,31 @@ func ExplainedByLog(rules []quota.Rule) []quota.Rule {
 		own = append(own, r)
 	}
 	return own
+}
+
+// A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a recipient, so browsers could flood a mailbox
+// through them. So one rule for browsers counts all spellings of a mailbox together; see recipient.Hashes. Like all rules
+// for browsers, only the limiter decides it, together with the other rules.
+
+// Spellings is the scope of that rule: requests by browsers of one app to all spellings of one mailbox, for all purposes.
+const Spellings quota.Scope = "spellings"
+
+// SpellingsName is the name of that rule in answers.
+const SpellingsName = "spellings"
+
+// SpellingsBucket returns the bucket of that rule for a mailbox.
+func SpellingsBucket(app string, mailbox recipient.Hash) string {
+	return bucket(app, recipient.Email, "", Spellings, mailbox.String())
+}
+
+// WithoutSpellings removes the rule on spellings from a decision for browsers. While it refuses, it stays, but shows only its wait: its
+// counts would reveal requests for other spellings.
+func WithoutSpellings(d quota.Decision) quota.Decision {
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Scope == Spellings && s.RetryAfter == 0 })
+	for i, s := range d.Rules {
+		if s.Scope == Spellings {
+			d.Rules[i].Used, d.Rules[i].ResetAfter = s.Limit, s.RetryAfter
+		}
+	}
+	return d
 }

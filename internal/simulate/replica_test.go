@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/jobs"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
@@ -92,7 +93,7 @@ func policySet(p Plan, number int) policy.Set {
 	}
 	login := shared
 	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
-	checks := policy.DefaultChecks()
+	checks := verificationtest.Checks
 	checks.App.Limit = 15
 	return policy.Set{
 		Purposes: map[string]policy.Purpose{"default": shared, "login": login}, Apps: map[string]policy.App{app: {Title: "Shop"}},
@@ -127,7 +128,7 @@ func (w *world) start(index, life int) *Replica {
 	}
 	tick := w.tick()
 	settings := verificationtest.Settings{
-		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Tick: tick + oddly(waits), Lease: 2*tick + oddly(waits),
+		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Config: outbox.Config{Tick: tick + oddly(waits), Lease: 2*tick + oddly(waits)},
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
 	r.Process = verificationtest.New(settings, r.Parts)

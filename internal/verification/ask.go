@@ -65,8 +65,11 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	if err := checkAttached(ask); err != nil {
 		return a, err
 	}
-	if err := a.readLocale(); err != nil {
-		return a, err
+	if ask.Locale != "" {
+		var ok bool
+		if a.locale, ok = message.Canonical(ask.Locale); !ok {
+			return a, invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
+		}
 	}
 	if ask.Resend != "" {
 		if err := s.fillFromVerification(ctx, &a); err != nil {
@@ -89,7 +92,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		a.locale = s.preferred(a)
 	}
 	if refusal := s.Policy.Get().Refuse(a.to); refusal != nil {
-		s.recordUnserved(a, refusal.Reason)
+		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0) // so that an administrator finds why no code was sent
 		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
 	if ask.Kind == Secret {
@@ -146,18 +149,6 @@ func checkAttached(ask Ask) error {
 		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
 		return invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
-	}
-	return nil
-}
-
-// readLocale parses Locale, if it is given, to locale. Error: *InvalidError.
-func (a *asked) readLocale() error {
-	if a.Locale == "" {
-		return nil
-	}
-	var ok bool
-	if a.locale, ok = message.Canonical(a.Locale); !ok {
-		return invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
 	}
 	return nil
 }
@@ -249,14 +240,13 @@ func (a asked) row() store.Send {
 	return row
 }
 
-// recordUnserved records and counts a request to a recipient that is not served, so that an administrator finds why no code was sent. Such
-// requests cost the caller nothing, so they share rows like refusals by a rule of a wider scope.
-func (s *Service) recordUnserved(a asked, reason string) {
+// recordRefusal records a refusal, and counts it in the metrics. scope is that of the rule, and says which refusals share a row.
+func (s *Service) recordRefusal(a asked, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := a.row()
-	row.Status, row.BlockedBy, row.Count = store.Refused, reason, 1
-	row.Reference = ""
-	s.Refusals.Add(row, quota.Global)
-	s.Observer.Decided(a.to.Channel(), a.App, "refused", reason)
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, 1
+	row.Reference = "" // free text, and refusals are not searched by it
+	s.Refusals.Add(row, scope)
+	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)
 }
 
 // PlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters. Such a text is safe in

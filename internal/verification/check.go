@@ -8,6 +8,7 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 )
@@ -99,9 +100,11 @@ func (s *Service) pretendCheck(ctx context.Context, typed string) {
 }
 
 func (s *Service) approve(ctx context.Context, v store.Verification, now time.Time) (Checked, error) {
-	event, err := s.approvalEvent(v)
+	_, test := s.testRecipient(v)
+	event, err := s.Policy.Get().NewEvent(v.App, policy.EventApproved, test, s.IDs, s.Now())
 	if err != nil {
-		return Checked{}, err
+		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
+		return Checked{}, ErrUncertain // the attempt is counted
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
 	if err != nil { // the code was right, and the attempt is counted
@@ -146,21 +149,7 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 
 func (s *Service) checked(v store.Verification, now time.Time, outcome string, valid bool) Checked {
 	s.Observer.Checked(v.Channel, v.App, outcome)
-	return Checked{View: s.view(v, store.Send{}, now), Valid: valid}
-}
-
-// approvalEvent makes the webhook event of an approval; zero if the app does not subscribe to it. Error: ErrUncertain.
-func (s *Service) approvalEvent(v store.Verification) (store.NewEvent, error) {
-	if !s.Policy.Get().Subscribes(v.App, policy.EventApproved) {
-		return store.NewEvent{}, nil
-	}
-	id, err := s.newID()
-	if err != nil {
-		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
-		return store.NewEvent{}, ErrUncertain // the attempt is counted
-	}
-	_, test := s.testRecipient(v)
-	return store.NewEvent{ID: id, Type: policy.EventApproved, Test: test}, nil
+	return Checked{View: s.view(v, store.Send{}, now, recipient.Hash{}), Valid: valid}
 }
 
 // CheckNamed is Check for a back end that kept no ID: of the newest pending verification that it holds for the recipient, purpose and

@@ -2,7 +2,9 @@ package verification
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"sendcode/internal/policy"
@@ -23,7 +25,7 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	if err != nil {
 		return quota.Request{}, err
 	}
-	checks := s.Policy.Get().ChecksOrDefault()
+	checks := s.Policy.Get().Checks
 	r := quota.Request{ID: string(id[:]), Buckets: policy.CheckBuckets(c.App, c.IP, ch)}
 	rules := []quota.Rule{checks.Network, checks.WideNetwork}
 	rules = slices.DeleteFunc(rules, func(rule quota.Rule) bool { return r.Buckets[rule.Scope] == "" })
@@ -84,4 +86,65 @@ func (s *Service) Lockouts(ctx context.Context, app string, ch recipient.Channel
 		}
 	}
 	return all, nil
+}
+
+// alarm counts events by name, for a log line at most once every alarmEvery.
+type alarm struct {
+	mu     sync.Mutex
+	counts map[string]int
+	last   time.Time
+}
+
+const alarmEvery = time.Minute
+
+// count counts an event. The names must be few: they come from the configuration.
+func (a *alarm) count(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.counts == nil {
+		a.counts = map[string]int{}
+	}
+	a.counts[name]++
+}
+
+// log writes a line with the counts, called what, and args, and resets the counts, if there are any and the last line is alarmEvery old.
+func (a *alarm) log(s *Service, level slog.Level, text, what string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmEvery {
+		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts)...)
+		a.counts, a.last = nil, now
+	}
+}
+
+// LogAlarms logs the counts of checks that exceeded a bound, if a line is due. Package jobs calls it.
+func (s *Service) LogAlarms(context.Context) {
+	bound := s.Policy.Get().Checks.App
+	s.apps.log(s, slog.LevelError,
+		"codes are being guessed: more checks fail than the app's bound allows; browsers are sent codes of 8 characters", "checks",
+		"limit", bound.Limit, "window", bound.Window.String())
+	s.networks.log(s, slog.LevelWarn, "checks were refused: too many failed from one network", "checks")
+}
+
+// checkRefused counts a check that the bound of a network refused, for the metrics and the log.
+func (s *Service) checkRefused(ch recipient.Channel, app, rule string) {
+	s.Observer.Checked(ch, app, "refused")
+	s.Observer.CheckBound(ch, app, rule)
+	s.networks.count(app + " " + string(ch) + " " + rule)
+	s.LogAlarms(context.Background())
+}
+
+// checkOverBound counts a check beyond the bound of an app, for the metrics and the log. Such a check is not refused.
+func (s *Service) checkOverBound(ch recipient.Channel, app string) {
+	s.Observer.CheckBound(ch, app, s.Policy.Get().Checks.App.Name)
+	s.apps.count(app + " " + string(ch))
+	s.LogAlarms(context.Background())
+}
+
+// countBreaker counts an app's send that the breaker refused, and logs if a line is due, since an operator must act. It ignores other rules.
+func (s *Service) countBreaker(app string, rule quota.State) {
+	if rule.Scope == policy.Everything {
+		s.breaker.count(app)
+		s.breaker.log(s, slog.LevelError, "the breaker refuses codes", "requests", "limit", rule.Limit, "window", rule.Window.String())
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
@@ -96,7 +95,7 @@ func TestACheckMeetsALockout(t *testing.T) {
 // The check that reaches an app's bound is within it: the next one alarms. A right code takes its own count back, so it never does.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	three := func(s *vtest.Settings) {
-		s.Checks = policy.DefaultChecks()
+		s.Checks = vtest.Checks
 		s.Checks.App.Limit = 3
 	}
 	vtest.InBubbleWith(t, three, func(r *vtest.Rig) {

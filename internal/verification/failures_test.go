@@ -139,7 +139,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
-			checks := r.Svc.Terms().ChecksOrDefault()
+			checks := r.Svc.Terms().Checks
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App},
 				Buckets: map[quota.Scope]string{
 					quota.App: quota.Bucket("shop", "email", "checks", "app"), quota.IP: quota.Bucket("shop", "email", "checks", "ip", "192.0.2.1/32"),

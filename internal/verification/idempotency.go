@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
 
@@ -83,7 +84,7 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	if a.Wait == 0 {
 		v, send = asAdmitted(v, send)
 	}
-	seen := s.view(v, send, send.LoggedAt)
+	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
 	d = Public(d, a.Caller, StateOf(done.Verification, done.Now))
 	return Answer{Admitted: true, Replayed: true, View: seen, Quota: d, Policy: a.purpose.Policy}, nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -79,10 +78,7 @@ func (s *Service) lockedOut(a asked) time.Duration {
 
 // refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
 func (s *Service) refusedByLockout(a asked, wait time.Duration) error {
-	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, wait, 1
-	s.Refusals.Add(row, quota.Recipient)
-	s.Observer.Decided(a.to.Channel(), a.App, "refused", ChecksRule)
+	s.recordRefusal(a, "refused", ChecksRule, quota.Recipient, wait)
 	return &TooManyChecksError{RetryAfter: wait, Send: true}
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/policy"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -145,7 +144,7 @@ func TestLengthsUnderAttack(t *testing.T) {
 		long := s.Purposes["login"]
 		long.CodeLength = 9
 		s.Purposes["login"] = long
-		s.Checks = policy.DefaultChecks()
+		s.Checks = vtest.Checks
 		s.Checks.App.Limit = 5
 	}, func(r *vtest.Rig) {
 		before := r.Send(byBrowser("early@example.com"))

@@ -163,7 +163,8 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 	if a.Wait > 0 || begun.Repeated || d.Clock == store.LogClock {
 		d = s.refreshStates(ctx, a, d)
 	}
-	return Answer{Admitted: true, View: s.viewOf(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
+	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
+	return Answer{Admitted: true, View: seen, Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
@@ -200,11 +201,7 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreaker(a.App, worst)
-	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, worst.Name, worst.RetryAfter, 1
-	row.Reference = "" // free text, and refusals are not searched by it
-	s.Refusals.Add(row, worst.Scope)
-	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
+	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
 	return Answer{Quota: Public(d, a.Caller, a.own), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }
 
@@ -217,7 +214,7 @@ func (s *Service) withChecks(a asked, r quota.Request) quota.Request {
 	if a.Kind != Browser {
 		return r
 	}
-	rule := s.Policy.Get().ChecksOrDefault().App
+	rule := s.Policy.Get().Checks.App
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
 	r.Buckets = maps.Clone(r.Buckets)

@@ -71,12 +71,8 @@ func StateOf(v store.Verification, now time.Time) State {
 	return Pending
 }
 
-func (s *Service) view(v store.Verification, send store.Send, now time.Time) View {
-	return s.viewOf(v, send, now, recipient.Hash{})
-}
-
-// viewOf is view with the known hash of the address. If it is zero, viewOf decrypts the address; an erased one has no hash.
-func (s *Service) viewOf(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
+// view returns what a caller may see. If the hash of the address is zero, it decrypts the address; an erased one has no hash.
+func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
 	if address.IsZero() {
 		address, _ = s.Vault.AddressOf(v)
@@ -115,14 +111,14 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	}
 	p, err := s.purposeFor(c, v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
-		return Answer{View: s.view(v, send, now)}, nil
+		return Answer{View: s.view(v, send, now, recipient.Hash{})}, nil
 	}
 	p = p.On(v.Channel)
 	d, err := s.peek(ctx, subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p))
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: s.view(v, send, now), Quota: Public(d, c, StateOf(v, now)), Policy: p.Policy}, nil
+	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: Public(d, c, StateOf(v, now)), Policy: p.Policy}, nil
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
@@ -218,4 +214,53 @@ func (s *Service) Offers(purpose string) []Offer {
 		offers = append(offers, Offer{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.Served()})
 	}
 	return offers
+}
+
+// Public returns the part of a decision that the caller may see. The states of a recipient's rules reveal whether and when others
+// requested a code for it. So a browser sees them only after a send of its own, which costs quota and reaches the recipient. own is
+// the state of the verification that the caller names or has just opened; empty: none.
+//
+// A secret key sees every public rule. So does a browser while its verification is pending, but the rule on spellings only while
+// that refuses. Any other browser sees only the rule that refuses it, if one does.
+func Public(d quota.Decision, c Caller, own State) quota.Decision {
+	d = d.Public()
+	if c.Kind == Secret {
+		return d
+	}
+	d = policy.WithoutSpellings(d)
+	if own == Pending {
+		return d
+	}
+	rule, refused := publicRefusal(d)
+	d.Rules = nil
+	if refused {
+		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
+		d.Rules = []quota.State{rule}
+	}
+	return d
+}
+
+// publicRefusal returns the rule that a browser sees of a refusal: the rule of a wider scope that blocks longest or, if none blocks, the
+// recipient's. So a client over its own limits gets the same answer for every recipient.
+func publicRefusal(d quota.Decision) (quota.State, bool) {
+	wide := d
+	wide.Rules = nil
+	for _, s := range d.Rules {
+		if wider(s.Scope) {
+			wide.Rules = append(wide.Rules, s)
+		}
+	}
+	if s, blocks := wide.Blocking(); blocks {
+		return s, true
+	}
+	return d.Blocking()
+}
+
+// wider reports whether a scope counts the events of many recipients. Unknown scopes count as the recipient's.
+func wider(s quota.Scope) bool {
+	switch s.Base() {
+	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything:
+		return true
+	}
+	return false
 }

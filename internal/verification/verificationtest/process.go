@@ -3,6 +3,7 @@
 package verificationtest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -18,19 +19,14 @@ import (
 	"sendcode/internal/support"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 // Settings are what tests choose.
 type Settings struct {
 	policy.Set
+	outbox.Config
 	Vault    vault.Vault
-	Marks    []string
-	Lease    time.Duration
-	Tick     time.Duration
-	Workers  int
-	Capacity int // of the outbox
-	Watch    store.PrefixWatch
-	AskAfter time.Duration
 	Receipts outbox.Receipts // nil: no carrier is asked
 }
 
@@ -95,14 +91,12 @@ func New(s Settings, p Parts) *Process {
 	if p.Notify == nil {
 		p.Notify = func() {}
 	}
-	in := policy.NewInForce(s.Set, p.Now)
+	in := policy.NewInForce(withChecks(s.Set), p.Now)
 	gate := gates.New(p.Limiter, p.Log, in, p.Now, p.Logger)
 	refused := refusals.New(p.Log, p.Now, p.Logger)
 	ids := &store.IDs{}
-	queue := outbox.New(outbox.Config{
-		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", Marks: s.Marks, Lease: s.Lease, Tick: s.Tick,
-		Workers: s.Workers, Capacity: s.Capacity, Watch: s.Watch, AskAfter: s.AskAfter,
-	}, outbox.Parts{
+	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
+	queue := outbox.New(s.Config, outbox.Parts{
 		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Renderer: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
 		Receipts: s.Receipts, Observer: noObserver{}, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
 	})
@@ -146,7 +140,19 @@ func (p *Process) Run(ctx context.Context) {
 func (p *Process) Terms() policy.Set { return p.Policy.Get() }
 
 // Change puts other policies in force.
-func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(to) }
+func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(withChecks(to)) }
+
+// Checks are the bounds on failed checks where a test sets none.
+var Checks = policy.Checks{
+	Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
+	WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 300, Window: time.Hour},
+	App:         quota.Rule{Name: "app", Scope: quota.App, Limit: 10_000, Window: time.Hour},
+}
+
+func withChecks(s policy.Set) policy.Set {
+	s.Checks = cmp.Or(s.Checks, Checks)
+	return s
+}
 
 // Use changes the keys of all parts.
 func (p *Process) Use(keys vault.Vault) {
