@@ -2,7 +2,6 @@ package gates_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -29,13 +28,8 @@ func TestLogDecidesAlone(t *testing.T) {
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(time.Microsecond)
 		a := r.SendTo(vtest.Ana)
-		if a.Quota.RetryAfter() != time.Minute || a.Quota.Rules[1].Used != 2 || a.Quota.Rules[2].Used != 2 {
-			t.Errorf("a success alone: %+v", a.Quota)
-		}
-		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
-		if err != nil || got.Quota.RetryAfter() != time.Minute {
-			t.Errorf("looking alone: %v %+v", err, got.Quota)
-		}
+		r.WantQuota("a success alone", a.Quota, "[0 3 8]", time.Minute)
+		r.WantQuota("looking alone", r.QuotaOf(""), "[0 3 8]", time.Minute)
 	})
 }
 
@@ -64,13 +58,12 @@ func TestAloneOneOfManyIsLetIn(t *testing.T) {
 func TestLimiterLearnsOnceItIsBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.LoseLimiter()
-		a := r.SendTo(vtest.Ana)
+		r.SendTo(vtest.Ana)
 		r.Sleep(10 * time.Second)
 		r.EmptyLimiter()
 		r.Sleep(2 * time.Second)
-		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
-		if err != nil || got.Quota.RetryAfter() != 48*time.Second || got.Quota.Clock != "process" {
-			t.Errorf("%v %+v", err, got.Quota)
+		if d := r.QuotaOf(""); d.RetryAfter() != 48*time.Second || d.Clock != "process" {
+			t.Errorf("%+v", d)
 		}
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(48 * time.Second)
@@ -87,13 +80,10 @@ func TestLostAnswerCountsOnce(t *testing.T) {
 			}
 			return quota.ErrUnavailable
 		})
-		a := r.SendTo(vtest.Ana)
+		r.SendTo(vtest.Ana)
 		r.Limiter.Around(nil)
 		r.Sleep(3 * time.Second)
-		got, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
-		if err != nil || got.Quota.Rules[1].Used != 1 {
-			t.Errorf("%v %+v", err, got.Quota.Rules)
-		}
+		r.WantCounted("afterwards", 1)
 	})
 }
 
@@ -105,9 +95,8 @@ func TestAloneFailureIsRefunded(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
 		r.Sleep(20 * time.Second)
-		peek, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
-		if err != nil || peek.Quota.Rules[1].Used != 1 {
-			t.Errorf("%v %+v", err, peek.Quota.Rules)
+		if d := r.QuotaOf(""); d.Rules[1].Used != 1 {
+			t.Errorf("%+v", d.Rules)
 		}
 	})
 }
@@ -158,9 +147,7 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 		}
 		began = time.Now()
 		for _, to := range []string{"a1@example.com", "a2@example.com", "a3@example.com"} {
-			if _, err := r.Svc.Send(r.Context(), vtest.AskFor(to)); err != nil {
-				t.Error(err)
-			}
+			r.NoError(r.SendError(vtest.AskFor(to)))
 		}
 		if took := time.Since(began); took > gates.TakeTimeout {
 			t.Errorf("three more took %v", took)
@@ -223,9 +210,7 @@ func TestBothAway(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.LoseLimiter()
 		r.CutStore()
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("%v", err)
-		}
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
 		r.MendStore()
 		r.EmptyLimiter()
 		r.Sleep(2 * time.Second)

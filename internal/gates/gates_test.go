@@ -34,10 +34,7 @@ func TestLogIsTheSecondGate(t *testing.T) {
 			}
 			if c.learns {
 				r.WantCounted("after the refusal", 1)
-				peek, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
-				if err != nil || peek.Quota.RetryAfter() != 50*time.Second || peek.Quota.Rules[1].Used != 1 {
-					t.Errorf("%s: a look: %+v, %v", name, peek.Quota, err)
-				}
+				r.WantQuota("a look", r.QuotaOf(""), "[0 4 9]", 50*time.Second)
 				r.Sleep(50 * time.Second)
 				r.SendTo(vtest.Ana)
 			}
@@ -130,8 +127,6 @@ func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 			t.Fatalf("%v %+v", err, a)
 		}
 		r.Sleep(time.Second)
-		if n := len(r.MailServer.Attempts()); n != 1 {
-			t.Errorf("%d mails", n)
-		}
+		r.WantMails(1)
 	})
 }

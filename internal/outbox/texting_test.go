@@ -1,9 +1,7 @@
 package outbox_test
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +13,14 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/quota"
 )
+
+func textQuota(r *vtest.Rig, to string) quota.Decision {
+	a, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", to, "")
+	r.NoError(err)
+	return a.Quota
+}
 
 func TestTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
@@ -47,14 +52,9 @@ func TestTextMessages(t *testing.T) {
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {
-			_, err := r.Svc.Send(r.Context(), vtest.TextTo(to))
-			var bad *verification.InvalidError
-			if !errors.As(err, &bad) || bad.Field != "to" || bad.Reason != "country_not_served" || strings.Contains(bad.Detail, to) {
-				r.Errorf("%s: %v", to, err)
-			}
-			d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", to, "")
-			if err != nil || d.Quota.Rules[0].Used != 0 {
-				r.Errorf("%s: %+v, %v", to, d.Quota, err)
+			r.WantInvalid(r.SendError(vtest.TextTo(to)), "to", "country_not_served")
+			if d := textQuota(r, to); d.Rules[0].Used != 0 {
+				r.Errorf("%s: %+v", to, d)
 			}
 		}
 		r.Send(vtest.TextTo(vtest.American))
@@ -78,9 +78,7 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 			r.Error(r.Status(a))
 		}
 		r.Svc.Change(r.Settings.Set)
-		d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
-		r.NoError(err)
-		if used := d.Quota.Rules[1].Used; used != 0 {
+		if used := textQuota(r, vtest.Mobile).Rules[1].Used; used != 0 {
 			r.Errorf("%d places are taken", used)
 		}
 	})
@@ -107,9 +105,8 @@ func TestWhatACarrierSays(t *testing.T) {
 			if v.Send.Status != c.status || v.Send.Reason != c.reason || v.Send.Provider != "fake" || v.Send.ProviderCode != c.fail.Reply() {
 				r.Errorf("%s: %+v", name, v.Send)
 			}
-			d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
-			if err != nil || d.Quota.Allowed() != c.free {
-				r.Errorf("%s: allowed %v, %v", name, d.Quota.Allowed(), err)
+			if allowed := textQuota(r, vtest.Mobile).Allowed(); allowed != c.free {
+				r.Errorf("%s: allowed %v", name, allowed)
 			}
 			r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)
 			r.Carrier.Fail(nil)
@@ -154,10 +151,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		r.Sleep(20 * time.Minute)
 		refused := r.Refuse(vtest.TextTo(vtest.Mobile))
 		r.WantBlockedBy(refused.Quota, verification.CarrierRule, 40*time.Minute)
-		looked, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
-		if err != nil || looked.Quota.RetryAfter() != 40*time.Minute || looked.Quota.Allowed() {
-			r.Errorf("%+v, %v", looked.Quota, err)
-		}
+		r.WantBlockedBy(textQuota(r, vtest.Mobile), verification.CarrierRule, 40*time.Minute)
 		if len(r.Carrier.Accepted()) != 0 {
 			r.Error("the carrier was asked again")
 		}

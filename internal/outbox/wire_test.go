@@ -66,7 +66,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 				}
 				r.Sleep(45 * time.Second) // retries
 				last, reason := status()
-				mails, spent := len(server.Messages()), r.Spent(vtest.Ana) == 1
+				mails, spent := len(server.Messages()), r.QuotaOf("").Rules[2].Used == 1
 				got := map[bool]string{
 					first == store.Failed && reason == store.ReasonRejected && mails == 0 && !spent: given,
 					first == store.Queued && last == store.Sent && mails == 1 && spent:              retried,

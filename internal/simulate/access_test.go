@@ -79,12 +79,12 @@ func (r *Replica) access(ctx context.Context, method string, at sqlite.Stage) sq
 	}
 	w := r.world
 	for {
-		f := r.turn(ctx, method, until(w.trouble().logSlow))
+		f := r.turn(ctx, method, w.wrong(LogSlow))
 		busy := w.underCommit()
 		switch {
 		case f == cut || f == tooLate:
 			return sqlite.Down
-		case until(w.trouble().logAway):
+		case w.wrong(LogAway):
 			w.count("log away")
 			return sqlite.Down
 		case f == cutTooFar || busy == nil:
@@ -126,7 +126,7 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault
 		w.note("%s log %s commits: %d", r.name, method, fault)
 	}()
 	source := r.sourceOf(ctx, method+" commit")
-	f := r.sleep(ctx, latency(source, until(w.trouble().logSlow)))
+	f := r.sleep(ctx, latency(source, w.wrong(LogSlow)))
 	switch {
 	case f != onTime && source.IntN(2) == 0:
 		w.count("commit cut: " + method)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,22 +146,19 @@ func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request
 
 // troubled reports whether there is trouble with the log, and with the limiter.
 func (w *world) troubled(r *Replica) [2]bool {
-	t := w.trouble()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	log := until(t.logAway) || until(t.logSlow) || len(r.commits) > 0 || until(r.frozen) || r.dead
-	return [2]bool{log, until(t.limiterAway) || until(t.limiterSlow) || until(t.limiterDeaf)}
+	log := w.wrong(LogAway, LogSlow) || len(r.commits) > 0 || until(r.frozen) || r.dead
+	return [2]bool{log, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf)}
 }
 
 // afterOutage reports whether within a tick before the limiter was away, or the log, which is read before the limiter gets anything.
 func (w *world) afterOutage(at time.Time) bool {
-	t := w.trouble()
-	for _, ended := range []time.Time{t.limiterAway, t.limiterSlow, t.limiterDeaf, t.logAway, t.logSlow} {
-		if at.Before(ended.Add(w.tick() + 5*time.Second)) {
-			return true
-		}
-	}
-	return false
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc([]Kind{LimiterAway, LimiterSlow, LimiterDeaf, LogAway, LogSlow}, func(k Kind) bool {
+		return at.Before(w.lasts[k].Add(w.tick() + 5*time.Second))
+	})
 }
 
 // tick is the interval of an outbox. It is longer than in the service, since most looks find nothing; a lease is twice as long, so that no

@@ -280,18 +280,10 @@ func (w *world) disturb(e Event) (fault bool) {
 	if !slices.Contains(faults, e.Kind) {
 		return false
 	}
-	r, end := w.replica(e.Replica), time.Now().Add(e.For)
+	r := w.replica(e.Replica)
 	w.mu.Lock()
 	w.troubles++
-	t := &w.now
-	last := map[Kind]*time.Time{
-		LimiterAway: &t.limiterAway, LimiterSlow: &t.limiterSlow, LimiterDeaf: &t.limiterDeaf, LogAway: &t.logAway, LogSlow: &t.logSlow,
-		ServerRefuses: &t.serverRefuses, ServerBusy: &t.serverBusy, ServerStalls: &t.serverStalls, ServerDrops: &t.serverDrops,
-		HookFails: &t.hook, HookDeaf: &t.hookDeaf,
-	}[e.Kind]
-	if last != nil {
-		*last = end
-	}
+	w.lasts[e.Kind] = time.Now().Add(e.For)
 	w.mu.Unlock()
 	switch e.Kind {
 	case Flush:

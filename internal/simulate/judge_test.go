@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/verification"
 )
 
 // ledger is the whole log at the end, indexed for the oracles.
@@ -263,7 +264,7 @@ func (l *ledger) checks() {
 		}
 	}
 	for id, v := range l.verification {
-		l.count("verification: " + state(v, time.Now()))
+		l.count("verification: " + string(verification.StateOf(v, time.Now())))
 		if v.Attempts > v.MaxAttempts {
 			l.broke("guessing", "%s had %d tries of %d", id, v.Attempts, v.MaxAttempts)
 		}
@@ -274,20 +275,6 @@ func (l *ledger) checks() {
 			l.broke("guessing", "%s was answered valid, and the log has no approval", id)
 		}
 	}
-}
-
-func state(v store.Verification, now time.Time) string {
-	switch {
-	case !v.ApprovedAt.IsZero():
-		return "approved"
-	case !v.CanceledAt.IsZero():
-		return "canceled"
-	case v.Attempts >= v.MaxAttempts:
-		return "max_attempts_reached"
-	case !now.Before(v.ExpiresAt):
-		return "expired"
-	}
-	return "pending"
 }
 
 // available checks that a 5xx is answered in trouble only.

@@ -12,8 +12,8 @@ const clockName = "redis"
 // reach lets a call of the limiter through at its turn. What happened and was not heard is ErrUnavailable to its caller.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
-	f := r.turn(ctx, "limiter "+name, until(w.trouble().limiterSlow))
-	away, deaf := until(w.trouble().limiterAway), until(w.trouble().limiterDeaf)
+	f := r.turn(ctx, "limiter "+name, w.wrong(LimiterSlow))
+	away, deaf := w.wrong(LimiterAway), w.wrong(LimiterDeaf)
 	switch {
 	case f == cut, away:
 		w.count("limiter away: " + name)

@@ -48,8 +48,7 @@ func (s carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 // has arrived.
 func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
-	f := r.turn(ctx, "server "+m.send, until(w.trouble().serverStalls))
-	t := w.trouble()
+	f := r.turn(ctx, "server "+m.send, w.wrong(ServerStalls))
 	failure := func(class delivery.Class, stage string, status int, code string) error {
 		w.count("server: " + string(class))
 		return &delivery.Error{Class: class, Stage: stage, Status: status, Code: code, Err: errors.New("simulated")}
@@ -59,12 +58,12 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 		return failure(delivery.Temporary, "dial", 0, "")
 	case f == tooLate:
 		return failure(delivery.Temporary, "rcpt", 0, "")
-	case until(t.serverRefuses):
+	case w.wrong(ServerRefuses):
 		return failure(delivery.Rejected, "data", 554, "5.7.1")
-	case until(t.serverBusy):
+	case w.wrong(ServerBusy):
 		return failure(delivery.Temporary, "rcpt", 451, "4.3.0")
 	}
-	m.at, m.unheard = time.Now(), until(t.serverDrops)
+	m.at, m.unheard = time.Now(), w.wrong(ServerDrops)
 	w.recordArrival(m)
 	if m.unheard {
 		return failure(delivery.Unknown, "data", 0, "")
@@ -97,12 +96,12 @@ func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, context.DeadlineExceeded
 	}
 	status := http.StatusNoContent
-	if until(w.trouble().hook) {
+	if w.wrong(HookFails) {
 		status = http.StatusInternalServerError
 	} else {
 		w.recordWebhook(r.Header.Get("Webhook-Id"), string(body))
 	}
-	if f == cutTooFar || until(w.trouble().hookDeaf) {
+	if f == cutTooFar || w.wrong(HookDeaf) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil

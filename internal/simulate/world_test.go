@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,10 +29,10 @@ type world struct {
 	logged  *servertest.Text            // what the replicas wrote to their logs
 	posted  *servertest.Text            // the bodies of webhooks
 	answers *servertest.Text            // the bodies of answers
-	now     trouble
 	actors  sync.WaitGroup
 
 	mu            sync.Mutex
+	lasts         map[Kind]time.Time // until when what goes wrong for a while does
 	replicas      []*Replica
 	calls         map[string]int // so far, by label
 	counts        map[string]int
@@ -52,13 +53,6 @@ type world struct {
 	verifications map[string]string // by the ID of a send that was answered
 }
 
-// trouble is what goes wrong at the moment: until when.
-type trouble struct {
-	limiterAway, limiterSlow, limiterDeaf, logAway, logSlow    time.Time
-	serverRefuses, serverBusy, serverStalls, serverDrops, hook time.Time
-	hookDeaf                                                   time.Time
-}
-
 // inForce is when a policy was put in force first.
 type inForce struct {
 	at     time.Time
@@ -68,7 +62,7 @@ type inForce struct {
 func newWorld(t *testing.T, p Plan, o Options) *world {
 	w := &world{
 		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &servertest.Text{}, posted: &servertest.Text{},
-		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
+		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
 	}
 	w.redis = verificationtest.NewFakeRedis(clockName)
 	w.policies = []inForce{{w.begin, 0}}
@@ -106,7 +100,7 @@ func (w *world) play() {
 // repair ends all trouble.
 func (w *world) repair() {
 	w.mu.Lock()
-	w.now = trouble{}
+	clear(w.lasts)
 	all := append([]*Replica(nil), w.replicas...)
 	w.mu.Unlock()
 	for _, r := range all {
@@ -166,10 +160,11 @@ func (w *world) nth(label string) int {
 // until says whether some trouble lasts.
 func until(t time.Time) bool { return time.Now().Before(t) }
 
-func (w *world) trouble() trouble {
+// wrong reports whether some fault lasts.
+func (w *world) wrong(faults ...Kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.now
+	return slices.ContainsFunc(faults, func(k Kind) bool { return until(w.lasts[k]) })
 }
 
 func (w *world) logger(name string) *slog.Logger {

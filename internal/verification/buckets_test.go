@@ -97,17 +97,3 @@ func TestRulesOnNumbers(t *testing.T) {
 		})
 	}
 }
-
-// An IP rule counts the addresses of an IPv6 /64 together: a subscriber has a whole one.
-func TestIPRuleCountsANetworkOfIPv6(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "ip", Scope: quota.IP, Limit: 1, Window: time.Minute}), func(r *vtest.Rig) {
-		from := func(to, ip string) verification.Ask {
-			a := vtest.AskFor(to)
-			a.IP = netip.MustParseAddr(ip)
-			return a
-		}
-		r.Send(from("a1@example.com", "2001:db8:1:2::1"))
-		r.Refuse(from("a2@example.com", "2001:db8:1:2:ffff::9"))
-		r.Send(from("a2@example.com", "2001:db8:1:3::1"))
-	})
-}

@@ -30,9 +30,8 @@ func TestObservingRulesRefuseNothingAndAreInTheLog(t *testing.T) {
 			}
 			r.Sleep(time.Minute)
 		}
-		look, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
-		if err != nil || !look.Quota.Allowed() || len(look.Quota.Rules) != 1 {
-			t.Errorf("a look: %v %+v", err, look.Quota)
+		if d := r.QuotaOf(""); !d.Allowed() || len(d.Rules) != 1 {
+			t.Errorf("a look: %+v", d)
 		}
 		r.WantObserved(nil, nil, []string{"stricter"}, []string{"stricter", "office"})
 		if want := "[email shop stricter email shop stricter email shop office]"; fmt.Sprint(w.All) != want {

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -88,10 +87,7 @@ func TestResendOfAnotherApp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
 		stranger := verification.Caller{App: "elsewhere", Kind: verification.Secret}
-		if _, err := r.Svc.Send(r.Context(), verification.Ask{Caller: stranger, Resend: first.View.ID}); !errors.Is(err,
-			verification.ErrNotFound) {
-			t.Errorf("Send: %v", err)
-		}
+		r.WantError(r.SendError(verification.Ask{Caller: stranger, Resend: first.View.ID}), verification.ErrNotFound)
 		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), verification.ErrNotFound)
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)

@@ -75,6 +75,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"reference", func(a *verification.Ask) { a.Reference = "a\nb" }},
 			{"session", func(a *verification.Ask) { a.Session = strings.Repeat("s", 129) }},
 			{"session", func(a *verification.Ask) { a.Caller, a.Session = vtest.Browser, "s" }},
+			{"prefer", func(a *verification.Ask) { a.Caller, a.Wait = vtest.Browser, time.Second }},
 			{"locale", func(a *verification.Ask) { a.Locale = "en\x00" }},
 			{"to", func(a *verification.Ask) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
 			{"purpose", func(a *verification.Ask) { a.Resend, a.Purpose = first.View.ID, "login" }},

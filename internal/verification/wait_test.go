@@ -90,11 +90,3 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 		}
 	})
 }
-
-func TestBrowsersDoNotWait(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		ask := waitFor(time.Second)
-		ask.Caller = vtest.Browser
-		r.WantInvalid(r.SendError(ask), "prefer", "")
-	})
-}

@@ -114,14 +114,6 @@ func (r *Rig) WantEvents(want ...string) {
 	}
 }
 
-// Spent is how many places of the rule of a day a mail address has used.
-func (r *Rig) Spent(address string) int {
-	r.Helper()
-	a, err := r.Svc.Quota(r.Context(), BackEnd, "email", address, "")
-	r.NoError(err)
-	return a.Quota.Rules[2].Used
-}
-
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
 func (r *Rig) Ingest(want feedback.Result, t feedback.ProviderEvent) {
 	r.Helper()
