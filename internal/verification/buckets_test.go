@@ -1,12 +1,17 @@
 package verification_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -96,4 +101,259 @@ func TestRulesOnNumbers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One address of a browser gets a hundred codes an hour, for any recipient; a back end's own address does not count.
+func TestBrowsersAreLimitedByAddress(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		from := func(c verification.Caller, n int, ip string) verification.Ask {
+			a := vtest.AskFor(fmt.Sprintf("a%d@example.com", n))
+			a.Caller = c
+			a.IP = netip.MustParseAddr(ip)
+			return a
+		}
+		for n := range 100 {
+			r.Send(from(vtest.Browser, n, "192.0.2.1"))
+		}
+		a := r.Refuse(from(vtest.Browser, 100, "192.0.2.1"))
+		r.WantBlockedBy(a.Quota, "client", time.Hour)
+		r.Send(from(vtest.Browser, 101, "192.0.2.2"))
+		for n := range 100 {
+			r.Send(from(vtest.BackEnd, 200+n, "192.0.2.1"))
+		}
+		for n := range 899 {
+			r.Send(from(vtest.Browser, 1000+n, fmt.Sprintf("192.0.2.%d", 10+n%100)))
+		}
+		a = r.Refuse(from(vtest.Browser, 5000, "192.0.2.250"))
+		if worst, _ := a.Quota.Blocking(); worst.Name != "network" {
+			t.Errorf("%+v", a.Quota)
+		}
+		r.Sleep(time.Hour)
+		r.Send(from(vtest.Browser, 5000, "192.0.2.250"))
+	})
+}
+
+// A back end's send without the client's address is counted for no network and has none in its row; with the address the
+// rules hold, and a browser whose address is not known is refused, not let through.
+func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
+	change := vtest.WithRules(
+		quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+		quota.Rule{Name: "address", Scope: quota.IP, Limit: 1, Window: time.Hour},
+		quota.Rule{Name: "wider", Scope: quota.Network, Limit: 2, Window: time.Hour},
+	)
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		from := func(c verification.Caller, n int, ip string) verification.Ask {
+			a := vtest.AskFor(fmt.Sprintf("a%d@example.com", n))
+			a.Caller, a.IP = c, netip.Addr{}
+			if ip != "" {
+				a.IP = netip.MustParseAddr(ip)
+			}
+			return a
+		}
+		for n := range 5 {
+			a := r.Send(from(vtest.BackEnd, n, ""))
+			if len(a.Quota.Rules) != 1 || len(a.Policy.Rules) != 1 {
+				t.Errorf("%+v", a.Quota)
+			}
+			story, err := r.Store.Story(r.Context(), uuid.MustParse(a.View.Send.ID))
+			if err != nil || story.Send.IP != "" {
+				t.Errorf("the row has the address %q, %v", story.Send.IP, err)
+			}
+		}
+		r.Send(from(vtest.BackEnd, 10, "192.0.2.1"))
+		a := r.Refuse(from(vtest.BackEnd, 11, "192.0.2.1"))
+		if worst, _ := a.Quota.Blocking(); worst.Name != "address" {
+			t.Errorf("%+v", a.Quota)
+		}
+		r.Send(from(vtest.BackEnd, 12, "192.0.2.2"))
+		r.Refuse(from(vtest.BackEnd, 13, "192.0.2.3"))
+		if a, err := r.Svc.Send(r.Context(), from(vtest.Browser, 14, "")); err == nil {
+			t.Errorf("a browser of no known address: %+v", a)
+		}
+		r.LoseLimiter()
+		for n := range 5 {
+			r.Send(from(vtest.BackEnd, 20+n, ""))
+		}
+	})
+}
+
+// The breaker counts every send of every app and policy, also while the limiter is away, and alarms once.
+func TestBreaker(t *testing.T) {
+	change := func(s *vtest.Settings) {
+		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: 3, Window: time.Minute}
+		gift := s.Purposes["login"]
+		gift.Name, gift.Policy.Name, gift.Shares = "gift", "gift", []string{"gift"}
+		s.Purposes["gift"] = gift
+	}
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		ask := func(app, purpose, to string) verification.Ask {
+			a := vtest.AskFor(to)
+			a.App, a.Purpose = app, purpose
+			return a
+		}
+		fill := func() {
+			r.Send(ask("shop", "default", "a@example.com"))
+			r.Send(ask("bank", "default", "a@example.com"))
+			r.Send(ask("shop", "gift", "a@example.com"))
+		}
+		fill()
+		for range 5 {
+			a := r.Refuse(ask("shop", "default", "b@example.com"))
+			r.WantBlockedBy(a.Quota, policy.BreakerName, time.Minute)
+		}
+		if n := strings.Count(r.Printed.String(), "the breaker refuses"); n != 1 {
+			t.Errorf("called %d times", n)
+		}
+		r.Sleep(time.Minute)
+		r.LoseLimiter()
+		fill()
+		r.Refuse(ask("bank", "default", "b@example.com"))
+		if n := strings.Count(r.Printed.String(), "the breaker refuses"); n != 2 {
+			t.Errorf("called %d times", n)
+		}
+	})
+}
+
+// spelled has the rule on spellings, 20 a day, beside wide rules of the recipient.
+func spelled(s *vtest.Settings) {
+	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
+	s.Numbers.Everywhere = true
+	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}
+}
+
+// spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its own.
+func spelling(n int) verification.Ask {
+	to := fmt.Sprintf("victim+%d@gmail.com", n)
+	switch n % 3 {
+	case 1:
+		to = fmt.Sprintf("v.ictim+%d@googlemail.com", n)
+	case 2:
+		to = strings.ToUpper(to)
+	}
+	a := vtest.AskFor(to)
+	a.Caller = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})}
+	return a
+}
+
+// fill sends to twenty spellings, and wants the twenty-first refused.
+func fill(r *vtest.Rig) verification.Answer {
+	r.Helper()
+	for n := range 20 {
+		r.Send(spelling(n))
+	}
+	return r.Refuse(spelling(20))
+}
+
+// Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more. Back ends are not limited by it, nor are other
+// mailboxes, phone numbers and other apps; other purposes are.
+func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+		a := fill(r)
+		for n := 21; n < 60; n++ {
+			worst, _ := a.Quota.Blocking()
+			if worst.Name != "spellings" || a.Quota.RetryAfter() != 24*time.Hour || worst.ResetAfter != worst.RetryAfter || worst.Used != 20 ||
+				len(a.Quota.Rules) != 1 {
+				t.Fatalf("%+v", a.Quota)
+			}
+			a = r.Refuse(spelling(n))
+		}
+		r.WantMails(20)
+		for n := range 25 {
+			a := spelling(100 + n)
+			a.Caller = vtest.BackEnd
+			if d := r.Send(a).Quota; slices.Contains(ruleNames(d), "spellings") {
+				t.Errorf("a back end's answer has the rule: %+v", d)
+			}
+		}
+		for _, to := range []string{"victi.m@example.com", "other@gmail.com", "victim@gmail.example"} {
+			a := spelling(30)
+			a.To = to
+			r.Send(a)
+		}
+		text, bank, login := spelling(31), spelling(32), spelling(33)
+		text.Channel, text.To, bank.App, login.Purpose = "sms", vtest.Mobile, "bank", "login"
+		r.Send(text)
+		r.Send(bank)
+		r.Refuse(login)
+		r.Sleep(24 * time.Hour)
+		r.Send(spelling(70)) // back ends have taken none of its places
+	})
+}
+
+func ruleNames(d quota.Decision) (all []string) {
+	for _, s := range d.Rules {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// A browser reads the same whatever other spellings were asked for, until the rule refuses.
+func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+		first := ruleNames(r.Send(spelling(0)).Quota)
+		look := func(id string) quota.Decision {
+			a, err := r.Svc.Get(r.Context(), spelling(18).Caller, id)
+			r.NoError(err)
+			return a.Quota
+		}
+		var id string
+		for n := 1; n < 19; n++ {
+			a := r.Send(spelling(n))
+			id = a.View.ID
+			if got := ruleNames(a.Quota); !slices.Equal(got, first) || slices.Contains(got, "spellings") || a.Quota.RetryAfter() != 0 {
+				t.Fatalf("send %d: %v, %v", n, got, a.Quota.RetryAfter())
+			}
+		}
+		if d := look(id); slices.Contains(ruleNames(d), "spellings") {
+			t.Errorf("a look: %+v", d)
+		}
+		r.Sleep(time.Second)
+		last := r.Send(spelling(19)).Quota
+		if !slices.Contains(ruleNames(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
+			t.Errorf("the send that takes the last place: %+v", last)
+		}
+		if d := look(id); d.RetryAfter() != 24*time.Hour-time.Second {
+			t.Errorf("a look at a full mailbox: %+v", d)
+		}
+	})
+}
+
+// A request that another rule refuses takes no place, and one that this rule refuses takes none of the recipient's.
+func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		spelled(s)
+		vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})(s)
+		s.Spellings.Limit = 2
+	}, func(r *vtest.Rig) {
+		r.Send(spelling(0))
+		for range 3 {
+			r.Refuse(spelling(0))
+		}
+		r.Send(spelling(3))
+		if d := r.Refuse(spelling(6)).Quota; !slices.Equal(d.Violated(), []string{"spellings"}) {
+			t.Errorf("%+v", d)
+		}
+		back := spelling(6)
+		back.Caller = vtest.BackEnd
+		r.Send(back) // it has its place of the minute
+	})
+}
+
+// While the limiter is away each process counts by itself, and an administrator's reset frees the mailbox. Its bucket is a keyed hash.
+func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+		r.LoseLimiter()
+		fill(r)
+		r.EmptyLimiter()
+		r.Sleep(2 * time.Second)
+		fill(r)
+		who, err := r.Svc.Desk.Person("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
+		r.NoError(err)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
+		r.Send(spelling(20))
+		mailbox := r.Settings.Vault.Hashes(vtest.ParseEmail(t, "victim@gmail.com")).Mailbox
+		if got := policy.SpellingsBucket("shop", mailbox); mailbox == (recipient.Hash{}) || strings.Contains(got, "victim") {
+			t.Errorf("%s", got)
+		}
+	})
 }

@@ -1,9 +1,13 @@
 package verification_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"sendcode/internal/proof"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -94,5 +98,182 @@ func TestResendOfAnotherApp(t *testing.T) {
 		if v := r.Get(first.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("a stranger burned a try: %d left", v.AttemptsRemaining)
 		}
+	})
+}
+
+const (
+	plainAna  = "ana@gmail.com"
+	taggedAna = "An.A+shop@gmail.com"
+	otherAna  = "a.na+mail@gmail.com"
+)
+
+func TestSpellingsShareOneQuota(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		r.SendTo(taggedAna)
+		if to := r.MailServer.Attempts()[0].To; to != taggedAna {
+			t.Errorf("the mail went to %s", to)
+		}
+		for _, to := range []string{plainAna, otherAna, taggedAna} {
+			r.WantWait(r.RefuseTo(to).Quota, time.Minute)
+			if h, err := r.Svc.Desk.Hash("email", to); err != nil || h != vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey) {
+				t.Errorf("%s is searched as another: %v", to, err)
+			}
+		}
+		r.SendTo("ana@example.com") // another domain
+		r.EmptyLimiter()
+		r.WantWait(r.RefuseTo(plainAna).Quota, time.Minute)
+	})
+}
+
+// Each spelling has a verification of its own, which is sent again to that spelling alone, also by ID.
+func TestASpellingIsResentToItselfAlone(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		var ids []string
+		for _, to := range []string{taggedAna, plainAna, otherAna} {
+			a := r.SendTo(to)
+			if slices.Contains(ids, a.View.ID) {
+				t.Errorf("%s joined the verification of another spelling", to)
+			}
+			ids = append(ids, a.View.ID)
+			r.Sleep(time.Minute)
+		}
+		for _, caller := range []verification.Caller{vtest.BackEnd, vtest.Browser} {
+			for _, to := range []string{plainAna, otherAna} {
+				r.WantInvalid(r.SendError(verification.Ask{Caller: caller, Channel: "email", To: to, Resend: ids[0]}), "to", "mismatch")
+			}
+		}
+		for n, ask := range []verification.Ask{
+			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
+			{Caller: vtest.Browser, Channel: "email", To: taggedAna, Resend: ids[0]},
+		} {
+			if again := r.Send(ask); again.View.ID != ids[0] || again.View.Send.Number != 2+n {
+				t.Errorf("its own holder opened another: %+v", again.View)
+			}
+			r.Sleep(time.Minute)
+		}
+		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna} {
+			if got := r.MailServer.Attempts()[i].To; got != to || (r.Code(i) == r.Code(0)) != (to == taggedAna) {
+				t.Errorf("mail %d went to %s, with the code of the first: %v", i, got, r.Code(i) == r.Code(0))
+			}
+		}
+	})
+}
+
+func TestCheckNamedMeansTheSpelling(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		tagged := r.SendTo(taggedAna)
+		r.Sleep(time.Minute)
+		plain := r.SendTo(plainAna)
+		named := func(to, code string) (verification.Checked, error) {
+			return r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to}, code)
+		}
+		mails := r.MailServer.Attempts()
+		if _, err := named(otherAna, vtest.CodeIn(mails[0])); err != verification.ErrNotFound {
+			t.Errorf("a spelling that was never asked for: %v", err)
+		}
+		if c, err := named(plainAna, vtest.CodeIn(mails[0])); err != nil || c.Valid || c.ID != plain.View.ID {
+			t.Errorf("one spelling's code for another: %+v, %v", c, err)
+		}
+		if c, err := named(taggedAna, vtest.CodeIn(mails[0])); err != nil || !c.Valid || c.ID != tagged.View.ID {
+			t.Errorf("its own: %+v, %v", c, err)
+		}
+	})
+}
+
+// prover notes who was proven.
+type prover struct{ subjects []string }
+
+func (p *prover) Sign(f proof.Facts, _ time.Time) (string, error) {
+	p.subjects = append(p.subjects, f.Recipient)
+	return fmt.Sprint("proof ", len(p.subjects)), nil
+}
+
+// A proof is of the spelling, also of a code whose row was written under another folding.
+func TestAProofIsOfTheSpelling(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		p := &prover{}
+		r.Svc.Prover = p
+		var want []string
+		for i, to := range []string{plainAna, taggedAna, otherAna} {
+			a := r.SendTo(to)
+			if to == otherAna {
+				r.Svc.Vault.Folding = nil
+			}
+			if c := r.Check(a.View.ID, vtest.CodeIn(r.MailServer.Attempts()[i])); !c.Valid || c.Proof == "" {
+				t.Errorf("%s: %+v", to, c)
+			}
+			want = append(want, vtest.ParseEmail(t, to).Hash(r.Settings.Vault.IndexKey).String())
+			r.Sleep(time.Minute)
+		}
+		if fmt.Sprint(p.subjects) != fmt.Sprint(want) {
+			t.Errorf("proven %v, want %v", p.subjects, want)
+		}
+	})
+}
+
+func TestFailuresOfAllSpellingsCount(t *testing.T) {
+	widened := func(s *vtest.Settings) { wide(s); vtest.FoldGmail(s) }
+	vtest.InBubbleWith(t, widened, func(r *vtest.Rig) {
+		compared := 0
+		var sent []verification.Answer
+		for i := range gate.FailureLimit {
+			sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("ana+%d@gmail.com", i))))
+			r.Sleep(time.Microsecond)
+		}
+		for i, a := range sent {
+			for range 3 {
+				_, was, _ := r.Try(vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.Attempts()[i])))
+				if was {
+					compared++
+				}
+			}
+		}
+		if compared != gate.FailureLimit {
+			t.Errorf("%d wrong codes were compared for one mailbox", compared)
+		}
+	})
+}
+
+// A person who knows a test recipient's code must not prove other addresses with it.
+func TestATestRecipientIsOneSpelling(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		vtest.FoldGmail(s)
+		vtest.TestRecipient(t, plainAna, "424242")(s)
+	}, func(r *vtest.Rig) {
+		a := r.SendTo(taggedAna)
+		if a.View.Test || r.Get(a.View.ID).Test {
+			t.Error("another spelling is a test recipient")
+		}
+		r.WantMails(1)
+		if code := r.Code(0); code != "424242" {
+			if c := r.Check(a.View.ID, "424242"); c.Valid || c.Test {
+				t.Errorf("the known code: %+v", c)
+			}
+			r.WantApproved(a.View.ID, code)
+		}
+		r.Sleep(time.Minute)
+		b := r.SendTo(plainAna)
+		if c := r.Check(b.View.ID, "424242"); !b.View.Test || !c.Valid {
+			t.Errorf("the test recipient itself: %+v", c)
+		}
+		r.WantMails(1)
+	})
+}
+
+// Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps what it was counted for.
+func TestFoldingIsTurnedOn(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		tagged := r.SendTo(taggedAna)
+		r.SendTo(plainAna) // two recipients, still
+		vtest.FoldGmail(&r.Settings)
+		r.Svc.Use(r.Settings.Vault)
+		r.RefuseTo(plainAna)
+		r.RefuseTo(otherAna)
+		r.Sleep(time.Minute)
+		if again := r.Send(verification.Ask{Caller: vtest.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID ||
+			r.MailServer.Attempts()[2].To != taggedAna {
+			t.Errorf("%+v", again.View)
+		}
+		r.WantApproved(tagged.View.ID, r.Code(0))
 	})
 }

@@ -1,14 +1,19 @@
 package verification_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sendcode/internal/bulkhead"
+	"sendcode/internal/delivery"
+	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -155,5 +160,147 @@ func TestInsteadOfATextMessage(t *testing.T) {
 		if got := verification.Instead(c.ch, c.status); got != c.want {
 			t.Errorf("%s %s: %q", c.ch, c.status, got)
 		}
+	}
+}
+
+func waitFor(d time.Duration) verification.Ask {
+	a := vtest.AskFor(vtest.Ana)
+	a.Wait = d
+	return a
+}
+
+func TestWaitingForTheOutcome(t *testing.T) {
+	slowly := func(d time.Duration, then func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { <-time.After(d); return then(ctx) }
+	}
+	accept := func(context.Context) error { return nil }
+	unknown, later := vtest.FailWith(delivery.Unknown, "dot", 0, ""), vtest.FailWith(delivery.Temporary, "rcpt", 451, "")
+	for name, c := range map[string]struct {
+		answer  func(context.Context) error
+		wait    time.Duration
+		status  store.Status
+		allowed bool
+		took    time.Duration
+	}{
+		"sent":                        {slowly(2*time.Second, accept), 5 * time.Second, store.Sent, false, 2 * time.Second},
+		"not in time":                 {slowly(8*time.Second, accept), 5 * time.Second, store.Queued, false, 5 * time.Second},
+		"never longer than the bound": {slowly(time.Minute, accept), time.Hour, store.Queued, false, verification.MaxWait},
+		"refused for good":            {slowly(time.Second, vtest.NoMailbox), 5 * time.Second, store.Failed, true, time.Second},
+		"refused for now":             {later, 10 * time.Second, store.Sent, false, 0},
+		"unknown":                     {slowly(time.Second, unknown), 5 * time.Second, store.Unknown, false, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				r.MailServer.Answer(c.answer)
+				began := time.Now()
+				a := r.Send(waitFor(c.wait))
+				if a.View.Send.Status != c.status || a.Quota.Allowed() != c.allowed {
+					t.Errorf("%+v allowed %v", a.View.Send, a.Quota.Allowed())
+				}
+				if took := time.Since(began); c.took > 0 && took != c.took {
+					t.Errorf("took %v", took)
+				}
+				r.Sleep(time.Minute + 10*time.Second)
+				if s := r.Get(a.View.ID).Send.Status; s == store.Queued || s != store.Sent && s != c.status {
+					t.Errorf("in the end: %s", s)
+				}
+			})
+		})
+	}
+}
+
+// A caller that waits for a failure hears of it once its place was given back, so it may ask again at once.
+func TestAFailureIsToldAfterItsRefund(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Refund" {
+				<-time.After(time.Second)
+			}
+			return do()
+		})
+		r.MailServer.Answer(vtest.NoMailbox)
+		if a := r.Send(waitFor(5 * time.Second)); a.View.Send.Status != store.Failed {
+			t.Fatalf("%+v", a)
+		}
+		r.SendTo(vtest.Ana)
+	})
+}
+
+func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(func(context.Context) error { <-time.After(10 * time.Second); return nil })
+		ctx, hangUp := context.WithTimeout(r.Context(), time.Second)
+		defer hangUp()
+		began := time.Now()
+		a, err := r.Svc.Send(ctx, waitFor(15*time.Second))
+		if err != nil || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		r.Sleep(10 * time.Second)
+		if s := r.Get(a.View.ID).Send.Status; s != store.Sent {
+			t.Errorf("the send ended with its client: %s", s)
+		}
+	})
+}
+
+// A send of which the log could not say whether it was written is looked up once the log answers. There is no row: the place
+// comes back, in process and in the limiter.
+func TestUncertainSendIsLookedUp(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.FailStore(sqlite.Vague)
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
+		r.Sleep(20 * time.Second)
+		r.MendStore()
+		r.RefuseTo(vtest.Ana) // the log has not been asked yet
+		r.Sleep(5 * time.Second)
+		r.RefuseTo(vtest.Ana) // a transaction may still be under way
+		r.Sleep(outbox.MissingFor)
+		a := r.SendTo(vtest.Ana)
+		if d := a.Quota.Rules; d[1].Remaining() != 4 || d[2].Remaining() != 9 {
+			t.Errorf("the lost send counts: %+v", d)
+		}
+	})
+}
+
+// There is a row: it stays counted and goes out.
+func TestUncertainSendThatWasWritten(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.FailStore(sqlite.Lost, "Begin")
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
+		r.MendStore()
+		r.Sleep(30 * time.Second)
+		r.WantMails(1)
+		r.RefuseTo(vtest.Ana)
+	})
+}
+
+// A failure says whether the request may count: a send that the log may have taken, a try that it has counted or may have.
+func TestFailuresSayWhatMayCount(t *testing.T) {
+	for _, c := range []struct {
+		method  string
+		fault   sqlite.Fault
+		counted bool
+	}{
+		{"Begin", sqlite.Down, false}, {"Begin", sqlite.Lost, true}, {"Attempt", sqlite.Down, false}, {"Attempt", sqlite.Lost, true},
+		{"Approve", sqlite.Down, true}, {"Approve", sqlite.Lost, true},
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			r.FailStore(c.fault, c.method)
+			checked, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, r.Code(0))
+			if c.method != "Begin" && checked.Compared() {
+				t.Errorf("%s %v: it counts as a failure of the network", c.method, c.fault)
+			}
+			if c.method == "Begin" {
+				_, err = r.Svc.Send(r.Context(), vtest.AskFor("ben@example.com"))
+			}
+			if !errors.Is(err, verification.ErrUnavailable) || errors.Is(err, verification.ErrUncertain) != c.counted {
+				t.Errorf("%s %v: %v", c.method, c.fault, err)
+			}
+			r.MendStore()
+			if c.method == "Approve" && c.fault == sqlite.Down && !r.Check(a.View.ID, r.Code(0)).Valid {
+				t.Error("the right code was used up")
+			}
+		})
 	}
 }
