@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,27 +149,6 @@ func TestLogDecidesAlone(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		r.WantQuota("a success alone", a.Quota, "[0 3 8]", time.Minute)
 		r.WantQuota("looking alone", r.QuotaOf(""), "[0 3 8]", time.Minute)
-	})
-}
-
-func TestAloneOneOfManyIsLetIn(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.LoseLimiter()
-		var in atomic.Int32
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				if a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil {
-					t.Error(err)
-				} else if a.Admitted {
-					in.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		if in.Load() != 1 {
-			t.Errorf("%d let in", in.Load())
-		}
 	})
 }
 

@@ -113,46 +113,6 @@ func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 	})
 }
 
-// Another replica must not take over at once when the log comes back: no process crashed.
-func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		release := make(chan struct{})
-		slow := &vtest.MailServer{}
-		slow.Answer(vtest.Hang(release))
-		r.Settings.Tick = time.Hour // it renews, but does not look for work: the first to look is r
-		other, stop := r.StartReplica(slow)
-		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
-		r.Sleep(20 * time.Second) // the lease is renewed
-		r.WantMails(0)
-		r.CutStore()
-		r.Sleep(20 * time.Second)
-		r.MendStore()
-		r.Sleep(3 * time.Second)
-		close(release)
-		r.Sleep(20 * time.Second)
-		if n := len(r.MailServer.Attempts()) + len(slow.Attempts()); n != 1 {
-			t.Errorf("%d mails", n)
-		}
-		stop()
-	})
-}
-
-// Once the lease after an outage has passed, takeovers go on as ever.
-func TestTakeoverGoesOnAfterAnOutage(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.CutStore()
-		r.Sleep(5 * time.Second)
-		r.MendStore()
-		r.Sleep(2 * time.Second)
-		_, _, release := r.Orphan(nil)
-		r.Sleep(2*outbox.DefaultLease + 2*outbox.DefaultTick)
-		r.WantMails(1)
-		release()
-	})
-}
-
 // A send that the log admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
 func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -47,14 +46,5 @@ func TestClientsAndNetworks(t *testing.T) {
 		if client, network := Client(ip), Network(ip); client != c.client || network != c.network {
 			t.Errorf("%s is of the client %s in %s, want %s in %s", c.ip, client, network, c.client, c.network)
 		}
-	}
-}
-
-// Where a request leaves no rule out, which is usual, it takes the rules as they stand.
-func TestRulesAreNotCopiedForARequest(t *testing.T) {
-	p := Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}}}
-	set := Set{}
-	if n := testing.AllocsPerRun(100, func() { _ = set.ForBackEnd(p.On(recipient.Email), netip.Addr{}) }); n > 0 {
-		t.Errorf("%v allocations", n)
 	}
 }

@@ -103,36 +103,6 @@ func TestRulesOnNumbers(t *testing.T) {
 	}
 }
 
-// One address of a browser gets a hundred codes an hour, for any recipient; a back end's own address does not count.
-func TestBrowsersAreLimitedByAddress(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		from := func(c verification.Caller, n int, ip string) verification.Ask {
-			a := vtest.AskFor(fmt.Sprintf("a%d@example.com", n))
-			a.Caller = c
-			a.IP = netip.MustParseAddr(ip)
-			return a
-		}
-		for n := range 100 {
-			r.Send(from(vtest.Browser, n, "192.0.2.1"))
-		}
-		a := r.Refuse(from(vtest.Browser, 100, "192.0.2.1"))
-		r.WantBlockedBy(a.Quota, "client", time.Hour)
-		r.Send(from(vtest.Browser, 101, "192.0.2.2"))
-		for n := range 100 {
-			r.Send(from(vtest.BackEnd, 200+n, "192.0.2.1"))
-		}
-		for n := range 899 {
-			r.Send(from(vtest.Browser, 1000+n, fmt.Sprintf("192.0.2.%d", 10+n%100)))
-		}
-		a = r.Refuse(from(vtest.Browser, 5000, "192.0.2.250"))
-		if worst, _ := a.Quota.Blocking(); worst.Name != "network" {
-			t.Errorf("%+v", a.Quota)
-		}
-		r.Sleep(time.Hour)
-		r.Send(from(vtest.Browser, 5000, "192.0.2.250"))
-	})
-}
-
 // A back end's send without the client's address is counted for no network and has none in its row; with the address the
 // rules hold, and a browser whose address is not known is refused, not let through.
 func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
