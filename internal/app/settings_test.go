@@ -6,7 +6,6 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/config"
-	"sendcode/internal/policy"
 )
 
 // The scopes of the file are those of the API.
@@ -21,11 +20,5 @@ func TestTheScopesOfTheFile(t *testing.T) {
 	keys := apiKeys(config.Config{Apps: []config.App{{Name: "a", Keys: []config.Key{{Kind: config.SecretKey, Scopes: config.KeyScopes}}}}})
 	if !slices.Equal(keys[0].Scopes, api.Scopes) {
 		t.Errorf("%v", keys[0].Scopes)
-	}
-}
-
-func TestConfigKnowsTheEvents(t *testing.T) {
-	if !slices.Equal(config.WebhookEvents, policy.Events) {
-		t.Errorf("%v, %v", config.WebhookEvents, policy.Events)
 	}
 }

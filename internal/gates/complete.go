@@ -124,3 +124,25 @@ func limiterLacks(logged, limited []quota.State) bool {
 	}
 	return false
 }
+
+// Rebuild adds the log's counted sends and failures to an in-process limiter, which starts empty, or kept too little for a new policy.
+// Instants on the given clock, the limiter's own, are used as they are. Events in the limiter stay. Sends of purposes that are no
+// longer configured are left out. Error: of the log or the limiter.
+func (g *Gate) Rebuild(ctx context.Context, clock string) error {
+	set := g.policy.Get()
+	err := g.log.CountedSends(ctx, clock, set.LongestWindow(), func(c store.CountedSend) error {
+		p, ok := set.Purposes[c.Purpose]
+		if !ok {
+			return nil
+		}
+		bucket := policy.RecipientBucket(c.App, c.Channel, p.Policy.Name, c.Recipient)
+		return g.shared.Record(ctx, bucket, p.Window(), []quota.Event{c.Event})
+	})
+	failures := set.FailureWindow()
+	if err != nil || failures == 0 {
+		return err
+	}
+	return g.log.AllRejected(ctx, failures, func(c store.CountedSend) error {
+		return g.shared.Record(ctx, policy.FailuresBucket(c.App, c.Channel, c.Recipient), failures, []quota.Event{c.Event})
+	})
+}

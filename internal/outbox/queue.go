@@ -40,13 +40,6 @@ func byExpiry(a, b *flight) int {
 // lane returns the lane of the flight's channel.
 func (o *Outbox) lane(f *flight) *lane { return o.lanes[f.work.Send.Channel] }
 
-// Held returns how many sends of all channels are in memory, and whether sends of the channel wait in the log since memory was full.
-func (o *Outbox) Held(ch recipient.Channel) (held int, behind bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.flights), o.lanes[ch].behind
-}
-
 // Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns the send with its outcome, or as queued
 // if it has not ended by then; delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sendcode/internal/outbox"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -18,8 +17,7 @@ import (
 
 // A process that was killed between the 202 and the mail never comes back; another takes its send over, and the app is told once.
 func TestCrashIsTakenOver(t *testing.T) {
-	told := func(s *vtest.Settings) { s.Subscriptions = map[string][]string{"shop": policy.Events} }
-	vtest.InBubbleIdle(t, told, func(r *vtest.Rig) {
+	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		a, dead, release := r.Orphan(nil)
 		r.Start()
 		r.Sleep(10 * time.Second)

@@ -156,17 +156,9 @@ func withSince(before, after []Pause, now time.Time) []Pause {
 	return after
 }
 
-// The events that an app can subscribe to. The log writes each event in the transaction of the change, so events and changes always
-// agree. Package webhook delivers them.
-const (
-	EventSent     = "send.sent"
-	EventFailed   = "send.failed"
-	EventUnknown  = "send.unknown"
-	EventApproved = "verification.approved"
-)
-
-// Events lists all events.
-var Events = []string{EventSent, EventFailed, EventUnknown, EventApproved}
+// EventApproved is the event of an approval. Those of sends are "send." and the status. The log writes each event in the transaction of the
+// change, so events and changes always agree. Package webhook delivers them.
+const EventApproved = "verification.approved"
 
 // NewEvent makes an event for an app; zero if the app does not subscribe to it. Error: no ID could be made.
 func (s Set) NewEvent(app, event string, test bool, ids *store.IDs, now time.Time) (store.NewEvent, error) {

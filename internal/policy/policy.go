@@ -48,7 +48,7 @@ type Set struct {
 	Retention   time.Duration // of rows in the log; 0: for ever
 	// TestRecipients have a configured code; by the hash of the address as spelled.
 	TestRecipients map[recipient.Hash]TestRecipient
-	// Subscriptions are the events that each app receives, by app; see Events.
+	// Subscriptions are the events that each app receives, by app.
 	Subscriptions map[string][]string
 
 	former map[string][]string // policies that a purpose had before, whose buckets may still count its sends

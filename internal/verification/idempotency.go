@@ -3,7 +3,9 @@ package verification
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,21 +121,12 @@ func (s *Service) fingerprint(a asked) [32]byte {
 		a.Reference, a.Session, a.Resend)
 }
 
-// strongKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, at least 32, with letters and
-// at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has at most 122
-// random bits, and base64 may be words.
+// strongKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least 32,
+// with letters and at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has at
+// most 122 random bits, and base64 may be words.
 func strongKey(key string) bool {
-	if len(key) < 32 {
-		return false
-	}
-	seen := map[rune]bool{}
-	letters := false
-	for _, r := range strings.ToLower(key) {
-		if !strings.ContainsRune("0123456789abcdef", r) {
-			return false
-		}
-		seen[r] = true
-		letters = letters || r >= 'a'
-	}
-	return letters && len(seen) >= 8
+	key = strings.ToLower(key)
+	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))
+	_, err := hex.DecodeString(key)
+	return err == nil && len(key) >= 32 && len(different) >= 8 && strings.ContainsAny(key, "abcdef")
 }

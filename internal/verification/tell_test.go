@@ -16,11 +16,6 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// tellAll has the shop told of everything.
-func tellAll(s *vtest.Settings) {
-	s.Subscriptions = map[string][]string{"shop": policy.Events}
-}
-
 // Every way in which a send ends is an event, once.
 func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	send := func(r *vtest.Rig) { r.SendTo(vtest.Ana) }
@@ -77,7 +72,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleWith(t, func(s *vtest.Settings) {
-				tellAll(s)
+				vtest.TellAll(s)
 				if c.prepare != nil {
 					c.prepare(s)
 				}
@@ -95,7 +90,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 // The deliverer of events is woken when an event is in the log; and an answer of the log that was lost, which is asked again, leaves
 // one event.
 func TestTheDelivererOfEventsIsWoken(t *testing.T) {
-	vtest.InBubbleIdle(t, tellAll, func(r *vtest.Rig) {
+	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		woken := 0
 		woke := func() {
 			woken++

@@ -244,23 +244,14 @@ func Public(d quota.Decision, c Caller, own State) quota.Decision {
 // recipient's. So a client over its own limits gets the same answer for every recipient.
 func publicRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
-	wide.Rules = nil
-	for _, s := range d.Rules {
-		if wider(s.Scope) {
-			wide.Rules = append(wide.Rules, s)
-		}
-	}
+	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope.Base()) })
 	if s, blocks := wide.Blocking(); blocks {
 		return s, true
 	}
 	return d.Blocking()
 }
 
-// wider reports whether a scope counts the events of many recipients. Unknown scopes count as the recipient's.
-func wider(s quota.Scope) bool {
-	switch s.Base() {
-	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything:
-		return true
-	}
-	return false
+// wider are the scopes that count the events of many recipients. Others count as the recipient's.
+var wider = []quota.Scope{
+	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
 }

@@ -197,6 +197,11 @@ func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	}
 }
 
+// TellAll has the shop told of everything.
+func TellAll(s *Settings) {
+	s.Subscriptions = map[string][]string{"shop": {"send.sent", "send.failed", "send.unknown", "verification.approved"}}
+}
+
 // FoldGmail makes tags and dots of gmail.com addresses one mailbox.
 func FoldGmail(s *Settings) {
 	s.Vault.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
