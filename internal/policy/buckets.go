@@ -151,16 +151,13 @@ func Client(ip netip.Addr) string { return prefix(ip, 32, 64) }
 func Network(ip netip.Addr) string { return prefix(ip, 24, 48) }
 
 func prefix(ip netip.Addr, v4, v6 int) string {
-	if !ip.IsValid() {
-		return ""
-	}
 	ip = ip.Unmap().WithZone("")
 	bits := v6
 	if ip.Is4() {
 		bits = v4
 	}
 	p, err := ip.Prefix(bits)
-	if err != nil {
+	if err != nil || !p.IsValid() {
 		return ""
 	}
 	return p.String()

@@ -60,21 +60,15 @@ type Numbers struct {
 	RefuseVoIP bool            // refuse numbers that the numbering plan assigns to internet telephony
 }
 
-// Refusal says why a recipient is not served. The caller is told, since another address or number may work.
-type Refusal struct {
-	Reason string // machine word
-	Detail string // sentence
-}
-
 // Refuse returns why no code is sent to a phone number; nil if it is served, and for mail addresses.
-func (n Numbers) Refuse(r recipient.Recipient) *Refusal {
+func (n Numbers) Refuse(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
 		return nil
 	case !n.Everywhere && !n.Countries[r.Country()]:
-		return &Refusal{CountryNotServed, "Codes are not sent to phone numbers of this country."}
+		return &recipient.InvalidError{Reason: CountryNotServed, Detail: "Codes are not sent to phone numbers of this country."}
 	case n.RefuseVoIP && r.VoIP():
-		return &Refusal{VoIP, "Codes are not sent to numbers of internet telephony; use a mobile number."}
+		return &recipient.InvalidError{Reason: VoIP, Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
 	}
 	return nil
 }
@@ -109,14 +103,14 @@ func Unserved(row store.Send) bool {
 	return false
 }
 
-// Refuse returns why requests for a recipient are refused before any rule decides: its country, VoIP, or a disposable domain; nil if it
+// Refuse returns why requests for a recipient are refused before any rule decides, which the caller is told: its country, VoIP, or a disposable domain; nil if it
 // is served.
-func (s Set) Refuse(r recipient.Recipient) *Refusal {
+func (s Set) Refuse(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Refuse(r); refusal != nil {
 		return refusal
 	}
 	if domainListed(r.Domain(), s.Blocks.Disposable) {
-		return &Refusal{Disposable, "Addresses at this domain live for a short while only; use another one."}
+		return &recipient.InvalidError{Reason: Disposable, Detail: "Addresses at this domain live for a short while only; use another one."}
 	}
 	return nil
 }

@@ -94,19 +94,14 @@ func (s Set) CountedUnder(purpose string) []string {
 }
 
 // FailureWindow returns the longest window of any rule on failed sends; 0 if there is none.
-func (s Set) FailureWindow() time.Duration {
-	var longest time.Duration
-	for _, p := range s.Purposes {
-		longest = max(longest, quota.Longest(quota.OfScope(p.Policy.Rules, quota.Failures)))
-	}
-	return longest
-}
+func (s Set) FailureWindow() time.Duration { return s.longest(quota.Failures) }
 
 // LongestWindow returns the longest window of any rule on recipients.
-func (s Set) LongestWindow() time.Duration {
-	var d time.Duration
+func (s Set) LongestWindow() time.Duration { return s.longest(quota.Recipient) }
+
+func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	for _, p := range s.Purposes {
-		d = max(d, p.Window())
+		d = max(d, quota.Longest(quota.OfScope(p.Policy.Rules, scope)))
 	}
 	return d
 }

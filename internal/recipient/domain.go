@@ -8,34 +8,27 @@ import (
 	"golang.org/x/net/idna"
 )
 
-type domain struct {
-	ascii   string // lower-case A-labels
-	display string // Unicode where that is safe to show, else ascii
-}
-
 // profile maps a typed domain as browsers do (UTS 46, non-transitional).
 var profile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false), idna.VerifyDNSLength(true))
 
 // parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width characters and ideographic dots, such as in
-// "例子。中国" and "ＥＸＡＭＰＬＥ.com". Error: *InvalidError.
-func parseDomain(typed string) (domain, error) {
-	ascii, err := profile.ToASCII(typed)
+// "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns lower-case A-labels, and the form to display: Unicode where that is safe to show. Error:
+// *InvalidError.
+func parseDomain(typed string) (ascii, display string, err error) {
+	ascii, err = profile.ToASCII(typed)
 	switch {
 	case hasMisplacedDot(ascii):
-		return domain{}, errMisplacedDot
+		return "", "", errMisplacedDot
 	case len(ascii) > maxAddress:
-		return domain{}, errTooLong
+		return "", "", errTooLong
 	case err != nil:
-		return domain{}, errInvalidDomain
+		return "", "", errInvalidDomain
 	}
 	readable, err := profile.ToUnicode(ascii)
 	if err != nil {
-		return domain{}, errInvalidDomain
+		return "", "", errInvalidDomain
 	}
-	if err := checkLabels(strings.Split(ascii, "."), readable); err != nil {
-		return domain{}, err
-	}
-	return domain{ascii: ascii, display: displayDomain(ascii, readable)}, nil
+	return ascii, displayDomain(ascii, readable), checkLabels(strings.Split(ascii, "."), readable)
 }
 
 // hasMisplacedDot reports whether a dot is at the start or the end, or next to another dot. A trailing dot is valid in DNS, but not in a

@@ -31,19 +31,19 @@ func parseEmail(raw string) (parts, error) {
 	if err := checkLocal(local); err != nil {
 		return parts{}, err
 	}
-	d, err := parseDomain(typed)
+	domain, display, err := parseDomain(typed)
 	if err != nil {
 		return parts{}, err
 	}
-	address := local + "@" + d.ascii
+	address := local + "@" + domain
 	if len(address) > maxAddress {
 		return parts{}, errTooLong
 	}
 	return parts{
 		channel: Email,
 		address: address,
-		folded:  foldLocal(local) + "@" + d.ascii,
-		masked:  firstCharacter(local) + bullets + "@" + d.display,
+		folded:  foldLocal(local) + "@" + domain,
+		masked:  firstCharacter(local) + bullets + "@" + display,
 	}, nil
 }
 

@@ -2,7 +2,6 @@ package verification
 
 import (
 	"crypto/rand"
-	"encoding/base32"
 	"strings"
 	"time"
 
@@ -39,14 +38,9 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 
 // fresh builds the verification that Begin opens if there is none to join.
 func (s *Service) fresh(a asked) (store.Verification, error) {
-	id, err := newVerificationID()
-	if err != nil {
-		return store.Verification{}, err
-	}
+	id := strings.ToLower(rand.Text()) // at least 128 random bits: it allows to view, check and cancel the verification
 	nonce := make([]byte, 16)
-	if _, err := rand.Read(nonce); err != nil {
-		return store.Verification{}, err
-	}
+	_, _ = rand.Read(nonce) // never fails
 	sealed, keyID, err := s.Vault.Seal(a.to, id)
 	if err != nil {
 		return store.Verification{}, err
@@ -56,15 +50,6 @@ func (s *Service) fresh(a asked) (store.Verification, error) {
 		Sealed: sealed, Holder: a.holder, ByBrowser: a.Kind == Browser, Nonce: nonce, KeyID: keyID, CodeLength: a.codeLength(),
 		Alphabet: string(a.purpose.Alphabet), Locale: a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
 	}, nil
-}
-
-// newVerificationID returns 160 random bits in base32. The ID is a secret: it allows to view, check and cancel the verification.
-func newVerificationID() (string, error) {
-	raw := make([]byte, 20)
-	if _, err := rand.Read(raw); err != nil {
-		return "", err
-	}
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)), nil
 }
 
 // MinLife returns how much of its life a code must have left for a resend to send it again.
