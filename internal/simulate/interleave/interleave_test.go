@@ -60,9 +60,9 @@ func TestEveryInterleaving(t *testing.T) {
 // Each property is broken by a model that lacks a safeguard, and so is each that has an exception without it. The paths are short.
 func TestBrokenModels(t *testing.T) {
 	const (
-		one, two, refused      = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good"
-		reply, look, lookTwice = "one send, any reply, a look", "two sends, two a minute, a look", "two sends, two a minute, two looks"
-		checks, try, key, keys = "two checks", "two checks, one try", "one send and its repeat", "one send and its repeat, two a minute"
+		one, two, refused = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good"
+		reply, look       = "one send, any reply, a look", "two sends, two a minute, a look"
+		checks, try, keys = "two checks", "two checks, one try", "one send and its repeat, two a minute"
 	)
 	broken := map[string]bool{}
 	for _, c := range []struct {
@@ -74,19 +74,11 @@ func TestBrokenModels(t *testing.T) {
 	}{
 		{noSecondGate, "", one, overPolicy, 5},
 		{noUndo, "", one, leaked, 8},
-		{noTombstone, "", refused, leaked, 9},
-		{refundByCount, "", refused, givenAway, 7},
-		{refundInMemory, "", refused, leaked, 5},
-		{refundInDoubt, "", reply, uncounted, 8},
 		{noDoubt, "", reply, uncounted, 8},
 		{noLease, "", one, doubled, 5},
-		{anyAttempt, "", reply, doubled, 11},
-		{unknownRepeated, "", reply, doubled, 7},
 		{newMessageID, "", one, changed, 7},
 		{failureAccepted, "", one, lost, 3},
-		{noSettlement, "", one, leaked, 2},
 		{uncertainGivenBack, "", one, givenAway, 4},
-		{settledAtOnce, "", one, givenAway, 5},
 		{comparedFirst, "", try, overCompared, 4},
 		{approvedAgain, "", checks, overApproved, 7},
 		{unknownFailed, "", reply, untrue, 4},
@@ -94,10 +86,7 @@ func TestBrokenModels(t *testing.T) {
 		{refundOnce, "", refused, kept, 6},
 		{limiterAlone, "", two, shortWait, 5},
 		{noCompletion, "", reply, shortLook, 3},
-		{inheritedAsNew, "", keys, givenAway, 8},
-		{markedAtOnce, "", reply, shortLook, 6},
 		{ownID, "", keys, sentTwice, 8},
-		{undoubted, "", lookTwice, shortLook, 11},
 		{nothing, unheard, look, shortLook, 9},
 		{nothing, givenBackLate, keys, givenAway, 12},
 		{nothing, lostTombstones, refused, leaked, 10},
@@ -127,19 +116,11 @@ const (
 	nothing            mutation = ""
 	noSecondGate       mutation = "Begin does not count"
 	noUndo             mutation = "a send that the log refuses stays in the limiter"
-	noTombstone        mutation = "a refund leaves no tombstone"
-	refundByCount      mutation = "a repeated refund takes another event"
-	refundInMemory     mutation = "Finish does not write that a refund is due"
-	refundInDoubt      mutation = "Finish refunds what is in doubt"
 	noDoubt            mutation = "TakeOver puts nothing in doubt"
 	noLease            mutation = "TakeOver does not wait for the lease"
-	anyAttempt         mutation = "Finish and Postpone do not compare the attempt"
-	unknownRepeated    mutation = "an unknown outcome is sent again"
 	newMessageID       mutation = "each attempt has a Message-ID of its own"
 	failureAccepted    mutation = "a failed commit is answered 202"
-	noSettlement       mutation = "an uncertain commit is forgotten"
 	uncertainGivenBack mutation = "an uncertain commit is taken for a failed one"
-	settledAtOnce      mutation = "an uncertain commit is looked up once"
 	comparedFirst      mutation = "a code is compared before the try is counted"
 	approvedAgain      mutation = "Approve approves what is approved"
 	unknownFailed      mutation = "an unknown outcome is called failed"
@@ -147,9 +128,6 @@ const (
 	refundOnce         mutation = "a refund is not repeated"
 	limiterAlone       mutation = "a 202 has the waits of the limiter alone"
 	ownID              mutation = "a claim that lapsed gives the next request an ID of its own"
-	inheritedAsNew     mutation = "a repeat of a request does not tell the limiter its instant"
-	markedAtOnce       mutation = "a look marks a bucket whatever the limiter lacked"
-	undoubted          mutation = "what the limiter lacked does not keep the next look from marking its bucket"
 	noCompletion       mutation = "answers are not completed from the log"
 )
 

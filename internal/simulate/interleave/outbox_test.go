@@ -71,10 +71,7 @@ func (x *expansion) send(r, i int, reply reply) {
 		f.outcome = unknown
 		x.mail(&s, i, f.attempt)
 		text = "The connection of replica {replica} breaks after the whole mail of send {send}"
-		switch x.broken {
-		case unknownRepeated:
-			f.next = postponing
-		case unknownFailed:
+		if x.broken == unknownFailed {
 			f.outcome = failed
 		}
 	case delays:
@@ -102,22 +99,17 @@ func (x *expansion) mail(s *state, i int, attempt uint8) {
 }
 
 // holds says whether a write of the flight applies to the row.
-func (x *expansion) holds(f flight, r row) bool {
-	return r.inFlight() && (r.attempt == f.attempt || x.broken == anyAttempt)
-}
+func (f flight) holds(r row) bool { return r.inFlight() && r.attempt == f.attempt }
 
 // finish is store.Finish.
 func (x *expansion) finish(r, i int) {
 	s, text := x.from, "Replica {replica} records the outcome of send {send}"
 	f, row := s.flights[r][i], &s.rows[i]
-	applied := x.holds(f, *row)
+	applied := f.holds(*row)
 	if applied {
 		row.status, row.due = f.outcome, false
-		if f.refund && (!row.inDoubt || x.broken == refundInDoubt) {
+		if f.refund && !row.inDoubt {
 			row.counts, row.refund = false, row.attempt
-			if x.broken == refundInMemory {
-				row.refund = 0
-			}
 		}
 		x.answerLost(s, text, r, i)
 	}
@@ -131,7 +123,7 @@ func (x *expansion) finish(r, i int) {
 // postpone is store.Postpone.
 func (x *expansion) postpone(r, i int) {
 	s, text := x.from, "Replica {replica} postpones send {send}"
-	if row := &s.rows[i]; x.holds(s.flights[r][i], *row) {
+	if row := &s.rows[i]; s.flights[r][i].holds(*row) {
 		row.status, row.due = queued, false
 		x.answerLost(s, text, r, i)
 	}

@@ -116,9 +116,9 @@ func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision, er
 	case record:
 		err = memory.Record(ctx, bucket, window, c.events.events())
 	case resync:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), DoubtFor: m.settle()})
+		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), DoubtFor: gates.DoubtFor})
 	case restore:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Epoch: life, Events: c.events.events(), DoubtFor: m.settle()})
+		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Epoch: life, Events: c.events.events(), DoubtFor: gates.DoubtFor})
 	}
 	after, _ = memory.Peek(ctx, m.request(0))
 	return admitted, after, err
@@ -130,13 +130,7 @@ func (m *model) apply(l limiter, c call, admitted bool) limiter {
 	case admitted && l.events[i] == never:
 		l.events[i] = fresh
 	case c.op == refund:
-		if m.broken == refundByCount && l.events[i] == never {
-			l.events[1-i] = never
-		}
 		l.events[i], l.tombstones[i] = never, fresh
-		if m.broken == noTombstone {
-			l.tombstones[i] = never
-		}
 	}
 	had, lacked := false, false
 	for i, t := range c.events {
@@ -149,20 +143,12 @@ func (m *model) apply(l limiter, c call, admitted bool) limiter {
 	}
 	switch {
 	case c.op < resync:
-	case lacked && m.settle() > 0:
-		l.mark, l.doubt = never, m.broken != undoubted
-	case c.op == restore && (had && !l.doubt || m.settle() == 0):
+	case lacked:
+		l.mark, l.doubt = never, true
+	case c.op == restore && had && !l.doubt:
 		l.mark = fresh
 	}
 	return l
-}
-
-// settle is gates.DoubtFor. It ends within half a window.
-func (m *model) settle() time.Duration {
-	if m.broken == markedAtOnce {
-		return 0
-	}
-	return gates.DoubtFor
 }
 
 // memory is a limiter that holds the bucket.

@@ -89,7 +89,7 @@ func (x *expansion) take(s *state, i int) {
 	q := &s.requests[i]
 	a := x.ask(s.limiter, call{op: take, send: q.send})
 	switch s.limiter, q.met = a.limiter, a.events; {
-	case a.admitted && q.inherited && x.broken != inheritedAsNew:
+	case a.admitted && q.inherited:
 		q.pc = retaking
 	case a.admitted:
 		q.pc = beginning
@@ -146,10 +146,7 @@ func (x *expansion) beginFails(i, r int) {
 	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", int(q.send), r)
 	q.forget, q.parked, q.settle = false, beginning, lookUp // Outbox.ReconcileLater
 	s.seen.unheard = s.seen.unheard.with(int(q.send))
-	switch x.broken {
-	case noSettlement:
-		q.settle = settled
-	case uncertainGivenBack:
+	if x.broken == uncertainGivenBack {
 		q.settle = giveBack
 	}
 	x.mayFail(s, "Replica {replica} loses its connection at the commit of send {send}, and answers 503", int(q.send), r)
@@ -243,7 +240,7 @@ func (x *expansion) settle(i int) {
 		return
 	case written:
 		q.settle = settled
-	case q.settle == lookUp && x.broken != settledAtOnce:
+	case q.settle == lookUp:
 		q.settle = missed
 	default:
 		q.settle = giveBack
