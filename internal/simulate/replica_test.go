@@ -16,7 +16,6 @@ import (
 	"sendcode/internal/jobs"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
-	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
@@ -128,9 +127,10 @@ func (w *world) start(index, life int) *Replica {
 	}
 	tick := w.tick()
 	settings := verificationtest.Settings{
-		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Config: outbox.Config{Tick: tick + oddly(waits), Lease: 2*tick + oddly(waits)},
+		Set:   policySet(w.plan, w.policies[len(w.policies)-1].number),
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
+	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
 	r.Process = verificationtest.New(settings, r.Parts)
 	e := server.New(server.Config{Logger: logger})
 	api.New(r.Process.Service, keys(), logger).Register(e)
