@@ -87,10 +87,12 @@ func (g *Gate) logRecovery() {
 // errAway says that the limiter is unavailable, so the log must decide alone.
 var errAway = errors.New("gates: the limiter is away")
 
+// decider is a limiter's Take or Peek.
+type decider func(context.Context, quota.Request) (quota.Decision, error)
+
 // callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. With errAway,
 // the limiter may have counted the event.
-func (g *Gate) callLimiter(ctx context.Context, r quota.Request,
-	call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (quota.Decision, error) {
 	began := g.now().UnixMicro()
 	if began < g.awayUntil.Load() {
 		return quota.Decision{}, errAway
@@ -111,16 +113,6 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request,
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 
-// takeLocal counts an event in this process, for the rules that the log does not decide: those of every scope except the recipient's,
-// and the recipient's observing rules.
-func (g *Gate) takeLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	r.Rules = policy.ForLimiterAlone(r.Rules)
-	if len(r.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Clock: store.LogClock}, nil
-	}
-	return g.local.Take(ctx, r)
-}
-
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log
 // does not, on the log's clock. taken: a refused send may have been counted by the limiter, so refund it.
 func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (d quota.Decision, taken bool, err error) {
@@ -128,7 +120,11 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 		return d, false, err
 	}
 	g.outage.sends.Add(1)
-	d, err = g.takeLocal(ctx, r)
+	r.Rules = policy.ForLimiterAlone(r.Rules)
+	if len(r.Rules) == 0 {
+		return quota.Decision{Admitted: true, At: g.now(), Clock: store.LogClock}, false, nil
+	}
+	d, err = g.local.Take(ctx, r)
 	if err != nil || d.Admitted {
 		return d, false, err
 	}
@@ -136,35 +132,25 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 	return d, true, err
 }
 
-// TakeCheck counts a check in the limiter or, while that is unavailable, in this process. Without rules it admits the check and counts
-// nothing.
-func (g *Gate) TakeCheck(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	if len(r.Rules) == 0 {
-		return quota.Decision{Admitted: true}, nil
-	}
-	d, err := g.callLimiter(ctx, r, g.shared.Take)
-	if errors.Is(err, errAway) {
-		return g.takeLocal(ctx, r)
-	}
-	return d, err
-}
-
 // TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone). It is for events that are not in
-// the log.
+// the log. Without rules it admits the event and counts nothing.
 func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.callLimiter(ctx, r, g.shared.Take); !errors.Is(err, errAway) {
-		return d, false, err
+	if len(r.Rules) == 0 {
+		return quota.Decision{Admitted: true}, false, nil
 	}
-	d, err = g.local.Take(ctx, r)
-	return d, true, err
+	return g.orLocal(ctx, r, g.shared.Take, g.local.Take)
 }
 
-// PeekOrLocal is TakeOrLocal without counting.
+// PeekOrLocal is TakeOrLocal without counting. It needs rules.
 func (g *Gate) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.callLimiter(ctx, r, g.shared.Peek); !errors.Is(err, errAway) {
+	return g.orLocal(ctx, r, g.shared.Peek, g.local.Peek)
+}
+
+func (g *Gate) orLocal(ctx context.Context, r quota.Request, shared, local decider) (d quota.Decision, alone bool, err error) {
+	if d, err = g.callLimiter(ctx, r, shared); !errors.Is(err, errAway) {
 		return d, false, err
 	}
-	d, err = g.local.Peek(ctx, r)
+	d, err = local(ctx, r)
 	return d, true, err
 }
 

@@ -47,18 +47,6 @@ func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 	}
 }
 
-func TestSuggestTakesAnything(t *testing.T) {
-	for _, s := range []string{"@", "@@", "a@", "a@.", ".", "..", "ｇmail．ｃｏｍ", "\x00", "\xff@gmial.com"} {
-		got, ok := Suggest(s)
-		if ok && s != "\xff@gmial.com" {
-			t.Errorf("Suggest(%q) = %q", s, got)
-		}
-	}
-	if _, ok := Suggest(string(make([]byte, 1<<20))); ok {
-		t.Error("a megabyte of NUL is like a domain")
-	}
-}
-
 func TestWellKnownDomainsAreDomains(t *testing.T) {
 	for _, d := range slices.Concat(wellKnown, lookAlikes) {
 		if r := mustParse(t, Email, "a@"+d); r.Address() != "a@"+d {

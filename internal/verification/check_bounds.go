@@ -30,12 +30,12 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	rules := []quota.Rule{checks.Network, checks.WideNetwork}
 	rules = slices.DeleteFunc(rules, func(rule quota.Rule) bool { return r.Buckets[rule.Scope] == "" })
 	r.Rules = append(slices.Clip(rules), checks.App)
-	d, err := s.Gate.TakeCheck(ctx, r)
+	d, _, err := s.Gate.TakeOrLocal(ctx, r)
 	over := err == nil && appBoundExceeded(d)
 	if over {
 		delete(r.Buckets, quota.App) // keeps the app's bucket from growing beyond its bound
 		r.Rules = rules
-		d, err = s.Gate.TakeCheck(ctx, r)
+		d, _, err = s.Gate.TakeOrLocal(ctx, r)
 	}
 	switch {
 	case err != nil:
