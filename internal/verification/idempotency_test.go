@@ -141,36 +141,41 @@ func TestOutagesAndKeys(t *testing.T) {
 
 // A process that dies anywhere on the way leaves a key that is free again after its lease, and one send at most.
 func TestCrashesWithAKey(t *testing.T) {
-	for dies, crash := range map[string]func(*vtest.Rig, verification.Asked, verification.KeyClaim){
-		"after the claim": func(*vtest.Rig, verification.Asked, verification.KeyClaim) {},
-		"after the limiter": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			r.NoError(vtest.Err(r.Svc.Take(r.Context(), a, c)))
-		},
-		"after the log": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			d, err := r.Svc.Take(r.Context(), a, c)
-			r.NoError(err)
-			r.NoError(vtest.Err(r.Svc.Begin(r.Context(), a, c, d)))
-		},
-		"after giving the place back": func(r *vtest.Rig, a verification.Asked, c verification.KeyClaim) {
-			r.NoError(vtest.Err(r.Svc.Take(r.Context(), a, c)))
-			id := c.SendID()
-			r.Svc.Queue.RefundLater(string(id[:]), a.Subject().Buckets())
-		},
+	for dies, c := range map[string]struct {
+		fault   sqlite.Fault // of Begin
+		take    error        // of the limiter
+		refunds bool         // what it took, before it dies
+	}{
+		"after the claim":             {sqlite.Down, context.Canceled, false},
+		"after the limiter":           {sqlite.Down, nil, false},
+		"after the log":               {sqlite.Lost, nil, false},
+		"after giving the place back": {sqlite.Down, nil, true},
 	} {
 		t.Run(dies, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
-				a, err := r.Svc.Understand(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
-				r.NoError(err)
-				c, err := r.Svc.Claim(r.Context(), a)
-				r.NoError(err)
-				crash(r, a, c)
+				log := r.Store.Replica()
+				log.SetFault(func(method string) sqlite.Fault {
+					return map[string]sqlite.Fault{"Begin": c.fault, "Release": sqlite.Down}[method]
+				})
+				dead := r.ReplicaOn(log, r.MailServer, r.Carrier) // it does not run
+				if c.take != nil {
+					dead.Limiter.Around(func(context.Context, string, func() error) error { return c.take })
+				}
+				if _, err := dead.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); err == nil {
+					t.Fatal("it has an answer")
+				}
+				if c.refunds {
+					ended, stop := context.WithCancel(r.Context())
+					stop()
+					dead.Queue.Run(ended)
+				}
 				if dies != "after the log" {
 					r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrBusy)
 				}
 				r.Sleep(verification.ClaimLease)
-				_, err = r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
-				if errors.Is(err, verification.ErrUnavailable) && dies == "after giving the place back" {
-					_, err = r.Svc.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
+				err := r.SendError(vtest.AskWithKey(vtest.Ana, "k"))
+				if errors.Is(err, verification.ErrUnavailable) && c.refunds {
+					err = r.SendError(vtest.AskWithKey(vtest.Ana, "k"))
 				}
 				r.NoError(err)
 				r.Sleep(10 * time.Second)
@@ -186,22 +191,22 @@ func TestCrashesWithAKey(t *testing.T) {
 // Two processes go on with one claim, because the first slept for longer than its lease: one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		a, err := r.Svc.Understand(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
-		r.NoError(err)
-		asleep, err := r.Svc.Claim(r.Context(), a)
-		r.NoError(err)
+		ask := vtest.AskWithKey(vtest.Ana, "k")
+		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
+		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		woken := make(chan verification.Answer)
+		go func() {
+			a, err := asleep.Send(r.Context(), ask)
+			if err != nil {
+				t.Error(err)
+			}
+			woken <- a
+		}()
 		r.Sleep(verification.ClaimLease)
-		inherited, err := r.Svc.Claim(r.Context(), a)
-		if err != nil || !inherited.Inherited() || inherited.SendID() != asleep.SendID() {
-			t.Fatalf("%+v, %v", inherited, err)
-		}
-		first, err := r.Svc.Decide(r.Context(), a, asleep)
-		if err != nil || !first.Admitted {
-			t.Fatalf("%+v, %v", first, err)
-		}
-		second, err := r.Svc.Decide(r.Context(), a, inherited)
-		if err != nil || !second.Replayed || second.View.ID != first.View.ID {
-			t.Errorf("%+v, %v", second, err)
+		first := r.Send(ask)
+		close(wake)
+		if second := <-woken; !second.Replayed || second.View.ID != first.View.ID || first.Replayed {
+			t.Errorf("%+v", second)
 		}
 		r.Sleep(10 * time.Second)
 		r.WantMails(1)
