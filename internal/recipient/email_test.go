@@ -103,8 +103,7 @@ func FuzzParseIn(f *testing.F) {
 func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	t.Helper()
 	if err != nil {
-		var bad *InvalidError
-		if !errors.As(err, &bad) || !slices.Contains(Reasons(), bad.Reason) || bad.Detail == "" {
+		if bad, ok := errors.AsType[*InvalidError](err); !ok || !slices.Contains(Reasons(), bad.Reason) || bad.Detail == "" {
 			t.Errorf("error %#v for %q", err, raw)
 		}
 		return

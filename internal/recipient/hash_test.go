@@ -149,8 +149,8 @@ func refuses(t *testing.T, parse func(raw string) error, reasons map[string][]st
 	t.Helper()
 	for reason, inputs := range reasons {
 		for _, raw := range inputs {
-			var bad *InvalidError
-			if err := parse(raw); !errors.As(err, &bad) || bad.Reason != reason {
+			err := parse(raw)
+			if bad, ok := errors.AsType[*InvalidError](err); !ok || bad.Reason != reason {
 				t.Errorf("%q: %v, want %s", raw, err, reason)
 			}
 		}

@@ -117,9 +117,7 @@ func (w *world) underCommit() chan struct{} {
 }
 
 func (w *world) setCommitting(c chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.committing = c
+	w.locked(func() { w.committing = c })
 }
 
 // commit runs between the statements of a call and its commit.

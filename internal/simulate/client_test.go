@@ -223,9 +223,7 @@ func (w *world) held(p *person, by actor) string {
 
 // touch records that a person's quota may change.
 func (w *world) touch(p *person) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p.busy++
+	w.locked(func() { p.busy++ })
 }
 
 // check enters a code for the verification that an actor holds.

@@ -207,9 +207,7 @@ func (w *world) attack(e Event, p *person) {
 func (w *world) flood(e Event) {
 	own := newPerson(100 + e.ID)
 	own.channel, own.to = "email", fmt.Sprintf("stranger%d@example.net", e.ID)
-	w.mu.Lock()
-	w.others = append(w.others, own)
-	w.mu.Unlock()
+	w.locked(func() { w.others = append(w.others, own) })
 	for n := 0; n < e.N; n += 5 {
 		own.to = fmt.Sprintf("stranger%d.%d@example.net", e.ID, n)
 		if w.send(e, stranger, own, outgoing{ip: ipOf(stranger, 1000+10*e.ID+n)}).accepted() {
@@ -244,9 +242,7 @@ func (w *world) administer(e Event, p *person) {
 	w.touch(p)
 	done := err == nil && !r.isDead()
 	w.note("event %d: %s of person %d: %v", e.ID, e.Kind, p.index, done)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.acts = append(w.acts, administered{e.Kind, p, begun, time.Now(), done})
+	w.locked(func() { w.acts = append(w.acts, administered{e.Kind, p, begun, time.Now(), done}) })
 }
 
 // administered is an administrator's action.
@@ -289,22 +285,16 @@ func (w *world) disturb(e Event) (fault bool) {
 	case Flush:
 		w.redis.Flush()
 	case FailOver:
-		w.mu.Lock()
-		w.lostWrites += w.redis.FailOver(e.N)
-		w.mu.Unlock()
+		w.locked(func() { w.lostWrites += w.redis.FailOver(e.N) })
 	case ClockStep:
-		w.mu.Lock()
-		w.stepped = true
-		w.mu.Unlock()
+		w.locked(func() { w.stepped = true })
 		w.redis.Step(e.For)
 	case CommitFails, CommitUnheard, CommitVague:
 		r.fail(e)
 	case Kill:
 		w.crash(e, r)
 	case Freeze:
-		w.mu.Lock()
-		w.crashes++
-		w.mu.Unlock()
+		w.locked(func() { w.crashes++ })
 		r.freeze(e.For)
 	}
 	return true
@@ -315,15 +305,11 @@ func (w *world) crash(e Event, r *Replica) {
 	if r.isDead() {
 		return
 	}
-	w.mu.Lock()
-	w.crashes++
-	w.mu.Unlock()
+	w.locked(func() { w.crashes++ })
 	r.kill()
 	w.actors.Go(func() {
 		time.Sleep(e.For)
 		again := w.start(r.index, e.ID+1)
-		w.mu.Lock()
-		w.replicas[r.index] = again
-		w.mu.Unlock()
+		w.locked(func() { w.replicas[r.index] = again })
 	})
 }

@@ -130,25 +130,19 @@ func (w *world) note(format string, args ...any) {
 	if !w.options.Trace {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.trace = append(w.trace, clock(time.Since(w.begin))+" "+fmt.Sprintf(format, args...))
+	w.locked(func() { w.trace = append(w.trace, clock(time.Since(w.begin))+" "+fmt.Sprintf(format, args...)) })
 }
 
 // count counts what happened, for the table of what was covered.
 func (w *world) count(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.counts[what]++
+	w.locked(func() { w.counts[what]++ })
 }
 
 // broke notes a broken promise.
 func (w *world) broke(oracle, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	w.note("broken: %s: %s", oracle, detail)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.broken = append(w.broken, Violation{oracle, detail})
+	w.locked(func() { w.broken = append(w.broken, Violation{oracle, detail}) })
 }
 
 // nth numbers the calls of a label.
@@ -157,6 +151,12 @@ func (w *world) nth(label string) int {
 	defer w.mu.Unlock()
 	w.calls[label]++
 	return w.calls[label]
+}
+
+func (w *world) locked(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
 }
 
 // until says whether some trouble lasts.

@@ -210,8 +210,7 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 		return none, invalid("to", "required", "The recipient is missing.")
 	}
 	r, err := recipient.ParseIn(ch, to, country)
-	var bad *recipient.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
 		return none, invalid("to", bad.Reason, bad.Detail)
 	}
 	return r, err

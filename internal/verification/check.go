@@ -59,8 +59,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 // ReadCode is code.Alphabet.Read with an *InvalidError of this package.
 func ReadCode(s code.Shape, typed string) (string, error) {
 	entered, err := s.Alphabet.Read(typed)
-	var bad *code.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
 		return "", invalid("code", bad.Reason, bad.Detail)
 	}
 	return entered, err

@@ -37,8 +37,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 				guess := func() (compared int) {
 					for n := range 12 {
 						a, err := r.Svc.Send(r.Context(), asks(n))
-						var locked *verification.TooManyChecksError
-						if errors.As(err, &locked) {
+						if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 							continue
 						}
 						r.NoError(err)

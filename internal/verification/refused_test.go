@@ -96,9 +96,9 @@ func TestARefusedCheckHasARow(t *testing.T) {
 		last := ids[4]
 		r.Guess(vtest.Browser, 20, ids[:4]...)
 		for range 3 {
-			var many *verification.TooManyChecksError
-			if _, err := r.Svc.Check(r.Context(), vtest.Browser, last, r.LastCode()); !errors.As(err, &many) {
-				t.Fatalf("%v", err)
+			_, err := r.Svc.Check(r.Context(), vtest.Browser, last, r.LastCode())
+			if _, many := errors.AsType[*verification.TooManyChecksError](err); !many {
+				t.Fatal(err)
 			}
 		}
 		r.Sleep(time.Minute)

@@ -77,8 +77,7 @@ func (r *Rig) Send(ask verification.Ask) verification.Answer {
 // WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
 func (r *Rig) WantInvalid(err error, field, reason string) {
 	r.Helper()
-	var bad *verification.InvalidError
-	if !errors.As(err, &bad) || bad.Field != field || bad.Detail == "" || reason != "" && bad.Reason != reason {
+	if bad, ok := errors.AsType[*verification.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" || reason != "" && bad.Reason != reason {
 		r.Errorf("%v, want that %s is invalid: %s", err, field, reason)
 	}
 }
