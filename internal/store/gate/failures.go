@@ -89,13 +89,8 @@ func waitBelow(list []TriedVerification, now time.Time, window time.Duration, li
 }
 
 // OpenedBy returns the verifications that were opened by a browser, or those opened with a secret key.
-func OpenedBy(list []TriedVerification, byBrowser bool) (some []TriedVerification) {
-	for _, t := range list {
-		if t.ByBrowser == byBrowser {
-			some = append(some, t)
-		}
-	}
-	return some
+func OpenedBy(list []TriedVerification, byBrowser bool) []TriedVerification {
+	return slices.DeleteFunc(slices.Clone(list), func(t TriedVerification) bool { return t.ByBrowser != byBrowser })
 }
 
 // countFailures adds up the failures of the verifications that still count at now.

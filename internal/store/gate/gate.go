@@ -19,7 +19,7 @@ import (
 // Facts is what a log holds of an intent's recipient.
 type Facts struct {
 	Past        []CountedSend        // counting sends of the bucket
-	Rejections  []Rejection          // that the rule on rejections may count
+	Rejections  []CountedSend        // that the rule on rejections may count, each logged when it ended, and taken on no clock
 	Candidates  []store.Verification // that may be joined, of those that the recipient has
 	Tried       []TriedVerification  // the recipient's codes that were tried, whichever kind of caller opened them
 	Suppression uuid.UUID            // that holds for the address; Nil: none
@@ -35,7 +35,7 @@ type Decision struct {
 // rejections and the lockout. An admitted one joins a verification or opens one. Decide changes nothing; the caller writes the rows. A
 // send that exists already does not come here; see Repeated.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
-	events, failed := historyEvents(in, now, has.Past), rejectionEvents(in, now, has.Rejections)
+	events, failed := eventsWithin(quota.Longest(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
 		return Decision{Begun: refused(in, now, events, failed)}
 	}
@@ -99,30 +99,18 @@ func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	return logged
 }
 
-// historyEvents returns the rows that the intent's longest window holds at now, oldest first. Each event lies its age before the time at
-// which the intent is decided.
-func historyEvents(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
-	if len(in.Rules) == 0 {
-		return nil
-	}
-	at, longest := decisionTime(in, now), quota.Longest(in.Rules)
-	var events []quota.Event
+// eventsWithin returns the rows that a window holds at now, oldest first. Each event lies its age before the time at which the intent is
+// decided. Without a window there are none.
+func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []CountedSend) (events []quota.Event) {
+	at := decisionTime(in, now)
 	for _, row := range rows {
-		age := row.age(in, now)
-		if age < longest && now.Sub(row.LoggedAt) < longest+MaxStale {
+		if age := row.age(in, now); window > 0 && age < window && now.Sub(row.LoggedAt) < window+MaxStale {
 			events = append(events, quota.Event{ID: string(row.ID[:]), At: at.Add(-age)})
 		}
 	}
-	return sortEvents(events)
-}
-
-// sortEvents sorts events in place, by time and then ID, and returns them.
-func sortEvents(events []quota.Event) []quota.Event {
-	slices.SortFunc(events, ordering)
+	slices.SortFunc(events, func(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 	return events
 }
-
-func ordering(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) }
 
 // decisionTime returns the time at which the intent is decided: TakenAt, but at most MaxClockSkew after the log's now. Only rules by
 // calendar period need it; the others compare ages.
@@ -139,6 +127,23 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 		return now
 	}
 	return in.Send.TakenAt
+}
+
+// EventsBefore returns the rows as events, oldest first, as a gate sees them that decides at the instant `at` of the named clock: each
+// lies its age before at. Rows older than within are left out.
+func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
+	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
+	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
+	shift := takenAt(in, now).Sub(decisionTime(in, now))
+	for i := range events {
+		events[i].At = events[i].At.Add(shift)
+	}
+	return events
+}
+
+// rejectionsAdmit reports whether the rule on rejected sends has room for one more. Without a limit it always has.
+func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
+	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
 
 // rulesAdmit reports whether every rule has room for one more event.

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
@@ -147,20 +144,19 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	now, err := p.Clock(ctx)
-	if err != nil {
-		return err
-	}
-	list := make([]*store.Send, len(rows))
-	for i := range rows {
-		rows[i].SetRefusedAt(now)
-		list[i] = &rows[i]
-	}
-	return p.change(ctx, func(conn *pgxpool.Conn) error {
-		var b pgx.Batch // one transaction
-		for ; len(list) > 0; list = list[min(len(list), maxRefusals):] {
-			b.Queue(sqldb.SendTable.InsertMany(sqldb.AsBlock)+sqldb.AddRefusalSQL, sqldb.SendTable.Arrays(sqldb.AsBlock, list[:min(len(list), maxRefusals)])...)
+	return p.Write(ctx, func(q sqldb.Tx) error {
+		var list []*store.Send
+		for i := range rows {
+			rows[i].SetRefusedAt(q.Now)
+			list = append(list, &rows[i])
 		}
-		return conn.SendBatch(ctx, &b).Close()
+		for some := range slices.Chunk(list, maxRefusals) {
+			if _, err := q.Conn.Run(addRefusalsSQL, sqldb.SendTable.Arrays(sqldb.AsBlock, some), nil); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
+
+var addRefusalsSQL = sqldb.SendTable.InsertMany(sqldb.AsBlock) + sqldb.AddRefusalSQL

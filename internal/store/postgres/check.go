@@ -2,11 +2,7 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -18,72 +14,45 @@ import (
 const (
 	lockTriesSQL = `
 SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1))
-FROM verifications v WHERE v.id = $1`
+FROM verifications v WHERE v.id = @id`
 
 	// lockRecipientSQL takes the same lock for one who has no verification at hand.
-	lockRecipientSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1::text || chr(31) || $2::text || chr(31) || encode($3::bytea, 'hex'),
-  1))`
+	lockRecipientSQL = `SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`
 
 	countTrySQL = `
 UPDATE verifications v SET attempts = v.attempts + 1
-WHERE v.id = $1 AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > {{now}}
+WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > @now
   AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0)
     FROM verifications o
        WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0
-         AND o.expires_at > (SELECT {{now}} - $2 * interval '1 microsecond')) < $3
+         AND o.expires_at > (SELECT @now - @day)) < @limit
   AND (SELECT coalesce(sum(o.attempts - o.forgiven), 0) FROM verifications o
        WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0
          AND o.approved_at IS NULL
-         AND o.expires_at > greatest((SELECT {{now}} - $4 * interval '1 microsecond'), (
+         AND o.expires_at > greatest((SELECT @now - @row), (
              SELECT max(a.approved_at) FROM verifications a
              WHERE a.recipient = v.recipient AND a.app = v.app AND a.channel = v.channel AND a.by_browser = v.by_browser AND a.attempts > 0
-               AND a.expires_at > (SELECT {{now}} - $4 * interval '1 microsecond')))) < $5`
+               AND a.expires_at > (SELECT @now - @row)))) < @row_limit`
 )
 
-// Attempt implements Verifications.
+var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = @id`
+
+// Attempt implements Verifications. It counts one try of a code in one round trip.
 func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, now time.Time, err error) {
 	if !store.ValidTexts(id) {
 		return v, false, now, store.ErrNotFound
 	}
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		counted, now, err = p.countTry(ctx, conn, id, &v)
-		return err
-	})
+	args := sqldb.Args{"id": id, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow, "row_limit": gate.RowLimit}
+	count := &sqldb.Step{Statement: countTrySQL, Args: args}
+	read := &sqldb.Step{Statement: triedSQL, Args: args, Each: func(read sqldb.Scan) error {
+		return read(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(&v)...)...)
+	}}
+	err = p.Run(ctx, &sqldb.Step{Statement: lockTriesSQL, Args: args}, count, read)
+	if err == nil && read.Changed == 0 {
+		err = store.ErrNotFound
+	}
 	if err != nil {
 		return store.Verification{}, false, time.Time{}, err
 	}
-	return v, counted, now, nil
-}
-
-// countTry counts one try of a code in one round trip. Each statement sees what was committed before it began, also if the server's
-// default isolation is another.
-func (p *DB) countTry(ctx context.Context, conn *pgxpool.Conn, id string, v *store.Verification) (counted bool, now time.Time, err error) {
-	var b pgx.Batch
-	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue(lockTriesSQL, id)
-	b.Queue(p.sql(countTrySQL), id, gate.FailureWindow.Microseconds(), gate.FailureLimit, gate.RowWindow.Microseconds(), gate.RowLimit)
-	b.Queue(p.sql(`SELECT {{now}}, `+sqldb.VerificationColumns+` FROM verifications v WHERE v.id = $1`), id)
-	b.Queue("COMMIT")
-	results := conn.SendBatch(ctx, &b)
-	defer results.Close()
-	for range 2 {
-		if _, err := results.Exec(); err != nil {
-			return false, now, err
-		}
-	}
-	tag, err := results.Exec()
-	if err != nil {
-		return false, now, err
-	}
-	err = results.QueryRow().Scan(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(v)...)...)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return false, now, store.ErrNotFound
-	case err != nil:
-		return false, now, err
-	}
-	if done, err := results.Exec(); err != nil || done.String() != "COMMIT" {
-		return false, now, errors.Join(err, errors.New("store: a try was not committed"))
-	}
-	return tag.RowsAffected() > 0, now, nil
+	return v, count.Changed > 0, now, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,17 +28,12 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	Failures:    "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s",
 	Delivered:   deliveredSQL,
 	Partitioned: true,
-	Since: func(at string, slack time.Duration) string {
-		if slack > 0 {
-			at = "(" + at + " - " + sqldb.IntervalSQL(slack) + ")"
-		}
-		return sqldb.LoggedSinceSQL(at)
-	},
-	Stretch:   stretchSQL,
-	Span:      `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`,
-	Latest:    latestSQL,
-	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
-	LockTries: strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),
+	Since:       sqldb.LoggedSinceSQL,
+	Stretch:     stretchSQL,
+	Span:        `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`,
+	Latest:      latestSQL,
+	Lock:        `SELECT pg_advisory_xact_lock(@key)`,
+	LockTries:   lockRecipientSQL,
 	// Nothing is counted ahead while something is erased.
 	BeforeErase: []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL,
 		eraseCodesSQL},

@@ -136,7 +136,7 @@ func (v *view) addRow(r gateRow) error {
 	case pastRow:
 		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time), LoggedAt: store.Micro(r.at.Time)})
 	case rejectedRow:
-		has.Rejections = append(has.Rejections, gate.Rejection{ID: r.id.Bytes, At: store.Micro(r.at.Time)})
+		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
 		t := gate.TriedVerification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
 		if r.taken.Valid {

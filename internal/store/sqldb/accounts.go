@@ -37,8 +37,8 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	}
 	return db.Write(ctx, func(q Tx) error {
 		a.MadeAt, a.DisabledAt = q.Now, store.Micro(a.DisabledAt)
-		insert, args := accountTable.add(&a)
-		added, err := q.change(insert+` ON CONFLICT (name) DO NOTHING`, args)
+		insert, args := accountTable.Insert(asRow, &a)
+		added, err := q.Change(insert+` ON CONFLICT (name) DO NOTHING`, args)
 		switch {
 		case err != nil:
 			return identityTakenOr(err)
@@ -103,7 +103,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
-		if err := q.exec(sessionTable.add(&s)); err != nil {
+		if err := q.exec(sessionTable.Insert(asRow, &s)); err != nil {
 			return err
 		}
 		return q.addAct(act)

@@ -14,7 +14,7 @@ var actSQL = `SELECT ` + actTable.selectList() + ` FROM acts a LEFT JOIN act_peo
 // addAct writes a checked act in the transaction of its effect. One whose ID is there already is left as it is.
 func (q Tx) addAct(a store.AuditEntry) error {
 	a.At = q.Now
-	insert, args := actTable.add(&a)
+	insert, args := actTable.Insert(asRow, &a)
 	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.HasRecipient() {
 		return err
 	}

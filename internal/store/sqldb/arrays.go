@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -26,12 +25,14 @@ const (
 	Bytes   Element = pgtype.ByteaOID
 )
 
-// arraysOf are the types of arrays by the types of their elements.
-func arraysOf() map[Element]uint32 {
-	return map[Element]uint32{
-		Text: pgtype.TextArrayOID, UUID: pgtype.UUIDArrayOID, Instant: pgtype.TimestamptzArrayOID, Integer: pgtype.Int4ArrayOID,
-		Bigint: pgtype.Int8ArrayOID, Flag: pgtype.BoolArrayOID, Bytes: pgtype.ByteaArrayOID,
-	}
+// elements are the types' names, and the OIDs of their arrays.
+var elements = map[Element]struct {
+	name  string
+	array uint32
+}{
+	Text: {"text", pgtype.TextArrayOID}, UUID: {"uuid", pgtype.UUIDArrayOID}, Instant: {"timestamptz", pgtype.TimestamptzArrayOID},
+	Integer: {"integer", pgtype.Int4ArrayOID}, Bigint: {"bigint", pgtype.Int8ArrayOID}, Flag: {"boolean", pgtype.BoolArrayOID},
+	Bytes: {"bytea", pgtype.ByteaArrayOID},
 }
 
 // Write appends one row's element in Postgres's binary form; nil is NULL.
@@ -116,24 +117,13 @@ func AppendInstant(buf []byte, t time.Time) []byte {
 	return AppendBigint(buf, t.UnixMicro()-from)
 }
 
-// AppendID writes a UUID.
-func AppendID(buf []byte, id uuid.UUID) []byte { return append(buf, id[:]...) }
-
-// AppendMaybeID writes a UUID; the nil UUID is NULL.
-func AppendMaybeID(buf []byte, id uuid.UUID) []byte {
-	if id == uuid.Nil {
-		return nil
-	}
-	return AppendID(buf, id)
-}
-
 // RegisterArrays lets a connection take Arrays as parameters.
 func RegisterArrays(m *pgtype.Map) {
-	for element, oid := range arraysOf() {
-		known, ok := m.TypeForOID(oid)
+	for element, is := range elements {
+		known, ok := m.TypeForOID(is.array)
 		codec, isArray := known.Codec.(*pgtype.ArrayCodec)
 		if ok && isArray {
-			m.RegisterType(&pgtype.Type{Name: known.Name, OID: oid, Codec: arrayCodec{codec, element}})
+			m.RegisterType(&pgtype.Type{Name: known.Name, OID: is.array, Codec: arrayCodec{codec, element}})
 		}
 	}
 }

@@ -54,9 +54,8 @@ type Dialect struct {
 	Latest    string // reads the newest send of each of @recipients; "": the general statement does
 	Lock      string // waits for the lock named @key until the end of the transaction; "": there is one writer
 	LockTries string // the same for the failed checks of a recipient
-	// since says of the rows of sends s that none was logged more than slack before an instant, for partitions to be left out by; at is
-	// SQL.
-	Since        func(at string, slack time.Duration) string
+	// Since is a condition on the IDs of sends s that were logged at an instant (SQL) or later, by which partitions are left out.
+	Since        func(at string) string
 	BeforeErase  []string // what Erase does first in its transaction
 	BeforeForget []string // the same for Forget
 	BeforeExpire []string // the same for Expire

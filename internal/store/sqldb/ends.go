@@ -24,7 +24,7 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool
 		return db.runOne(ctx, endSQL("approved_at"), Args{"id": id})
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.change(endSQL("approved_at"), Args{"id": id})
+		ok, err := q.Change(endSQL("approved_at"), Args{"id": id})
 		if err != nil || !ok {
 			return false, err
 		}
@@ -59,7 +59,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.change(endSQL("canceled_at"), Args{"id": id})
+		ok, err := q.Change(endSQL("canceled_at"), Args{"id": id})
 		if err != nil {
 			return false, err
 		}

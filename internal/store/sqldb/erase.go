@@ -94,8 +94,8 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// execAll runs the statements that are not empty, one after the other, and stops at the first error.
-func (q Tx) execAll(args Args, statements ...string) error {
+// ExecAll runs the statements that are not empty, one after the other, and stops at the first error.
+func (q Tx) ExecAll(args Args, statements ...string) error {
 	for _, statement := range statements {
 		if statement == "" {
 			continue
@@ -116,7 +116,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.Write(ctx, func(q Tx) error {
 		statements := append(slices.Clone(db.Dialect.BeforeErase), Each(Personal, func(p personalTable) string { return p.Erase })...)
 		args := Args{"recipient": h, "keep": keep, "empty": []byte{}}
-		if err := q.execAll(args, append(statements, addErasureSQL)...); err != nil {
+		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
 		}
 		return q.addAct(act)
@@ -126,7 +126,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 // Forget implements Expirer. Several replicas may call it at once; each person is forgotten by one of them.
 func (db *DB) Forget(ctx context.Context) (int, error) {
 	return Writing(ctx, db, func(q Tx) (int, error) {
-		if err := q.execAll(nil, db.Dialect.BeforeForget...); err != nil {
+		if err := q.ExecAll(nil, db.Dialect.BeforeForget...); err != nil {
 			return 0, err
 		}
 		due, err := All(q, func(h *recipient.Hash) []any { return []any{hashField{h}} }, dueErasuresSQL, nil)
@@ -136,7 +136,7 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		statements := Each(Personal, func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
-			if err := q.execAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {
+			if err := q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {
 				return 0, err
 			}
 		}

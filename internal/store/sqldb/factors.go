@@ -63,7 +63,7 @@ func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		changed, err := q.change(statement, args)
+		changed, err := q.Change(statement, args)
 		if err != nil || !changed {
 			return false, err
 		}

@@ -13,8 +13,8 @@ import (
 
 // The tables, by the tags of package store.
 var (
-	SendTable = tableOf("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn},
-		derivedColumn("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) }))
+	SendTable = tableOf[store.Send]("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn}).
+			derived("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) })
 	VerificationTable = tableOf[store.Verification]("verifications", "v", nil)
 
 	suppressionTable   = tableOf[store.Suppression]("suppressions", "suppressions", nil)

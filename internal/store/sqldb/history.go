@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -12,14 +11,6 @@ import (
 
 // FailureReasons are those of a failure that counts, in SQL.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
-
-// PastFields returns the destinations for a row of a bucket's history.
-func PastFields(p *gate.CountedSend) []any {
-	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
-}
-
-// RejectionFields returns the destinations for a row of RejectedSQL.
-func RejectionFields(r *gate.Rejection) []any { return []any{&r.ID, TimeField{&r.At}} }
 
 func heavyFields(c *store.HeavyRow) []any {
 	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &c.All}
@@ -37,11 +28,43 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, now, err
 }
 
-// ofRecipient are the sends of one recipient after an instant, in words that have one plan, whatever the planner knows of a new month:
-// both bounds are of use to the index of recipients alone, and what they were sent for, as a truth value, to none. The index of that
-// has all recipients.
-const ofRecipient = `s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
-  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE`
+// HistorySQL returns the statement that reads the counting sends of a bucket after an instant, in words that have one plan, whatever the
+// planner knows of a new month: both bounds are of use to the index of recipients alone, and what they were sent for, as a truth value,
+// to none. The index of that has all recipients.
+func (d *Dialect) HistorySQL() string {
+	return `
+SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
+  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE AND (s.counts = {{true}}) IS TRUE AND ` + d.Since("@after")
+}
+
+func pastFields(p *gate.CountedSend) []any {
+	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
+}
+
+// rejectedSQL selects the rejections of a recipient that ended after an instant.
+const rejectedSQL = `
+SELECT f.id, f.finished_at FROM failures f
+WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
+
+func rejectionFields(p *gate.CountedSend) []any { return []any{&p.ID, TimeField{&p.LoggedAt}} }
+
+// bucketArgs are the parameters of HistorySQL and rejectedSQL, except @after.
+func bucketArgs(b store.Bucket) Args {
+	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
+}
+
+// Past reads the counting sends of a bucket, and its recipient's rejections, each of its own time before now.
+func (q Tx) Past(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
+	args := bucketArgs(b)
+	args["after"] = q.Now.Add(-counting)
+	if past, err = All(q, pastFields, q.Dialect.HistorySQL(), args); err != nil {
+		return nil, nil, err
+	}
+	args["after"] = q.Now.Add(-rejected.Truncate(time.Microsecond))
+	rejections, err = All(q, rejectionFields, rejectedSQL, args)
+	return past, rejections, err
+}
 
 // History implements Counts.
 func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
@@ -51,27 +74,14 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 // HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
-	rows, now, err := readSince(ctx, db, within+gate.MaxStale, PastFields, `
-SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-WHERE `+ofRecipient+` AND (s.counts = {{true}}) IS TRUE AND `+db.Dialect.Since("@after", 0),
-		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
+	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, db.Dialect.HistorySQL(), bucketArgs(b))
 	return gate.EventsBefore(rows, within, clock, at, now), now, err
-}
-
-// RejectedSQL selects the rejections of a recipient that ended after an instant.
-const RejectedSQL = `
-SELECT f.id, f.finished_at FROM failures f
-WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
-
-// RejectedArgs returns the parameters of RejectedSQL, except @after.
-func RejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
-	return Args{"recipient": h, "app": app, "channel": ch}
 }
 
 // Rejected implements Counts.
 func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	rows, now, err := readSince(ctx, db, within, RejectionFields, RejectedSQL, RejectedArgs(b.App, b.Channel, b.Recipient))
-	return gate.RejectionsSince(rows, now, within), now, err
+	rows, now, err := readSince(ctx, db, within, rejectionFields, rejectedSQL, bucketArgs(b))
+	return gate.EventsBefore(rows, within, store.LogClock, time.Time{}, now), now, err
 }
 
 // AllRejected implements Counts.
@@ -94,7 +104,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 func (d *Dialect) HeavySQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN (@purposes) AND ` + d.Since("@after", 0) + `
+FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN (@purposes) AND ` + d.Since("@after") + `
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 

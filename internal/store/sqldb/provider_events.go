@@ -39,8 +39,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.ReceivedAt(q.Now)
-		insert, args := providerEventTable.add(&e)
-		recorded, err := q.change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
+		insert, args := providerEventTable.Insert(asRow, &e)
+		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
 			return false, err
 		}
@@ -60,10 +60,10 @@ func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (b
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		args := Args{"id": id, "status": status}
-		changed, err := q.change(receiveSQL, args)
+		changed, err := q.Change(receiveSQL, args)
 		if err != nil || !changed {
 			return false, err
 		}
-		return true, q.execAll(args, statement)
+		return true, q.ExecAll(args, statement)
 	})
 }

@@ -19,6 +19,16 @@ var (
 	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
 
+// Send returns a send or refusal, or ErrNotFound.
+func (q Tx) Send(id uuid.UUID) (store.Send, error) {
+	return firstRow(q, SendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
+}
+
+// Verification returns a verification, or ErrNotFound.
+func (q Tx) Verification(id string) (store.Verification, error) {
+	return firstRow(q, VerificationFields, verificationSQL, Args{"id": id})
+}
+
 // withNow returns the destinations for a row whose first column is the log's clock.
 func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{TimeField{now}}, fields(x)...) }
@@ -34,7 +44,7 @@ func (db *DB) Verification(ctx context.Context, id string) (store.Verification, 
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
 WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
   AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
-  AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`,
+  AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
 		Args{"id": id, "drift": store.MaxDrift})
 	return w.Verification, w.Send, now, err
 }
@@ -131,7 +141,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	if story.Events, err = All(q, providerEventTable.destinations, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}
-	v, err := firstRow(q, VerificationFields, verificationSQL, Args{"id": story.Send.VerificationID})
+	v, err := q.Verification(story.Send.VerificationID)
 	if errors.Is(err, store.ErrNotFound) {
 		return story, nil
 	}
@@ -148,7 +158,7 @@ const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at
 
 // related returns the sends of a verification, and the refusals of its recipient between its creation and its expiry.
 func (q Tx) related(v store.Verification) ([]store.Send, error) {
-	further := q.Dialect.Since("@created_at", 0)
+	further := q.Dialect.Since("@created_at")
 	return All(q, SendFields, fmt.Sprintf(`
 SELECT %[1]s FROM sends s
 WHERE `+SentOfSQL+` AND %[3]s
@@ -184,7 +194,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 	for err == nil {
 		var page []store.Send
 		page, err = ReadAll(ctx, db, SendFields, sendSQL+`
-WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at", 0)+` ORDER BY s.logged_at, s.id LIMIT @page`,
+WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
 		for _, s := range page {
 			if err := yield(asCounted(s, clock)); err != nil {

@@ -64,7 +64,7 @@ func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.E
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
 	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
-	if err := q.execAll(nil, q.Dialect.BeforeExpire...); err != nil {
+	if err := q.ExecAll(nil, q.Dialect.BeforeExpire...); err != nil {
 		return gone, err
 	}
 	ids, err := All(q, OneColumn[uuid.UUID], expiringSQL, args)
@@ -86,7 +86,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 		}
 		most = max(most, n)
 	}
-	err = q.execAll(args, last...)
+	err = q.ExecAll(args, last...)
 	return store.Expired{Rows: len(ids), More: most >= int64(limit)}, err
 }
 

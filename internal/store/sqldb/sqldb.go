@@ -69,8 +69,8 @@ func (q Tx) exec(statement string, args Args) error {
 	return err
 }
 
-// change runs a statement and reports whether it changed a row.
-func (q Tx) change(statement string, args Args) (bool, error) {
+// Change runs a statement and reports whether it changed a row.
+func (q Tx) Change(statement string, args Args) (bool, error) {
 	n, err := q.Run(statement, args, nil)
 	return n > 0, err
 }

@@ -22,8 +22,8 @@ WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @a
 
 // Suppress adds a suppression unless there is one of its ID.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
-	insert, args := suppressionTable.add(&x)
-	return q.change(insert+` ON CONFLICT (id) DO NOTHING`, args)
+	insert, args := suppressionTable.Insert(asRow, &x)
+	return q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
 // suppressions returns those with the IDs, oldest first.

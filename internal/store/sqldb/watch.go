@@ -131,7 +131,7 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		App: c.app, Country: c.country, Prefix: c.prefix, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
-	return p, q.exec(prefixPauseTable.add(&p))
+	return p, q.exec(prefixPauseTable.Insert(asRow, &p))
 }
 
 // prefixPauses is the namespace of their IDs.
@@ -185,7 +185,7 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		return store.PrefixPause{}, false, err
 	}
 	err = db.Write(ctx, func(q Tx) error {
-		if done, err = q.change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
+		if done, err = q.Change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
 			return err
 		}
 		lifted, err = firstRow(q, prefixPauseTable.destinations, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,27 +13,20 @@ import (
 )
 
 // Begin implements Outbox.
-func (s *DB) Begin(ctx context.Context, intent store.Intent) (begun store.Begun, err error) {
+func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	in, err := store.Checked(intent)
 	if err != nil {
 		return store.Begun{}, err
 	}
-	err = s.Write(ctx, func(q sqldb.Tx) error {
-		begun, err = begin(q, in)
-		return err
-	})
-	if err != nil {
-		return store.Begun{}, err
-	}
-	return begun, nil
+	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
 }
 
 // begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row already, it decides nothing and
 // returns gate.Repeated. Errors: ErrDrift, or ErrBadRequest if that row is a refusal or another recipient's.
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
-	earlier, err := sendOf(q, in.Send.ID)
+	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
-		v, err := verificationOf(q, earlier.VerificationID)
+		v, err := q.Verification(earlier.VerificationID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return store.Begun{}, err
 		}
@@ -59,12 +51,9 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 
 // readFacts reads what the gate decides an intent by.
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
-	if has.Past, err = pastSends(q, in); err != nil {
-		return has, err
-	}
-	rejected := sqldb.RejectedArgs(in.Send.App, in.Send.Channel, in.Send.Recipient)
-	rejected["after"] = q.Now.Add(-in.Rejections.Window.Truncate(time.Microsecond))
-	if has.Rejections, err = sqldb.All(q, sqldb.RejectionFields, sqldb.RejectedSQL, rejected); err != nil {
+	s := in.Send
+	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
+	if has.Past, has.Rejections, err = q.Past(bucket, gate.MaxRowAge(in), in.Rejections.Window); err != nil {
 		return has, err
 	}
 	if has.Candidates, err = candidates(q, in); err != nil {
@@ -73,87 +62,54 @@ func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	if has.Tried, err = q.TriedOfRecipient(in.Verification, q.Now); err != nil {
 		return has, err
 	}
-	has.Suppression, err = activeSuppression(q, in)
+	suppressions, err := sqldb.All(q, sqldb.OneColumn[uuid.UUID], `
+SELECT id FROM suppressions
+WHERE lifted_at IS NULL AND address = @address AND channel = @channel AND until > @now AND app IN ('', @app)
+ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channel": s.Channel, "app": s.App})
+	if len(suppressions) > 0 {
+		has.Suppression = suppressions[0]
+	}
 	return has, err
 }
 
-// writeAdmitted writes the rows of an admitted send: the verification, the send and its flight.
-func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
-	if r.Joined {
-		_, err = change(q, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
-	} else {
-		_, err = change(q, insertVerification, sqldb.VerificationTable.Values(sqldb.AsSend, &r.Verification)...)
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := change(q, insertSend, sqldb.SendTable.Values(sqldb.AsSend, &r.Send)...); err != nil {
-		return err
-	}
-	_, err = change(q, `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) VALUES ($1, $2, 1, 0, $3, $4)`,
-		r.Send.ID, r.Send.DueAt.UnixMicro(), r.Send.Channel, r.Verification.ExpiresAt.UnixMicro())
-	return err
-}
-
-var (
-	insertVerification = sqldb.VerificationTable.InsertOne(sqldb.AsSend)
-	insertSend         = sqldb.SendTable.InsertOne(sqldb.AsSend)
-	insertRefusal      = sqldb.SendTable.InsertOne(sqldb.AsBlock) + sqldb.AddRefusalSQL
-)
-
-// pastSends returns the sends of the intent's bucket that may count, newest first.
-func pastSends(q sqldb.Tx, in store.Intent) ([]gate.CountedSend, error) {
-	if len(in.Rules) == 0 {
-		return nil, nil
-	}
-	s := in.Send
-	args := []any{s.Recipient[:], q.Now.Add(-gate.MaxRowAge(in)).UnixMicro(), s.App, s.Channel}
-	for _, p := range in.Purposes {
-		args = append(args, p)
-	}
-	return rows(q, sqldb.PastFields, pastSQL+`(?`+strings.Repeat(", ?", len(in.Purposes)-1)+`) ORDER BY s.logged_at DESC`, args...)
-}
-
-const pastSQL = `SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.counts = 1 AND s.app = ? AND s.channel = ? AND s.purpose IN `
-
-// candidates returns the verifications that the intent may join, by its ID or its holder. The gate chooses among them.
+// candidates returns the verifications that the intent may join, by its ID or its holder. The gate chooses among them. A holder's are
+// found by the recipient's sends of the time that a verification may live.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
-	s := in.Send
-	switch {
+	switch s := in.Send; {
 	case in.Join != "":
-		return rows(q, sqldb.VerificationFields, verificationSQL, in.Join)
+		v, err := q.Verification(in.Join)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, nil
+		}
+		return []store.Verification{v}, err
 	case in.Verification.Holder != "":
-		return rows(q, sqldb.VerificationFields, heldSQL, s.Recipient[:], q.Now.Add(-gate.MaxStale).UnixMicro(), s.App, s.Channel, s.Purpose)
+		return sqldb.All(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
+			"recipient": s.Recipient, "after": q.Now.Add(-gate.MaxStale), "app": s.App, "channel": s.Channel, "purpose": s.Purpose,
+		})
 	}
 	return nil, nil
 }
 
-var verificationSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ?`
-
-// heldSQL finds the verifications of a recipient by its sends of the time that one may live.
 var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
-    SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ?
-      AND s.purpose = ?)`
+    SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > @after AND s.app = @app
+      AND s.channel = @channel AND s.purpose = @purpose)`
 
-// activeSuppression returns the ID of the suppression that applies to the intent's address, the one that lasts longest; Nil: none.
-func activeSuppression(q sqldb.Tx, in store.Intent) (uuid.UUID, error) {
-	id, err := first(q, sqldb.OneColumn[uuid.UUID], `
-SELECT id FROM suppressions
-WHERE lifted_at IS NULL AND address = $1 AND channel = $2 AND until > $3 AND app IN ('', $4) ORDER BY until DESC, id DESC LIMIT 1`,
-		in.Address[:], in.Send.Channel, q.Now.UnixMicro(), in.Send.App)
-	if errors.Is(err, store.ErrNotFound) {
-		return uuid.Nil, nil
+// writeAdmitted writes the rows of an admitted send: the verification, the send and its flight.
+func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
+	if r.Joined {
+		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`, sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
+	} else {
+		_, err = q.Change(sqldb.VerificationTable.Insert(sqldb.AsSend, &r.Verification))
 	}
-	return id, err
-}
-
-func sendOf(q sqldb.Tx, id uuid.UUID) (store.Send, error) {
-	return first(q, sqldb.SendFields, `SELECT `+sqldb.SendColumns+` FROM sends s WHERE s.id = $1`, id)
-}
-
-func verificationOf(q sqldb.Tx, id string) (store.Verification, error) {
-	return first(q, sqldb.VerificationFields, verificationSQL, id)
+	if err != nil {
+		return err
+	}
+	if _, err := q.Change(sqldb.SendTable.Insert(sqldb.AsSend, &r.Send)); err != nil {
+		return err
+	}
+	_, err = q.Change(`INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) VALUES (@id, @due, 1, 0, @channel, @expires)`,
+		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel, "expires": r.Verification.ExpiresAt})
+	return err
 }
 
 // Refused implements Refusals.
@@ -162,7 +118,8 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
-			if _, err := change(q, insertRefusal, sqldb.SendTable.Values(sqldb.AsBlock, &list[i])...); err != nil {
+			insert, args := sqldb.SendTable.Insert(sqldb.AsBlock, &list[i])
+			if _, err := q.Change(insert+sqldb.AddRefusalSQL, args); err != nil {
 				return err
 			}
 		}
@@ -174,7 +131,7 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, at time.Time, err error) {
 	v, err = sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Verification, error) {
 		at = q.Now
-		v, err := verificationOf(q, id)
+		v, err := q.Verification(id)
 		if err != nil || !gate.Pending(v, q.Now) {
 			return v, err
 		}
@@ -183,7 +140,7 @@ func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, coun
 			return v, err
 		}
 		v.Attempts++
-		counted, err = change(q, `UPDATE verifications SET attempts = $1 WHERE id = $2`, v.Attempts, id)
+		counted, err = q.Change(`UPDATE verifications SET attempts = @attempts WHERE id = @id`, sqldb.Args{"attempts": v.Attempts, "id": id})
 		return v, err
 	})
 	return v, counted && err == nil, at, err

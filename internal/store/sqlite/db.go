@@ -25,7 +25,7 @@ var words = sqldb.Dialect{
 	Span:     "s.finished_at - s.logged_at",
 	Failures: "failures f CROSS JOIN sends s ON s.id = f.id",
 	At:       func(t time.Time) any { return t.UnixMicro() },
-	Since:    func(string, time.Duration) string { return "1 = 1" }, // there are no partitions
+	Since:    func(string) string { return "1 = 1" }, // there are no partitions
 
 }
 
@@ -75,28 +75,4 @@ func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 		}
 		return nil
 	})
-}
-
-// change runs a statement with numbered parameters and reports whether it changed a row.
-func change(q sqldb.Tx, statement string, args ...any) (bool, error) {
-	n, err := q.Conn.Run(statement, args, nil)
-	return n > 0, err
-}
-
-// rows returns all rows of a statement with numbered parameters.
-func rows[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
-	_, err = q.Conn.Run(statement, args, sqldb.AppendTo(&list, fields))
-	return list, err
-}
-
-// first returns the first row of a statement with numbered parameters, or ErrNotFound.
-func first[T any](q sqldb.Tx, fields func(*T) []any, statement string, args ...any) (x T, err error) {
-	list, err := rows(q, fields, statement, args...)
-	if err != nil {
-		return x, err
-	}
-	if len(list) == 0 {
-		return x, store.ErrNotFound
-	}
-	return list[0], nil
 }

@@ -13,9 +13,8 @@ import (
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
-			_, err := change(q, `UPDATE flights SET due_at = $1 WHERE id = $2 AND attempt = $3 AND NOT queued`,
-				q.Now.UnixMicro()+lease.Microseconds(), h.ID, h.Attempt)
-			if err != nil {
+			if _, err := q.Change(`UPDATE flights SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
+				sqldb.Args{"lease": lease, "id": h.ID, "attempt": h.Attempt}); err != nil {
 				return err
 			}
 		}
@@ -24,57 +23,35 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 }
 
 // Finish implements Outbox.
-func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (held bool, err error) {
+func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	err = s.Write(ctx, func(q sqldb.Tx) error {
-		held, err = change(q, `DELETE FROM flights WHERE id = $1 AND attempt = $2`, o.ID, o.Attempt)
+	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+		held, err := q.Change(`DELETE FROM flights WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
-			return err
+			return false, err
 		}
-		return finish(q, o)
+		return true, finish(q, o)
 	})
-	return held && err == nil, err
 }
 
 // finish writes the outcome of a send: its row, and the failure, refund, suppression and event that follow from it.
 func finish(q sqldb.Tx, o store.Outcome) error {
-	now := q.Now.UnixMicro()
-	_, err := change(q, `
-UPDATE sends SET status = $1, reason = $2, provider = $3, provider_code = $4, took = $5, finished_at = $6,
-  counts = counts AND NOT ($7 AND NOT in_doubt)
-WHERE id = $8`, o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took.Microseconds(), now, o.Refund, o.ID)
-	if err == nil && o.Status != store.Sent {
-		_, err = change(q, failedSQL, o.ID)
+	statements := []string{endSQL}
+	if o.Status != store.Sent {
+		statements = append(statements, failedSQL)
 	}
-	if err == nil && o.Refund {
-		_, err = change(q, `INSERT INTO refunds (id, since, attempt) SELECT id, $1, attempt FROM sends WHERE id = $2 AND NOT in_doubt`, now, o.ID)
+	if o.Refund {
+		statements = append(statements, refundSQL)
 	}
-	if err == nil && o.Suppress.For > 0 {
-		err = suppress(q, o)
+	if o.Event.Type != "" {
+		statements = append(statements, tellSQL)
 	}
-	if err == nil && o.Event.Type != "" {
-		_, err = change(q, tellSQL, o.Event.ID, o.Event.Type, o.Event.Test, now, o.ID)
+	args := sqldb.Args{"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider, "code": o.ProviderCode, "took": o.Took,
+		"refund": o.Refund, "event": o.Event.ID, "type": o.Event.Type, "test": o.Event.Test}
+	if err := q.ExecAll(args, statements...); err != nil || o.Suppress.For <= 0 {
+		return err
 	}
-	return err
-}
-
-const (
-	failedSQL = `
-INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at,
-  status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
-FROM sends WHERE id = $1 ON CONFLICT DO NOTHING`
-
-	// tellSQL writes the event of a send that has just ended.
-	tellSQL = `
-INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
-SELECT $1, s.app, $2, s.id, s.verification_id, s.status, s.reason, $3, $4, $4 FROM sends s
-  WHERE s.id = $5`
-)
-
-// suppress adds the suppression that the outcome asks for (Suppress.For > 0), in Finish's transaction.
-func suppress(q sqldb.Tx, o store.Outcome) error {
-	row, err := sendOf(q, o.ID)
+	row, err := q.Send(o.ID)
 	if err != nil {
 		return err
 	}
@@ -82,17 +59,36 @@ func suppress(q sqldb.Tx, o store.Outcome) error {
 	return err
 }
 
+const (
+	endSQL = `
+UPDATE sends SET status = @status, reason = @reason, provider = @provider, provider_code = @code, took = @took, finished_at = @now,
+  counts = counts AND NOT (@refund AND NOT in_doubt)
+WHERE id = @id`
+
+	failedSQL = `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT status, logged_at, id, finished_at,
+  status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
+FROM sends WHERE id = @id ON CONFLICT DO NOTHING`
+
+	refundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`
+
+	// tellSQL writes the event of a send that has just ended.
+	tellSQL = `
+INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
+SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test, @now, @now FROM sends s WHERE s.id = @id`
+)
+
 // Postpone implements Outbox.
 func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	p := postponement.Sanitized()
+	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider, "code": p.ProviderCode}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		held, err := change(q, `UPDATE flights SET queued = 1, due_at = $1 WHERE id = $2 AND attempt = $3`,
-			q.Now.UnixMicro()+p.After.Microseconds(), p.ID, p.Attempt)
+		held, err := q.Change(`UPDATE flights SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
 			return false, err
 		}
-		return change(q, `UPDATE sends SET status = 'queued', reason = $1, provider = $2, provider_code = $3 WHERE id = $4`,
-			p.Reason, p.Provider, p.ProviderCode, p.ID)
+		return q.Change(`UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, provider_code = @code WHERE id = @id`, args)
 	})
 }
 
@@ -103,27 +99,20 @@ func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		return nil, err
 	}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) ([]store.Work, error) {
-		work, err := rows(q, sqldb.WorkFields, `
+		work, err := sqldb.All(q, sqldb.WorkFields, `
 SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM flights f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
-WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.expires_at, f.id LIMIT $3`, q.Now.UnixMicro(), ch, limit)
+WHERE f.due_at <= @now AND f.channel = @channel ORDER BY f.expires_at, f.id LIMIT @limit`, sqldb.Args{"channel": ch, "limit": limit})
 		for i := 0; i < len(work) && err == nil; i++ {
 			row := &work[i].Send
 			row.InDoubt = row.InDoubt || row.Status == store.Sending
 			row.Status, row.Attempt, row.DueAt = store.Sending, row.Attempt+1, q.Now.Add(lease.Truncate(time.Microsecond))
-			err = takeOver(q, *row)
+			err = q.ExecAll(sqldb.Args{"id": row.ID, "attempt": row.Attempt, "due": row.DueAt, "doubt": row.InDoubt},
+				`UPDATE flights SET attempt = @attempt, queued = 0, due_at = @due WHERE id = @id`,
+				`UPDATE sends SET status = 'sending', attempt = @attempt, in_doubt = @doubt WHERE id = @id`)
 		}
 		return work, err
 	})
-}
-
-func takeOver(q sqldb.Tx, s store.Send) error {
-	_, err := change(q, `UPDATE flights SET attempt = $1, queued = 0, due_at = $2 WHERE id = $3`, s.Attempt, s.DueAt.UnixMicro(), s.ID)
-	if err != nil {
-		return err
-	}
-	_, err = change(q, `UPDATE sends SET status = $1, attempt = $2, in_doubt = $3 WHERE id = $4`, s.Status, s.Attempt, s.InDoubt, s.ID)
-	return err
 }
 
 // anyDue reports whether the query finds a row. Most calls find none, and then no write transaction has to begin.
@@ -139,11 +128,11 @@ func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]
 		return nil, err
 	}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) ([]store.Refund, error) {
-		refunds, err := rows(q, sqldb.RefundFields, `
+		refunds, err := sqldb.All(q, sqldb.RefundFields, `
 SELECT r.id, r.attempt, s.app, s.channel, s.purpose, s.recipient FROM refunds r CROSS JOIN sends s ON s.id = r.id
-WHERE r.since <= $1 ORDER BY r.since, r.id LIMIT $2`, q.Now.UnixMicro()-lease.Microseconds(), limit)
+WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{"lease": lease, "limit": limit})
 		for i := 0; i < len(refunds) && err == nil; i++ {
-			_, err = change(q, `UPDATE refunds SET since = $1 WHERE id = $2`, q.Now.UnixMicro(), refunds[i].ID)
+			err = q.ExecAll(sqldb.Args{"id": refunds[i].ID}, `UPDATE refunds SET since = @now WHERE id = @id`)
 		}
 		return refunds, err
 	})
@@ -151,12 +140,12 @@ WHERE r.since <= $1 ORDER BY r.since, r.id LIMIT $2`, q.Now.UnixMicro()-lease.Mi
 
 // AppEventEnded implements AppEvents.
 func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	end = end.Sanitized()
+	e := end.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		return change(q, `
-UPDATE app_events SET state = $1, answer = $2, due_at = CASE WHEN $1 = 'pending' THEN $3 + $4 END,
-  ended_at = CASE WHEN $1 <> 'pending' THEN $3 END
-WHERE id = $5 AND attempt = $6 AND due_at IS NOT NULL`,
-			string(end.State), end.Answer, q.Now.UnixMicro(), end.After.Microseconds(), end.ID, end.Attempt)
+		return q.Change(`
+UPDATE app_events SET state = @state, answer = @answer, due_at = CASE WHEN @state = 'pending' THEN @now + @after END,
+  ended_at = CASE WHEN @state <> 'pending' THEN @now END
+WHERE id = @id AND attempt = @attempt AND due_at IS NOT NULL`,
+			sqldb.Args{"state": e.State, "answer": e.Answer, "after": e.After, "id": e.ID, "attempt": e.Attempt})
 	})
 }

@@ -145,18 +145,16 @@ func TestSQLiteFailedCommit(t *testing.T) {
 	f := newSQLiteFixture(t)
 	log := f.DB.(*DB)
 	err := log.Write(t.Context(), func(q sqldb.Tx) error {
-		_, err := change(q, `
+		return q.ExecAll(nil, `
 CREATE TABLE a (id INTEGER PRIMARY KEY);
 CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED);
 INSERT INTO b VALUES (1)`)
-		return err
 	})
 	storetest.Certain(t, err)
 	f.Admit(t, f.Intent(1))
 
 	err = log.Write(t.Context(), func(q sqldb.Tx) error {
-		_, err := change(q, `DELETE FROM sends`)
-		return errors.Join(err, errors.New("no"))
+		return errors.Join(q.ExecAll(nil, `DELETE FROM sends`), errors.New("no"))
 	})
 	storetest.Certain(t, err)
 	storetest.Equal(t, "rows", len(f.All(t)), 1)
@@ -173,14 +171,17 @@ func TestSQLitePlans(t *testing.T) {
 		query, _ := sqldb.SendFilter{Filter: f}.Query(words)
 		return query
 	}
-	sentOf, _ := words.Bind(`SELECT id FROM sends s WHERE `+sqldb.SentOfSQL,
-		sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x"}, storetest.Epoch)
+	bind := func(statement string) string {
+		query, _ := words.Bind(statement, sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x", "recipient": who,
+			"after": storetest.Epoch, "app": "shop", "channel": "email", "purpose": "login", "purposes": []string{"login"}}, storetest.Epoch)
+		return query
+	}
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":      {pastSQL + `(?)`, "sends_recipient"},
-		"holder":    {heldSQL, "sends_recipient"},
+		"gate":      {bind(words.HistorySQL()), "sends_recipient"},
+		"holder":    {bind(heldSQL), "sends_recipient"},
 		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "flights_due"},
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
-		"newest":    {sentOf, "sends_recipient"},
+		"newest":    {bind(`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL), "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
 		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "sends_refused"},
 		"rule":      {filter(store.Filter{BlockedBy: "x"}), "sends_blocked_by"},

@@ -60,10 +60,6 @@ func sqliteCause(err error) error {
 // before the commit, so that they are there for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
-		if _, err := change(q, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`); err != nil {
-			return err
-		}
-		_, err := change(q, `DELETE FROM writable`)
-		return err
+		return q.ExecAll(nil, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`, `DELETE FROM writable`)
 	})
 }
