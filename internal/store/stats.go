@@ -1,11 +1,7 @@
 package store
 
 import (
-	"cmp"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -108,12 +104,6 @@ func (q StatsQuery) Begins(n int64) (at time.Time) {
 	return at
 }
 
-// CompareTallies compares tallies by time, status, reason and rule.
-func CompareTallies(a, b Tally) int {
-	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason),
-		strings.Compare(a.BlockedBy, b.BlockedBy))
-}
-
 // Measures tell how well codes reached people.
 type Measures struct {
 	// Opened are the verifications that a first send of the time opened, Approved those of them that were.
@@ -127,28 +117,6 @@ type Interval struct {
 	At time.Time // its beginning
 	Measures
 }
-
-// SetMeasures adds up the opened and approved verifications of the stretches in by, and sets the intervals and the given times.
-func (s *Stats) SetMeasures(by map[time.Time]Measures, median, p95 time.Duration) {
-	for _, m := range by {
-		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
-	}
-	s.Median, s.P95 = median, p95
-	s.Intervals = NonzeroIntervals(by)
-}
-
-// NonzeroIntervals returns the stretches with a measure that is not zero, in order of time.
-func NonzeroIntervals(all map[time.Time]Measures) (list []Interval) {
-	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
-		if all[at] != (Measures{}) {
-			list = append(list, Interval{at, all[at]})
-		}
-	}
-	return list
-}
-
-// Rank returns the index, from 0, of the percentile `part` (0 to 1) among n sorted values, by the nearest rank.
-func Rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
 
 // DomainTally is how the mails to the addresses of one domain fared.
 type DomainTally struct {

@@ -29,11 +29,15 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	Delivered:   deliveredSQL,
 	Partitioned: true,
 	Since:       sqldb.LoggedSinceSQL,
-	Stretch:     stretchSQL,
-	Span:        `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`,
-	Latest:      latestSQL,
-	Lock:        `SELECT pg_advisory_xact_lock(@key)`,
-	LockTries:   lockRecipientSQL,
+	Stretch: func(column string, offset, each time.Duration) string {
+		return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second, each/time.Second)
+	},
+	Instant:   func(at time.Time) string { return fmt.Sprintf("to_timestamp(%d)", at.Unix()) },
+	Took:      bucketSQL("s.finished_at - s.logged_at"),
+	Time:      bucketMiddle,
+	Latest:    latestSQL,
+	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
+	LockTries: lockRecipientSQL,
 	// Nothing is counted ahead while something is erased.
 	BeforeErase: []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL,
 		eraseCodesSQL},

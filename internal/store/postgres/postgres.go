@@ -1,4 +1,4 @@
-// Package postgres is the store in a Postgres that replicas share: what begins, ends and takes over sends, statistics, partitions,
+// Package postgres is the store in a Postgres that replicas share: what begins, ends and takes over sends, counts hours, partitions,
 // migrations and rights.
 package postgres
 

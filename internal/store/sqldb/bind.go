@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
-	"sendcode/internal/store"
 )
 
 // Args are the parameters of a statement by their names: "@app" in a statement is Args{"app": …}. Those that the statement does
@@ -48,12 +47,14 @@ type Dialect struct {
 	Failures    string              // the sends s of failures f, each looked up by its key
 	Delivered   string              // notes that the send @id was delivered; "": not noted
 	Partitioned bool                // sends are, by time
-	// Stretch is the number of the stretch of time that a column's instant is in.
-	Stretch   func(column string, q store.StatsQuery) string
-	Span      string // from a send's row to its outcome, in µs
-	Latest    string // reads the newest send of each of @recipients; "": the general statement does
-	Lock      string // waits for the lock named @key until the end of the transaction; "": there is one writer
-	LockTries string // the same for the failed checks of a recipient
+	// Stretch is SQL for the number, since 1970, of the stretch of time that a column's instant lies in, in a zone with that offset.
+	Stretch   func(column string, offset, each time.Duration) string
+	Instant   func(time.Time) string         // an instant in SQL
+	Took      string                         // a number that tells how long a send took, in SQL; times with one number are counted together
+	Time      func(took int64) time.Duration // that the number stands for
+	Latest    string                         // reads the newest send of each of @recipients; "": the general statement does
+	Lock      string                         // waits for the lock named @key until the end of the transaction; "": there is one writer
+	LockTries string                         // the same for the failed checks of a recipient
 	// Since is a condition on the IDs of sends s that were logged at an instant (SQL) or later, by which partitions are left out.
 	Since        func(at string) string
 	BeforeErase  []string // what Erase does first in its transaction

@@ -44,8 +44,8 @@ func (c *Conditions) addArg(value any) string {
 	return fmt.Sprint("$", len(c.Args))
 }
 
-// OfSends is the text for Kind where rows are sends.
-const OfSends = "s.%s = ?"
+// ofSends is the text for AddKind where rows are sends.
+const ofSends = "s.%s = ?"
 
 // AddKind appends a condition on each of app, channel and purpose that is not empty. In text, %s is the column's name and ? its value.
 func (c *Conditions) AddKind(text, app string, ch recipient.Channel, purpose string) {
@@ -157,7 +157,7 @@ func (f SendFilter) ReadsFailures() bool {
 // Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d Dialect) (string, []any) {
 	c := f.Conditions()
-	c.AddKind(OfSends, f.App, f.Channel, f.Purpose)
+	c.AddKind(ofSends, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
 	if f.ReadsFailures() {
 		return f.failureQuery(d, c)

@@ -4,11 +4,64 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"sendcode/internal/store"
 )
+
+// part is a part of the time that statistics are asked for.
+type part struct {
+	store.StatsQuery
+	counted bool // whole hours that are counted ahead; else it is read from rows
+}
+
+// parts divides the time of q. If nothing of it is counted ahead, or if the counted hours have a gap, all of it is read from rows.
+func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
+	if !tx.Dialect.Partitioned || q.Each%time.Hour != 0 {
+		return []part{{q, false}}, nil
+	}
+	var first, last time.Time
+	var n int
+	_, err := tx.Run(`SELECT min(hour), max(hour), count(*) FROM hours WHERE hour >= @from AND hour <= @to`,
+		Args{"from": q.From, "to": q.To.Add(-time.Hour)}, func(read Scan) error { return read(TimeField{&first}, TimeField{&last}, &n) })
+	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
+		return []part{{q, false}}, err
+	}
+	hours, before, after := part{q, true}, part{q, false}, part{q, false}
+	hours.From, hours.To = first, last.Add(time.Hour)
+	before.To, after.From = hours.From, hours.To
+	return slices.DeleteFunc([]part{hours, before, after}, func(p part) bool { return !p.From.Before(p.To) }), nil
+}
+
+// union returns a subquery for what is selected of all parts, and its arguments. "%s" stands for the WHERE clause in hours, which selects
+// from a table with rows s of counted hours, and in rows, which selects from sends s.
+func (tx Tx) union(parts []part, hours, rows string) (subquery string, args []any) {
+	var texts []string
+	for _, p := range parts {
+		c, text := Conditions{Args: args}, hours
+		if p.counted {
+			c.Add("s.hour >= ? AND s.hour < ?", p.From, p.To)
+			c.AddKind(ofSends, p.App, p.Channel, p.Purpose)
+		} else {
+			c, text = StatsConditions(p.StatsQuery, *tx.Dialect, args...), rows
+		}
+		texts, args = append(texts, fmt.Sprintf(text, c.Where())), c.Args
+	}
+	return "(" + strings.Join(texts, " UNION ALL ") + ") part", args
+}
+
+// StatsConditions returns the conditions that select the rows of a query: time range, app, channel and purpose. New parameters are
+// numbered after args.
+func StatsConditions(q store.StatsQuery, d Dialect, args ...any) Conditions {
+	c := Conditions{Args: args}
+	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
+	c.addIDRange(d, q.From, q.To)
+	c.AddKind(ofSends, q.App, q.Channel, q.Purpose)
+	return c
+}
 
 // Stats implements Statistics.
 func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
@@ -20,16 +73,134 @@ func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error
 }
 
 func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
-	c, stretch := StatsConditions(q, *tx.Dialect), tx.Dialect.Stretch("s.logged_at", q)
-	if s.Tallies, err = All(tx, func(t *store.Tally) []any { return TallyFields(t, q) }, c.TalliesSQL(stretch), Numbered(c.Args)); err != nil {
+	parts, err := tx.parts(q)
+	if err != nil {
 		return s, err
 	}
-	if err = tx.measure(&s, q, c, stretch); err != nil {
+	by := map[time.Time]store.Measures{}
+	if s.Tallies, err = tx.tallies(q, parts, by); err != nil {
 		return s, err
 	}
-	s.Undelivered, err = tx.CountLost(q)
+	for _, m := range by {
+		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
+	}
+	if s.Median, s.P95, err = tx.deliveryTimes(q, parts, by); err != nil {
+		return s, err
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(by), time.Time.Compare) {
+		if by[at] != (store.Measures{}) {
+			s.Intervals = append(s.Intervals, store.Interval{At: at, Measures: by[at]})
+		}
+	}
+	c := StatsConditions(q, *tx.Dialect) // text messages that went out and that their carrier later reported as lost
+	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered'
+ AND f.logged_at >= $1 AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
 	return s, err
 }
+
+// tallies counts rows by stretch, status, reason and rule, and adds the verifications that they opened to the measures of each stretch.
+func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) ([]store.Tally, error) {
+	type row struct {
+		store.Tally
+		opened, approved int
+	}
+	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests,
+  s.opened, s.approved FROM hour_tallies s%s`, `
+SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
+  s.blocked_by, count(*) AS n, sum(s.requests) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
+FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id%s GROUP BY 1, 2, 3, 4`)
+	rows, err := All(tx, func(r *row) []any {
+		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
+	}, `SELECT stretch, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
+GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, Numbered(args))
+	var tallies []store.Tally
+	for _, r := range rows {
+		m := by[r.At]
+		m.Opened, m.Approved = m.Opened+r.opened, m.Approved+r.approved
+		tallies, by[r.At] = append(tallies, r.Tally), m
+	}
+	return tallies, err
+}
+
+// sums returns the sums of columns as a SELECT list.
+func sums(columns ...string) string {
+	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
+}
+
+// delivered is how many messages took so long: a number of Dialect.Took.
+type delivered struct {
+	at   time.Time
+	took int64
+	n    int
+}
+
+// deliveryTimes sets the median and the 95th percentile of the delivery times of each stretch, and returns those of all.
+func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median, p95 time.Duration, err error) {
+	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.bucket AS took, s.n FROM hour_times s%s`, `
+SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, `+tx.Dialect.Took+` AS took, count(*) AS n
+FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
+	all, err := All(tx, func(d *delivered) []any { return []any{stretchField{&d.at, q}, &d.took, &d.n} },
+		`SELECT stretch, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, Numbered(args))
+	stretches := map[time.Time][]delivered{}
+	for _, d := range all {
+		stretches[d.at] = append(stretches[d.at], d)
+	}
+	for at, list := range stretches {
+		m := by[at]
+		m.Median, m.P95 = tx.percentile(list, 50), tx.percentile(list, 95)
+		by[at] = m
+	}
+	return tx.percentile(all, 50), tx.percentile(all, 95), err
+}
+
+// percentile returns the time within which so many percent of the messages were delivered, by the nearest rank; 0 if there are none. The
+// shortest come first.
+func (tx Tx) percentile(list []delivered, percent int) time.Duration {
+	sum := 0
+	for _, d := range list {
+		sum += d.n
+	}
+	left := (percent*sum + 99) / 100
+	for _, d := range list {
+		if left -= d.n; left <= 0 {
+			return tx.Dialect.Time(d.took)
+		}
+	}
+	return 0
+}
+
+// stretchField reads the number of a stretch of time since 1970.
+type stretchField struct {
+	to *time.Time
+	of store.StatsQuery
+}
+
+// Scan implements sql.Scanner.
+func (f stretchField) Scan(src any) error {
+	n, _ := src.(int64)
+	*f.to = f.of.Begins(n)
+	return nil
+}
+
+// stretch returns the SQL for the number of the stretch of time that a column's instant lies in, also where the zone's offset changes.
+func (d *Dialect) stretch(column string, q store.StatsQuery) string {
+	var b strings.Builder
+	all := q.Shifts()
+	for i, s := range all[:len(all)-1] {
+		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.Instant(all[i+1].From), d.Stretch(column, s.Offset, q.Each))
+	}
+	last := d.Stretch(column, all[len(all)-1].Offset, q.Each)
+	if b.Len() == 0 {
+		return last
+	}
+	return "CASE " + b.String() + "ELSE " + last + " END"
+}
+
+// maxDomains are those with the most failures, maxApprovals those with the most codes.
+const (
+	maxDomains   = 10
+	maxApprovals = 20
+)
 
 // Domains implements Statistics.
 func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
@@ -37,188 +208,69 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 	if err != nil {
 		return nil, err
 	}
-	query, args := domainsQuery(q, db.Dialect)
-	return ReadAll(ctx, db, DomainFields, query, Numbered(args))
+	return Reading(ctx, db, func(tx Tx) ([]store.DomainTally, error) {
+		parts, err := tx.parts(q)
+		if err != nil {
+			return nil, err
+		}
+		query, args := failedDomains(q, *tx.Dialect)
+		if parts[0].counted {
+			query, args = tx.union(parts, `SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s%s`,
+				`SELECT s.domain, 1 AS sends, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END AS failed,
+  CASE WHEN s.status = 'failed' AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END AS rejected
+FROM sends s%s AND s.domain <> '' AND s.number > 0`)
+			query = fmt.Sprintf(`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
+				sums("sends", "failed", "rejected"), query, maxDomains)
+		}
+		return All(tx, func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }, query, Numbered(args))
+	})
 }
 
-// DomainFields returns the destinations for a row of domainsQuery.
-func DomainFields(d *store.DomainTally) []any {
-	return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected}
-}
-
-// MaxDomains are those with the most failures.
-const MaxDomains = 10
-
-// domainsQuery returns the statement that counts mails by domain, and its arguments. Few mails fail, and failures have an index; so
-// it finds the domains with the most failures first and counts all mails of only these.
-func domainsQuery(q store.StatsQuery, d Dialect) (string, []any) {
+// failedDomains returns the statement that counts mails by domain, and its arguments. Few mails fail, and failures have an index; so it
+// finds the domains with the most failures first and counts all mails of only these.
+func failedDomains(q store.StatsQuery, d Dialect) (string, []any) {
 	c := StatsConditions(q, d)
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
     FROM ` + d.Failures + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed'
       AND s.domain <> ''
-    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(MaxDomains) + `
+    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(maxDomains) + `
 )
 SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed,
   f.rejected
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
-// ApprovalFields returns the destinations for a row of Approvals.
-func ApprovalFields(s *store.Interval, q store.StatsQuery) []any {
-	return []any{StretchField{&s.At, q}, &s.Opened, &s.Approved}
-}
-
-func tookFields(s *store.Interval, q store.StatsQuery) []any {
-	return []any{StretchField{&s.At, q}, spanField{&s.Median}, spanField{&s.P95}}
-}
-
-// measure queries the measures of each stretch and the times of the whole range, and stores them in s.
-func (tx Tx) measure(s *store.Stats, q store.StatsQuery, c Conditions, stretch string) error {
-	took := func(x *store.Interval) []any { return tookFields(x, q) }
-	by, args, span := map[time.Time]store.Measures{}, Numbered(c.Args), tx.Dialect.Span
-	opened, err := All(tx, func(x *store.Interval) []any { return ApprovalFields(x, q) }, c.ApprovalsSQL(stretch), args)
-	if err != nil {
-		return err
-	}
-	for _, x := range opened {
-		by[x.At] = x.Measures
-	}
-	sent, err := All(tx, took, c.deliveryPercentiles(stretch, span), args)
-	if err != nil {
-		return err
-	}
-	for _, x := range sent {
-		m := by[x.At]
-		m.Median, m.P95 = x.Median, x.P95
-		by[x.At] = m
-	}
-	sums, err := All(tx, took, c.deliveryPercentiles(whole, span), args)
-	if err != nil {
-		return err
-	}
-	var all store.Measures // where nothing was sent there is no row
-	for _, x := range sums {
-		all = x.Measures
-	}
-	s.SetMeasures(by, all.Median, all.P95)
-	return nil
-}
-
-// whole is the stretch of all rows, where each has the same.
-const whole = "0"
-
-// RefundFields returns the destinations for a refund.
-func RefundFields(r *store.Refund) []any {
-	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
-}
-
-// TallyFields returns the destinations for a row of Tallies.
-func TallyFields(t *store.Tally, q store.StatsQuery) []any {
-	return []any{StretchField{&t.At, q}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
-}
-
-// StretchField reads the number of a stretch of time since 1970.
-type StretchField struct {
-	To *time.Time
-	Of store.StatsQuery
-}
-
-// Scan implements sql.Scanner.
-func (f StretchField) Scan(src any) error {
-	n, _ := src.(int64)
-	*f.To = f.Of.Begins(n)
-	return nil
-}
-
-// StretchSQL returns the SQL for the number of the stretch of time that a column's instant lies in, also where the zone's offset
-// changes. number is the SQL for the number in a zone with that offset; literal writes an instant.
-func StretchSQL(column string, q store.StatsQuery, number func(offset time.Duration) string, literal func(time.Time) string) string {
-	var b strings.Builder
-	all := q.Shifts()
-	for i, s := range all[:len(all)-1] {
-		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, literal(all[i+1].From), number(s.Offset))
-	}
-	last := number(all[len(all)-1].Offset)
-	if b.Len() == 0 {
-		return last
-	}
-	return "CASE " + b.String() + "ELSE " + last + " END"
-}
-
-// StatsConditions returns the conditions that select the rows of a query: time range, app, channel and purpose.
-func StatsConditions(q store.StatsQuery, d Dialect) Conditions {
-	return StatsConditionsWithArgs(q, d, nil)
-}
-
-// StatsConditionsWithArgs is StatsConditions for a statement that has parameters already: new ones are numbered after args.
-func StatsConditionsWithArgs(q store.StatsQuery, d Dialect, args []any) Conditions {
-	c := Conditions{Args: args}
-	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
-	c.addIDRange(d, q.From, q.To)
-	c.AddKind(OfSends, q.App, q.Channel, q.Purpose)
-	return c
-}
-
-// TalliesSQL returns the statement that counts rows by stretch, status, reason and rule. stretch is the SQL for a row's stretch.
-func (c Conditions) TalliesSQL(stretch string) string {
-	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by,
-  count(*), sum(s.requests)
-FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
-}
-
-// CountLost counts the text messages of the time range that went out and that their carrier later reported as lost.
-func (tx Tx) CountLost(q store.StatsQuery) (int, error) {
-	c := StatsConditions(q, *tx.Dialect)
-	return firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered' AND f.logged_at >= $1
- AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
-}
-
-// ApprovalsSQL returns the statement that counts, for each stretch, the verifications that were opened and those of them that were
-// approved.
-func (c Conditions) ApprovalsSQL(stretch string) string {
-	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at)
-  FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1
-GROUP BY 1 ORDER BY 1`
-}
-
 // Dimensions are the columns of the sends.
 var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app", store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 
-// MaxApprovals are those with the most codes.
-const MaxApprovals = 20
-
-// ApprovalTallyFields returns the destinations for a row of ApprovalsBy.
-func ApprovalTallyFields(x *store.ApprovalTally) []any {
-	return []any{&x.Value, &x.Opened, &x.Approved}
-}
-
-// ApprovalsBy implements Statistics. It counts rows; Postgres adds hours that are counted ahead.
+// ApprovalsBy implements Statistics.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Checked()
 	column, known := Dimensions[by]
 	if err != nil || !known {
 		return nil, cmp.Or(err, store.Bad("there is no dimension %q", by))
 	}
-	c := StatsConditions(q, db.Dialect)
-	c.Add("s.number = 1 AND " + column + " <> ''")
-	return ReadAll(ctx, db, ApprovalTallyFields, `SELECT `+column+`, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id`+c.Where()+`
-GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT `+c.addArg(MaxApprovals), Numbered(c.Args))
+	hours := `SELECT s.value, s.opened, s.approved FROM hour_codes s%s AND s.dimension = '` + string(by) + `'`
+	if by == store.ByApp || by == store.ByPurpose {
+		hours = `SELECT ` + column + ` AS value, s.opened, s.approved FROM hour_tallies s%s`
+	}
+	return Reading(ctx, db, func(tx Tx) ([]store.ApprovalTally, error) {
+		parts, err := tx.parts(q)
+		if err != nil {
+			return nil, err
+		}
+		subquery, args := tx.union(parts, hours, `SELECT `+column+` AS value, count(*) AS opened, count(v.approved_at) AS approved
+FROM sends s JOIN verifications v ON v.id = s.verification_id%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
+		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
+			fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`, sums("opened", "approved"), subquery,
+				maxApprovals), Numbered(args))
+	})
 }
 
-// DeliveryTimes returns the statement that selects the delivery time of each message that was sent. span is the SQL for one, in µs.
-func (c Conditions) DeliveryTimes(stretch, span string) string {
-	return `SELECT ` + stretch + ` AS stretch, ` + span + ` AS took FROM sends s` + c.Where() +
-		` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL`
-}
-
-// deliveryPercentiles returns the statement for the median and the 95th percentile of the delivery times of each stretch, by the nearest rank.
-func (c Conditions) deliveryPercentiles(stretch, span string) string {
-	return `
-SELECT stretch, max(CASE WHEN place = (n + 1) / 2 THEN took END), max(CASE WHEN place = (95 * n + 99) / 100 THEN took END)
-FROM (SELECT stretch, took, row_number() OVER (PARTITION BY stretch ORDER BY took) AS place, count(*) OVER (PARTITION BY stretch) AS n
-      FROM (` + c.DeliveryTimes(stretch, span) + `) sent) placed
-GROUP BY stretch ORDER BY stretch`
+// RefundFields returns the destinations for a refund.
+func RefundFields(r *store.Refund) []any {
+	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
 }

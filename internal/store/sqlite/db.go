@@ -17,12 +17,12 @@ var words = sqldb.Dialect{
 		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",
 		"of event": "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
 	},
-	Stretch: func(column string, q store.StatsQuery) string {
-		return sqldb.StretchSQL(column, q, func(offset time.Duration) string {
-			return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), q.Each.Microseconds())
-		}, func(at time.Time) string { return strconv.FormatInt(at.UnixMicro(), 10) })
+	Stretch: func(column string, offset, each time.Duration) string {
+		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
 	},
-	Span:     "s.finished_at - s.logged_at",
+	Instant:  func(at time.Time) string { return strconv.FormatInt(at.UnixMicro(), 10) },
+	Took:     "s.finished_at - s.logged_at",
+	Time:     func(took int64) time.Duration { return time.Duration(took) * time.Microsecond },
 	Failures: "failures f CROSS JOIN sends s ON s.id = f.id",
 	At:       func(t time.Time) any { return t.UnixMicro() },
 	Since:    func(string) string { return "1 = 1" }, // there are no partitions
