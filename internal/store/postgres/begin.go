@@ -57,7 +57,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	if err != nil {
 		return store.Begun{}, err
 	}
-	return p.begins.submit(ctx, newCall(in, store.LockKey(in.Send)))
+	return p.begins.submit(ctx, in, store.Held{ID: in.Send.ID}, store.LockKey(in.Send))
 }
 
 // decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.

@@ -26,19 +26,19 @@ var (
 // waiting is one call on its way.
 type waiting[In, Answer any] struct {
 	in     In
+	held   store.Held // the row that it writes
 	key    int64
 	answer Answer
 	err    error
 	done   chan struct{} // closed when answer and err are there
 }
 
-// The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is its row.
+// The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is that of its row.
 type (
-	call      = waiting[store.Intent, store.Begun]
-	coalescer = batcher[store.Intent, store.Begun]
-	ending    = waiting[store.Outcome, bool]
-	putBack   = waiting[store.Postponement, bool]
-	eventEnd  = waiting[store.AppEventEnd, bool]
+	call     = waiting[store.Intent, store.Begun]
+	ending   = waiting[store.Outcome, bool]
+	putBack  = waiting[store.Postponement, bool]
+	eventEnd = waiting[store.AppEventEnd, bool]
 )
 
 // batcher lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
@@ -56,16 +56,8 @@ type batcher[In, Answer any] struct {
 	closed  bool
 }
 
-func newCoalescer(run func([]*call)) *coalescer { return newBatcher(maxWriters, run) }
-
 func newBatcher[In, Answer any](most int, run func([]*waiting[In, Answer])) *batcher[In, Answer] {
 	return &batcher[In, Answer]{Run: run, most: most, busy: map[int64]bool{}}
-}
-
-func newCall(in store.Intent, key int64) *call { return newWaiting[store.Intent, store.Begun](in, key) }
-
-func newWaiting[In, Answer any](in In, key int64) *waiting[In, Answer] {
-	return &waiting[In, Answer]{in: in, key: key, done: make(chan struct{})}
 }
 
 func (x *waiting[In, Answer]) finish(answer Answer, err error) {
@@ -73,14 +65,15 @@ func (x *waiting[In, Answer]) finish(answer Answer, err error) {
 	close(x.done)
 }
 
-// submit queues the call and waits for its answer. If ctx ends before its round trip begins, the call is withdrawn and surely wrote
+// submit queues a call and waits for its answer. If ctx ends before its round trip begins, the call is withdrawn and surely wrote
 // nothing. If ctx ends later, the write goes on and the error wraps ErrUncertain.
-func (c *batcher[In, Answer]) submit(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
-	if err := ctx.Err(); err != nil {
-		return none, store.Unavailable(postgresCause(err))
+func (c *batcher[In, Answer]) submit(ctx context.Context, in In, held store.Held, key int64) (none Answer, err error) {
+	x := &waiting[In, Answer]{in: in, held: held, key: key, done: make(chan struct{})}
+	if err = ctx.Err(); err == nil {
+		err = c.enqueue(x)
 	}
-	if err := c.enqueue(x); err != nil {
-		return none, store.Unavailable(postgresCause(err))
+	if err != nil {
+		return none, store.Unavailable(err)
 	}
 	select {
 	case <-x.done:

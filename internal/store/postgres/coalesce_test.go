@@ -16,16 +16,16 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// gatedRuns is a coalescer whose round trips wait to be let through.
+// gatedRuns is a batcher of Begins whose round trips wait to be let through.
 type gatedRuns struct {
-	*coalescer
+	*batcher[store.Intent, store.Begun]
 	begun chan []*call
 	end   chan struct{}
 }
 
 func newGatedRuns() *gatedRuns {
 	g := &gatedRuns{begun: make(chan []*call), end: make(chan struct{})}
-	g.coalescer = newCoalescer(func(batch []*call) {
+	g.batcher = newBatcher(maxWriters, func(batch []*call) {
 		g.begun <- batch
 		<-g.end
 		for _, x := range batch {
@@ -38,7 +38,10 @@ func newGatedRuns() *gatedRuns {
 func TestCoalescerSharesRoundTrips(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
-		call := func(key int64) { _, err := g.submit(t.Context(), newCall(store.Intent{}, key)); storetest.OK(t, err) }
+		call := func(key int64) {
+			_, err := g.submit(t.Context(), store.Intent{}, store.Held{}, key)
+			storetest.OK(t, err)
+		}
 		for key := range int64(2) {
 			go call(key)
 			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
@@ -67,7 +70,7 @@ func TestCoalescerSharesRoundTrips(t *testing.T) {
 func TestCoalescerKeepsKeysApart(t *testing.T) {
 	var mu sync.Mutex
 	under, trips, calls := map[int64]bool{}, 0, 0
-	c := newCoalescer(func(batch []*call) {
+	c := newBatcher(maxWriters, func(batch []*call) {
 		mu.Lock()
 		trips++
 		if trips > maxWriters {
@@ -96,7 +99,7 @@ func TestCoalescerKeepsKeysApart(t *testing.T) {
 	})
 	storetest.Together(500, func(i int) {
 		for n := range 10 {
-			if _, err := c.submit(t.Context(), newCall(store.Intent{}, int64((i*n)%7))); err != nil {
+			if _, err := c.submit(t.Context(), store.Intent{}, store.Held{}, int64((i*n)%7)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -113,7 +116,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		results := map[string]chan error{}
 		leave := func(name string, key int64) {
 			results[name] = make(chan error, 1)
-			go func() { _, err := g.submit(ctx, newCall(store.Intent{}, key)); results[name] <- err }()
+			go func() { _, err := g.submit(ctx, store.Intent{}, store.Held{}, key); results[name] <- err }()
 		}
 		leave("under way", 1)
 		<-g.begun
@@ -129,7 +132,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		go g.close()
 		g.end <- struct{}{} // one round trip alone: the call that waited was withdrawn
 		synctest.Wait()
-		storetest.Is(t, storetest.Err(g.submit(t.Context(), newCall(store.Intent{}, 1))), errClosed)
+		storetest.Is(t, storetest.Err(g.submit(t.Context(), store.Intent{}, store.Held{}, 1)), errClosed)
 	})
 }
 
@@ -138,11 +141,11 @@ func TestCoalescerBound(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range maxWaiting + 1 {
-			go func() { _, _ = g.submit(ctx, newCall(store.Intent{}, 1)) }()
+			go func() { _, _ = g.submit(ctx, store.Intent{}, store.Held{}, 1) }()
 		}
 		<-g.begun
 		synctest.Wait()
-		_, err := g.submit(t.Context(), newCall(store.Intent{}, 2))
+		_, err := g.submit(t.Context(), store.Intent{}, store.Held{}, 2)
 		storetest.Is(t, err, errFull)
 		storetest.Certain(t, err)
 		cancel()
@@ -156,7 +159,7 @@ func TestCoalescerBound(t *testing.T) {
 func TestLocksAreTakenInOrder(t *testing.T) {
 	var batch []*call
 	for _, key := range []int64{5, -3, 9, 0, -7} {
-		batch = append(batch, newCall(store.Intent{}, key))
+		batch = append(batch, &call{key: key})
 	}
 	storetest.Equal(t, "keys", sortedKeys(batch), []int64{-7, -3, 0, 5, 9})
 

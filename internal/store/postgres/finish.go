@@ -103,49 +103,46 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 
 // Finish implements Outbox. Outcomes that come while a round trip is under way share the next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	return p.endings.submit(ctx, newWaiting[store.Outcome, bool](outcome.Sanitized(), sendKey(outcome.Held)))
+	return p.endings.submit(ctx, outcome.Sanitized(), outcome.Held, rowKey(outcome.ID))
 }
 
 // Postpone implements Outbox, in the same way.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
-	return p.postponements.submit(ctx, newWaiting[store.Postponement, bool](postponement.Sanitized(), sendKey(postponement.Held)))
+	return p.postponements.submit(ctx, postponement.Sanitized(), postponement.Held, rowKey(postponement.ID))
 }
 
-// sendKey hashes a send's ID to the key that keeps two changes of one send out of one statement; only one of them would be applied.
-func sendKey(h store.Held) int64 {
-	return int64(binary.BigEndian.Uint64(h.ID[:8]) ^ binary.BigEndian.Uint64(h.ID[8:]))
+// rowKey hashes an ID to the key that keeps two changes of one row out of one statement; only one of them would be applied.
+func rowKey(id uuid.UUID) int64 {
+	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
 
 // finish writes a batch of outcomes. finishFullySQL runs if one of them is not Sent or has an event, else finishSQL.
 func (p *DB) finish(batch []*ending) {
-	id := func(o store.Outcome) uuid.UUID { return o.ID }
 	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != store.Sent || x.in.Event.Type != "" }) {
-		changeBatch(p, stmtFinishFully, batch, finishFullyParameters, id)
+		changeBatch(p, stmtFinishFully, batch, finishFullyParameters)
 		return
 	}
-	changeBatch(p, stmtFinish, batch, finishParameters, id)
+	changeBatch(p, stmtFinish, batch, finishParameters)
 }
 
-func (p *DB) postpone(batch []*putBack) {
-	changeBatch(p, stmtPostpone, batch, postponeParameters, func(q store.Postponement) uuid.UUID { return q.ID })
-}
+func (p *DB) postpone(batch []*putBack) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID, and tells each whether its row changed. If one row made the
 // batch fail, it repeats each call alone. Every call gets an answer or an error.
-func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
+func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
-	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int { a, b := id(x.in), id(y.in); return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int { return bytes.Compare(x.held.ID[:], y.held.ID[:]) })
 	changed, err := p.changed(ctx, statement, parameters(batch))
 	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(code(err), "40")) {
 		// One of them fails the others, by its data or by a lock; alone it fails itself.
 		for _, x := range batch {
-			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters, id)
+			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters)
 		}
 		return
 	}
 	for _, x := range batch {
-		x.finish(changed[id(x.in)], err)
+		x.finish(changed[x.held.ID], err)
 	}
 }
 
@@ -161,20 +158,23 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 	return changed, writeError(err)
 }
 
-// finishParameters returns the parameters of finishSQL for a batch in the order of the IDs.
-func finishParameters(batch []*ending) []any { return sharedFinishParameters(batch, 9) }
-
-// sharedFinishParameters returns the parameters that finishSQL and finishFullySQL share, with room for `most` parameters.
-func sharedFinishParameters(batch []*ending, most int) []any {
+// heldParameters returns the first two parameters of all of these statements, the IDs and the attempts, with room for `most` parameters.
+func heldParameters[In any](batch []*waiting[In, bool], most int) *sqldb.Arrays[*waiting[In, bool]] {
 	p := sqldb.NewArrays(batch, most)
-	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.ID[:]...) })
-	p.Add(sqldb.Integer, func(buf []byte, x *ending) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
+	p.Add(sqldb.UUID, func(buf []byte, x *waiting[In, bool]) []byte { return append(buf, x.held.ID[:]...) })
+	p.Add(sqldb.Integer, func(buf []byte, x *waiting[In, bool]) []byte { return sqldb.AppendInteger(buf, x.held.Attempt) })
+	return p
+}
+
+// finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in the order of the IDs.
+func finishParameters(batch []*ending) []any {
+	p := heldParameters(batch, 17)
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Status...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Reason...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Took.Microseconds()) })
-	return p.Args(oneID(batch[0].in.ID), oneID(batch[len(batch)-1].in.ID))
+	return p.Args(oneID(batch[0].held.ID), oneID(batch[len(batch)-1].held.ID))
 }
 
 // finishFullyParameters returns the parameters of finishFullySQL.
@@ -191,19 +191,17 @@ func finishFullyParameters(batch []*ending) []any {
 	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.ID[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.Type...) })
 	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Event.Test) })
-	return append(sharedFinishParameters(batch, 17), p.Args()...)
+	return append(finishParameters(batch), p.Args()...)
 }
 
 // postponeParameters returns the parameters of postponeSQL.
 func postponeParameters(batch []*putBack) []any {
-	p := sqldb.NewArrays(batch, 8)
-	p.Add(sqldb.UUID, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ID[:]...) })
-	p.Add(sqldb.Integer, func(buf []byte, x *putBack) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
+	p := heldParameters(batch, 8)
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Reason...) })
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *putBack) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
-	return p.Args(oneID(batch[0].in.ID), oneID(batch[len(batch)-1].in.ID))
+	return p.Args(oneID(batch[0].held.ID), oneID(batch[len(batch)-1].held.ID))
 }
 
 // endEventsSQL closes a batch of attempts, as finishSQL closes sends. It asks for the state, not for due_at IS NOT NULL: the planner might
@@ -219,18 +217,14 @@ RETURNING e.id`
 
 // AppEventEnded implements AppEvents. Ends that come while a round trip is under way share the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	return p.eventEnds.submit(ctx, newWaiting[store.AppEventEnd, bool](end.Sanitized(), sendKey(end.Held)))
+	return p.eventEnds.submit(ctx, end.Sanitized(), end.Held, rowKey(end.ID))
 }
 
-func (p *DB) endEvents(batch []*eventEnd) {
-	changeBatch(p, stmtEndEvents, batch, endEventParameters, func(e store.AppEventEnd) uuid.UUID { return e.ID })
-}
+func (p *DB) endEvents(batch []*eventEnd) { changeBatch(p, stmtEndEvents, batch, endEventParameters) }
 
 // endEventParameters returns the parameters of endEventsSQL.
 func endEventParameters(batch []*eventEnd) []any {
-	p := sqldb.NewArrays(batch, 5)
-	p.Add(sqldb.UUID, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.ID[:]...) })
-	p.Add(sqldb.Integer, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
+	p := heldParameters(batch, 5)
 	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.State...) })
 	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.Answer...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })

@@ -18,7 +18,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 	var batch []*ending
 	for n := range 5 {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
-		batch = append(batch, newWaiting[store.Outcome, bool](o, sendKey(o.Held)))
+		batch = append(batch, &ending{in: o, held: o.Held, done: make(chan struct{})})
 	}
 	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()

@@ -178,7 +178,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 func called(t *testing.T, in store.Intent) *call {
 	t.Helper()
 	in = storetest.Must(store.Checked(in))(t)
-	return newCall(in, store.LockKey(in.Send))
+	return &call{in: in, key: store.LockKey(in.Send), done: make(chan struct{})}
 }
 
 // lentDatabase returns a migrated and empty database of the shared server.

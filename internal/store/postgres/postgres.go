@@ -26,7 +26,7 @@ type DB struct {
 	writers   *pgxpool.Pool // of Begin alone, so that no slow reader can hold it up
 	finishers *pgxpool.Pool // of Finish, Postpone, Renew, TakeOver and the ends of events; see finisherSession
 	pool      *pgxpool.Pool
-	begins    *coalescer
+	begins    *batcher[store.Intent, store.Begun]
 	endings   *batcher[store.Outcome, bool]
 
 	postponements *batcher[store.Postponement, bool]
@@ -99,7 +99,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.begins = newCoalescer(p.decideBatch)
+	p.begins = newBatcher(maxWriters, p.decideBatch)
 	p.endings, p.postponements, p.eventEnds = newBatcher(1, p.finish), newBatcher(1, p.postpone), newBatcher(1, p.endEvents)
 	return p, nil
 }
