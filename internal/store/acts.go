@@ -92,12 +92,6 @@ func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (Audi
 	return a, err
 }
 
-// Checked validates the filter and rounds its mark to microseconds; errors wrap ErrBadRequest.
-func (f AuditFilter) Checked() (AuditFilter, error) {
-	f.Before = f.Before.micro()
-	return f, checkPage(f.Limit)
-}
-
 // Late returns the entry as failed, because the verification had already ended.
 func (a AuditEntry) Late() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,20 +39,6 @@ const (
 	AwaitFor   = 72 * time.Hour
 	Doublings  = 10 // then the pause is the last one
 )
-
-// Check validates the arguments of AwaitReceipt; its error wraps ErrBadRequest.
-func (a PendingReceipt) Check(ask time.Duration) error {
-	return badRequestIf(a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !ValidTexts(a.Carrier, a.ID),
-		"what is awaited names its carrier, its message and its send")
-}
-
-// OldestFirst sorts the list in place by the time when the carrier took the message, oldest first, and returns it.
-func OldestFirst(list []PendingReceipt) []PendingReceipt {
-	slices.SortFunc(list, func(a, b PendingReceipt) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
-	})
-	return list
-}
 
 // What a carrier says afterwards changes a send that went out, or may have: to Delivered, or to Undelivered. It never goes
 // back from there: a repeated or late word changes nothing, but that a message which was told to be lost did arrive after

@@ -24,19 +24,6 @@ func Bad(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// badRequestIf returns nil, or an error that wraps ErrBadRequest if the request is wrong.
-func badRequestIf(wrong bool, format string, args ...any) error {
-	if !wrong {
-		return nil
-	}
-	return Bad(format, args...)
-}
-
-// checkPage returns an error that wraps ErrBadRequest unless a page of this length, 1 to MaxPage rows, can be read.
-func checkPage(limit int) error {
-	return badRequestIf(limit < 1 || limit > MaxPage, "a page has 1 to %d rows, not %d", MaxPage, limit)
-}
-
 // Micro returns t as the log stores it: whole microseconds, in UTC, without the monotonic clock. The zero time stays zero.
 func Micro(t time.Time) time.Time {
 	if t.IsZero() {
@@ -107,18 +94,6 @@ func sanitized(s string) string {
 	return s
 }
 
-// Checked validates the filter and rounds its instants to microseconds; errors wrap ErrBadRequest.
-func (f Filter) Checked() (Filter, error) {
-	if !slices.Contains([]CodeState{"", CodeEntered, CodeWaiting, CodeExpired, CodeLocked, CodeCanceled}, f.Outcome) {
-		return f, Bad("there is no outcome %q", f.Outcome)
-	}
-	if f.Before != nil && f.After != nil {
-		return f, Bad("a page is before a mark or after one")
-	}
-	f.From, f.To, f.Before, f.After = Micro(f.From), Micro(f.To), f.Before.micro(), f.After.micro()
-	return f, checkPage(f.Limit)
-}
-
 // Merged merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each row
 // once, and two replicas lock rows in the same order.
 func Merged(refusals []Send) []Send {
@@ -166,6 +141,8 @@ const Comma = ","
 
 // Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.
 func (h HolderQuery) Check() error {
-	return badRequestIf(h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder),
-		"a holding names its holder, app, channel and purpose")
+	if h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
+		return Bad("a holding names its holder, app, channel and purpose")
+	}
+	return nil
 }

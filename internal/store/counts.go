@@ -1,14 +1,11 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"hash/fnv"
-	"slices"
 
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
 // Bucket names one recipient's counting sends under one policy.
@@ -41,14 +38,6 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
 }
 
-// CountedRejection returns a rejected send as a limiter counts it: at the time when it ended, on the log's clock.
-func CountedRejection(s Send) CountedSend {
-	return CountedSend{
-		App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: LogClock,
-		Event: quota.Event{ID: string(s.ID[:]), At: s.FinishedAt},
-	}
-}
-
 // An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
 // on and for both gates. What happened stays to be read.
 
@@ -60,15 +49,6 @@ type CounterReset interface {
 	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
 	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.
 	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
-}
-
-// CheckReset validates the arguments of ResetCounters. It returns act as it is stored, and a copy of the buckets in the order in
-// which they are locked. Errors wrap ErrBadRequest.
-func CheckReset(buckets []Bucket, act AuditEntry) ([]Bucket, AuditEntry, error) {
-	buckets = slices.Clone(buckets)
-	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(LockKey(a.Row()), LockKey(b.Row())) })
-	act, err := act.Checked()
-	return buckets, act, err
 }
 
 // Row returns a send with the bucket's app, channel and recipient, for LockKey.

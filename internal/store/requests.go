@@ -161,14 +161,6 @@ type Mark struct {
 	ID uuid.UUID
 }
 
-// micro returns the mark rounded to microseconds; nil stays nil.
-func (m *Mark) micro() *Mark {
-	if m == nil {
-		return nil
-	}
-	return &Mark{At: Micro(m.At), ID: m.ID}
-}
-
 // Story is one row with what belongs to it.
 type Story struct {
 	Send         Send

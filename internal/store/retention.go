@@ -83,12 +83,3 @@ const ReasonErased = "erased"
 
 // NoRecipient is the zero hash. It replaces the hash of a recipient that was forgotten.
 var NoRecipient recipient.Hash
-
-// CheckErased validates the arguments of Erase and returns act as it is stored; errors wrap ErrBadRequest.
-func CheckErased(h recipient.Hash, keep time.Duration, act AuditEntry) (AuditEntry, error) {
-	if h.IsZero() || keep <= 0 {
-		return act, Bad("no recipient to erase, or for no time")
-	}
-	act.Recipient, act.To = h, Erased
-	return act.Checked()
-}

@@ -26,12 +26,6 @@ type HeavyRecipient struct {
 	Newest    time.Time
 }
 
-// HeavyRow is a HeavyRecipient as a database tells it.
-type HeavyRow struct {
-	HeavyRecipient
-	All int // how many recipients there are
-}
-
 // Latest returns the newest row of each recipient, newest first.
 func Latest(rows []Send) (list []Send) {
 	slices.SortFunc(rows, func(a, b Send) int { return ByLogged(b, a) })

@@ -35,21 +35,3 @@ func Period(per quota.Period, t time.Time) string {
 	}
 	return t.Format(time.DateOnly)
 }
-
-// CheckCarrierHold validates the duration of a call of HoldBack; its error wraps ErrBadRequest.
-func CheckCarrierHold(lasts time.Duration) error {
-	return badRequestIf(lasts < time.Second || lasts > maxEmbargo, "an embargo lasts from a second to 31 days")
-}
-
-const maxEmbargo = 31 * 24 * time.Hour
-
-// CarrierHoldRow is the row of a carrier's hold on a number.
-type CarrierHoldRow struct{ Since, Until time.Time }
-
-// At returns how long the hold still lasts at now.
-func (e CarrierHoldRow) At(now time.Time) CarrierHold {
-	if !now.Before(e.Until) {
-		return CarrierHold{}
-	}
-	return CarrierHold{Left: e.Until.Sub(now), Whole: e.Until.Sub(e.Since)}
-}

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -96,12 +94,6 @@ func (s Suppression) Checked(act *AuditEntry) (Suppression, *AuditEntry, error) 
 	return s, act, err
 }
 
-// Checked validates the filter and rounds its mark; errors wrap ErrBadRequest.
-func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
-	f.Before = f.Before.micro()
-	return f, checkPage(f.Limit)
-}
-
 // Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
 // Errors wrap ErrBadRequest.
 func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
@@ -130,9 +122,3 @@ func LiftEntry(act AuditEntry, list []Suppression) AuditEntry {
 	}
 	return act
 }
-
-// Mark returns the suppression's place in the list; the next page begins after it.
-func (s Suppression) Mark() Mark { return Mark{At: s.Since, ID: s.ID} }
-
-// ByTime compares places in a list by time and then ID, oldest first.
-func ByTime(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:])) }

@@ -78,12 +78,6 @@ func (w PrefixWatch) Exempts(prefix string) bool {
 	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
 }
 
-// Checked validates the filter and rounds its mark; errors wrap ErrBadRequest.
-func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
-	f.Before = f.Before.micro()
-	return f, checkPage(f.Limit)
-}
-
 // LiftEntry returns the audit entry with the app and the prefix of the pause that was lifted.
 func (p PrefixPause) LiftEntry(act AuditEntry) AuditEntry {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix

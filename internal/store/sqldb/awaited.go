@@ -1,7 +1,9 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,8 +25,8 @@ RETURNING ` + awaitedTable.selectList()
 
 // AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
-	if err := a.Check(ask); err != nil {
-		return err
+	if !store.ValidTexts(a.Carrier, a.ID) { // a carrier made it
+		return store.Bad("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
 	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": orNull(ask)}) // 0 is never
 	return err
@@ -47,7 +49,10 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	if err != nil {
 		return nil, err
 	}
-	return store.OldestFirst(list), nil
+	slices.SortFunc(list, func(a, b store.PendingReceipt) int { // which the carrier took first
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
+	})
+	return list, nil
 }
 
 // PollAnswered implements Receipts.

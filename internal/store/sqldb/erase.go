@@ -109,7 +109,11 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 
 // Erase implements Expirer.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
-	act, err := store.CheckErased(h, keep, act)
+	if h == store.NoRecipient {
+		return store.Bad("no recipient to erase")
+	}
+	act.Recipient, act.To = h, store.Erased
+	act, err := act.Checked()
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -21,10 +23,13 @@ WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = 
 
 // ResetCounters implements CounterReset. It waits for the sends and the tries under way, which hold the same locks.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error {
-	buckets, act, err := store.CheckReset(buckets, act)
+	act, err := act.Checked()
 	if err != nil {
 		return err
 	}
+	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int { // all lock in one order
+		return cmp.Compare(store.LockKey(a.Row()), store.LockKey(b.Row()))
+	})
 	return db.Write(ctx, func(q Tx) error {
 		for _, b := range buckets {
 			if err := q.lock(store.LockKey(b.Row())); err != nil {

@@ -12,10 +12,6 @@ import (
 // FailureReasons are those of a failure that counts, in SQL.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-func heavyFields(c *store.HeavyRow) []any {
-	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &c.All}
-}
-
 // readSince reads the rows that a statement finds after the instant @after, which lies within before the log's present time; it
 // also returns that time.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
@@ -93,7 +89,9 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 		return err
 	}
 	for _, s := range rows {
-		if err := yield(store.CountedRejection(s)); err != nil {
+		c := asCounted(s, store.LogClock)
+		c.Event.At, c.Clock = s.FinishedAt, store.LogClock
+		if err := yield(c); err != nil {
 			return err
 		}
 	}
@@ -110,10 +108,9 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 
 // HeavyRecipients implements Search.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
-	rows, _, err := readSince(ctx, db, q.Within, heavyFields, db.Dialect.HeavySQL(),
-		Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
-	if err != nil || len(rows) == 0 {
-		return nil, 0, err
-	}
-	return Each(rows, func(c store.HeavyRow) store.HeavyRecipient { return c.HeavyRecipient }), rows[0].All, nil
+	all := 0
+	rows, _, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
+		return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &all}
+	}, db.Dialect.HeavySQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
+	return rows, all, err
 }

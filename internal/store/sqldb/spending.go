@@ -27,7 +27,7 @@ INSERT INTO embargoes AS e (channel, recipient, since, until)
 SELECT @channel, @recipient, clock.now, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = excluded.until WHERE excluded.until > e.until`
 
-	embargoedSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel`
+	embargoedSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
 // Spend implements Budgets.
@@ -69,22 +69,20 @@ func (db *DB) Unspend(ctx context.Context, spent []store.Spent) error {
 
 // HoldBack implements CarrierHolds.
 func (db *DB) HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
-	if err := store.CheckCarrierHold(lasts); err != nil {
-		return err
-	}
 	_, err := db.runOne(ctx, embargoSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
 // HeldBack implements CarrierHolds.
-func (db *DB) HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error) {
-	var now time.Time
-	e, err := readFirstRow(ctx, db, func(e *store.CarrierHoldRow) []any {
-		return []any{TimeField{&e.Since}, TimeField{&e.Until}, TimeField{&now}}
-	},
-		embargoedSQL, Args{"channel": ch, "recipient": h})
-	if errors.Is(err, store.ErrNotFound) {
-		return store.CarrierHold{}, nil
-	}
-	return e.At(now), err
+func (db *DB) HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		_, err := q.Run(embargoedSQL, Args{"channel": ch, "recipient": h}, func(read Scan) error {
+			var since, until, now time.Time
+			err := read(TimeField{&since}, TimeField{&until}, TimeField{&now})
+			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
+			return err
+		})
+		return err
+	})
+	return hold, err
 }

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -63,9 +64,6 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 
 // Suppressions implements SuppressionList.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error) {
-	if f, err = f.Checked(); err != nil {
-		return nil, time.Time{}, err
-	}
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
@@ -95,6 +93,6 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		}
 		return list, q.addAct(store.LiftEntry(*act, list))
 	})
-	slices.SortFunc(lifted, func(a, b store.Suppression) int { return store.ByTime(a.Mark(), b.Mark()) })
+	slices.SortFunc(lifted, func(a, b store.Suppression) int { return cmp.Or(a.Since.Compare(b.Since), compareIDs(a.ID, b.ID)) })
 	return lifted, err
 }

@@ -162,9 +162,6 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.Pre
 
 // PrefixPauses implements PrefixWatcher.
 func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
-	if f, err = f.Checked(); err != nil {
-		return nil, time.Time{}, err
-	}
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
