@@ -223,3 +223,28 @@ type Store struct {
 	AccountStore
 	Expirer
 }
+
+// Of returns the store that a database is.
+func Of[D interface {
+	Outbox
+	IdempotencyKeys
+	Verifications
+	Refusals
+	Search
+	Counts
+	SuppressionList
+	ProviderEvents
+	Budgets
+	Receipts
+	CarrierHolds
+	Statistics
+	Health
+	EventQueue
+	PrefixWatcher
+	AuditTrail
+	CounterReset
+	AccountStore
+	Expirer
+}](db D) Store {
+	return Store{db, db, db, db, db, db, db, db, db, db, db, db, db, db, db, db, db, db, db}
+}

@@ -154,7 +154,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 		minutes.Add("m.minute > ?", f.From.Add(-time.Minute))
 	}
 	sqldb.AddIfSet(&minutes, "m.minute < ?", f.To)
-	c := f.ConditionsWithArgs(minutes.Args)
+	c := f.Conditions(minutes.Args...)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
 	f.AddTimeRange(&c, words, false)

@@ -109,7 +109,7 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
 		return now, err
 	}
-	if err = p.ownSessions(ctx); err != nil {
+	if err = withConn(ctx, p.pool, func(conn *pgxpool.Conn) error { return ownSessions(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
 	if err = checkSchema(ctx, p.pool); err != nil {
@@ -203,16 +203,6 @@ func prepareAll(ctx context.Context, conn *pgx.Conn, statements []statement) err
 	return nil
 }
 
-// ownSessions checks with one connection of the pool that no pooler divides sessions.
-func (p *DB) ownSessions(ctx context.Context) error {
-	conn, err := p.pool.Acquire(ctx)
-	if err != nil {
-		return store.Unavailable(postgresCause(err))
-	}
-	defer conn.Release()
-	return ownSessions(ctx, conn.Conn())
-}
-
 // durable turns synchronous_commit on if the server's default is off, so that a committed row is on the disk.
 func durable(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
@@ -220,29 +210,7 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // Store is the database, feature by feature.
-func (p *DB) Store() store.Store {
-	return store.Store{
-		Outbox:          p,
-		IdempotencyKeys: p,
-		Verifications:   p,
-		Refusals:        p,
-		Search:          p,
-		Counts:          p,
-		SuppressionList: p,
-		ProviderEvents:  p,
-		Budgets:         p,
-		Receipts:        p,
-		CarrierHolds:    p,
-		Statistics:      p,
-		Health:          p,
-		EventQueue:      p,
-		PrefixWatcher:   p,
-		AuditTrail:      p,
-		CounterReset:    p,
-		AccountStore:    p,
-		Expirer:         p,
-	}
-}
+func (p *DB) Store() store.Store { return store.Of(p) }
 
 // Close implements Health. Calls under way are brought to their end.
 func (p *DB) Close() error {
@@ -272,10 +240,7 @@ func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
 // writeError wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
 // committed.
 func writeError(err error) error {
-	if err == nil || store.IsStoreError(err) || pgconn.SafeToRetry(err) || aborted(err) {
-		return store.Unavailable(postgresCause(err))
-	}
-	return store.Uncertain(postgresCause(err))
+	return beginError(store.IsStoreError(err) || pgconn.SafeToRetry(err) || aborted(err), err)
 }
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A

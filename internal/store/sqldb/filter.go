@@ -78,10 +78,8 @@ type SendFilter struct{ store.Filter }
 
 // Conditions returns the filter's conditions. Not among them are times and marks (Between adds them), app, channel, purpose,
 // provider and the support reference. Some conditions seem redundant; they let the planner use a partial index.
-func (f SendFilter) Conditions() Conditions { return f.ConditionsWithArgs(nil) }
-
-// ConditionsWithArgs is Conditions for a statement that has parameters already: new ones are numbered after args.
-func (f SendFilter) ConditionsWithArgs(args []any) Conditions {
+// New parameters are numbered after args.
+func (f SendFilter) Conditions(args ...any) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
 		c.Add("s.recipient = ?", f.Recipient[:])

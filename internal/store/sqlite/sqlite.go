@@ -100,29 +100,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 }
 
 // Store is the database, feature by feature.
-func (s *DB) Store() store.Store {
-	return store.Store{
-		Outbox:          s,
-		IdempotencyKeys: s,
-		Verifications:   s,
-		Refusals:        s,
-		Search:          s,
-		Counts:          s,
-		SuppressionList: s,
-		ProviderEvents:  s,
-		Budgets:         s,
-		Receipts:        s,
-		CarrierHolds:    s,
-		Statistics:      s,
-		Health:          s,
-		EventQueue:      s,
-		PrefixWatcher:   s,
-		AuditTrail:      s,
-		CounterReset:    s,
-		AccountStore:    s,
-		Expirer:         s,
-	}
-}
+func (s *DB) Store() store.Store { return store.Of(s) }
 
 // Close implements Health.
 func (s *DB) Close() error {
