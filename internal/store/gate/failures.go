@@ -25,17 +25,8 @@ const (
 	RowWindow = 30 * 24 * time.Hour
 )
 
-// TriedVerification has what the bounds on failed checks need of a verification that was tried.
-type TriedVerification struct {
-	ExpiresAt  time.Time
-	ApprovedAt time.Time
-	Attempts   int
-	Forgiven   int // of the attempts
-	ByBrowser  bool
-}
-
 // failures counts the wrong tries that were not forgiven. One try of an approved verification was right and is not counted.
-func (t TriedVerification) failures() int {
+func failures(t store.Verification) int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {
 		n--
@@ -45,7 +36,7 @@ func (t TriedVerification) failures() int {
 
 // LockoutOf returns how long no code can be tried until both bounds on failed checks (per day, and in a row) allow it again, and
 // the failures that the longer bound counts.
-func LockoutOf(list []TriedVerification, now time.Time) store.Lockout {
+func LockoutOf(list []store.Verification, now time.Time) store.Lockout {
 	day := store.Lockout{Wait: waitBelow(list, now, FailureWindow, FailureLimit), Failures: countFailures(list, now, FailureWindow)}
 	row := unbrokenRow(list)
 	if wait := waitBelow(row, now, RowWindow, RowLimit); wait > day.Wait {
@@ -56,7 +47,7 @@ func LockoutOf(list []TriedVerification, now time.Time) store.Lockout {
 
 // unbrokenRow returns the verifications that belong to the present row of failures: not approved, and not expired when the newest right
 // code was entered.
-func unbrokenRow(list []TriedVerification) (row []TriedVerification) {
+func unbrokenRow(list []store.Verification) (row []store.Verification) {
 	var last time.Time
 	for _, t := range list {
 		if t.ApprovedAt.After(last) {
@@ -73,36 +64,38 @@ func unbrokenRow(list []TriedVerification) (row []TriedVerification) {
 
 // waitBelow returns the wait until fewer than limit failures count; 0 means now. A verification's failures count until its expiry plus
 // window.
-func waitBelow(list []TriedVerification, now time.Time, window time.Duration, limit int) time.Duration {
+func waitBelow(list []store.Verification, now time.Time, window time.Duration, limit int) time.Duration {
 	list, count := slices.Clone(list), countFailures(list, now, window)
-	slices.SortFunc(list, func(a, b TriedVerification) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
+	slices.SortFunc(list, func(a, b store.Verification) int {
+		return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro())
+	})
 	wait := time.Duration(0)
 	for _, t := range list {
 		if count < limit {
 			break
 		}
-		if t.counts(now, window) {
-			count, wait = count-t.failures(), t.ExpiresAt.Add(window).Sub(now)
+		if counts(t, now, window) {
+			count, wait = count-failures(t), t.ExpiresAt.Add(window).Sub(now)
 		}
 	}
 	return wait
 }
 
 // OpenedBy returns the verifications that were opened by a browser, or those opened with a secret key.
-func OpenedBy(list []TriedVerification, byBrowser bool) []TriedVerification {
-	return slices.DeleteFunc(slices.Clone(list), func(t TriedVerification) bool { return t.ByBrowser != byBrowser })
+func OpenedBy(list []store.Verification, byBrowser bool) []store.Verification {
+	return slices.DeleteFunc(slices.Clone(list), func(t store.Verification) bool { return t.ByBrowser != byBrowser })
 }
 
 // countFailures adds up the failures of the verifications that still count at now.
-func countFailures(list []TriedVerification, now time.Time, window time.Duration) (n int) {
+func countFailures(list []store.Verification, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
-		if t.counts(now, window) {
-			n += t.failures()
+		if counts(t, now, window) {
+			n += failures(t)
 		}
 	}
 	return n
 }
 
-func (t TriedVerification) counts(now time.Time, window time.Duration) bool {
+func counts(t store.Verification, now time.Time, window time.Duration) bool {
 	return now.Sub(t.ExpiresAt) < window
 }

@@ -21,7 +21,7 @@ type Facts struct {
 	Past        []CountedSend        // counting sends of the bucket
 	Rejections  []CountedSend        // that the rule on rejections may count, each logged when it ended, and taken on no clock
 	Candidates  []store.Verification // that may be joined, of those that the recipient has
-	Tried       []TriedVerification  // the recipient's codes that were tried, whichever kind of caller opened them
+	Tried       []store.Verification // the recipient's codes that were tried, whichever kind of caller opened them
 	Suppression uuid.UUID            // that holds for the address; Nil: none
 }
 

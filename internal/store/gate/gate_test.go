@@ -97,9 +97,9 @@ func TestDecideOnALimitersClock(t *testing.T) {
 
 // Failed checks lock out the codes of one kind of caller: 20 in a day, or 100 in a row in a month.
 func TestLockout(t *testing.T) {
-	tried := func(n int, attempts int, expired time.Duration, change ...func(*TriedVerification)) (list []TriedVerification) {
+	tried := func(n int, attempts int, expired time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
 		for range n {
-			c := TriedVerification{ExpiresAt: now.Add(-expired), Attempts: attempts}
+			c := store.Verification{ExpiresAt: now.Add(-expired), Attempts: attempts}
 			for _, x := range change {
 				x(&c)
 			}
@@ -107,8 +107,8 @@ func TestLockout(t *testing.T) {
 		}
 		return list
 	}
-	approved := func(c *TriedVerification) { c.ApprovedAt = c.ExpiresAt.Add(-time.Minute) }
-	month := func() (list []TriedVerification) { // 99 in a row, few on each day
+	approved := func(c *store.Verification) { c.ApprovedAt = c.ExpiresAt.Add(-time.Minute) }
+	month := func() (list []store.Verification) { // 99 in a row, few on each day
 		for day := range 25 {
 			list = append(list, tried(1, 4, time.Duration(day+2)*24*time.Hour)...)
 		}
@@ -116,7 +116,7 @@ func TestLockout(t *testing.T) {
 		return list
 	}
 	for name, c := range map[string]struct {
-		list []TriedVerification
+		list []store.Verification
 		want time.Duration
 	}{
 		"19 in a day":                        {tried(19, 1, time.Hour), 0},
@@ -125,9 +125,9 @@ func TestLockout(t *testing.T) {
 		"to the microsecond":                 {append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow-time.Microsecond)...), time.Microsecond},
 		"an approved code's last try":        {tried(4, 5, time.Hour, approved), 0},
 		"right ones":                         {tried(20, 1, time.Hour, approved), 0},
-		"forgiven ones":                      {tried(4, 5, time.Hour, func(c *TriedVerification) { c.Forgiven = 1 }), 0},
+		"forgiven ones":                      {tried(4, 5, time.Hour, func(c *store.Verification) { c.Forgiven = 1 }), 0},
 		"the right one among the forgiven": {append(tried(20, 1, time.Hour),
-			tried(1, 1, 2*time.Hour, approved, func(c *TriedVerification) { c.Forgiven = 1 })...), 23 * time.Hour},
+			tried(1, 1, 2*time.Hour, approved, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
 		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
 		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
 		"99 in a row":                     {month(), 0},
@@ -150,12 +150,12 @@ func TestLockout(t *testing.T) {
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
-	browsers := tried(20, 1, time.Hour, func(c *TriedVerification) { c.ByBrowser = true })
+	browsers := tried(20, 1, time.Hour, func(c *store.Verification) { c.ByBrowser = true })
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: browsers}); !d.Admitted {
 		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
 	}
 	row := append(append(month(), tried(1, 1, time.Hour)...),
-		tried(1, 1, time.Minute, approved, func(c *TriedVerification) { c.ByBrowser = true })...)
+		tried(1, 1, time.Minute, approved, func(c *store.Verification) { c.ByBrowser = true })...)
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != RowLimit {
 		t.Errorf("a browser's right code ends a back end's row: %+v", d.Lockout)
 	}

@@ -103,16 +103,13 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 		return "", "", f
 	}
 	rest = f
-	switch {
-	case f.Domain != "":
-		rest.Domain = ""
-		return "domain", f.Domain, rest
-	case f.BlockedBy != "":
-		rest.BlockedBy = ""
-		return "blocked_by", f.BlockedBy, rest
-	case f.Country != "":
-		rest.Country = ""
-		return "country", f.Country, rest
+	for _, c := range []struct {
+		name string
+		text *string
+	}{{"domain", &rest.Domain}, {"blocked_by", &rest.BlockedBy}, {"country", &rest.Country}} {
+		if value, *c.text = *c.text, ""; value != "" {
+			return c.name, value, rest
+		}
 	}
 	return "", "", f
 }

@@ -5,12 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -19,8 +20,7 @@ import (
 
 const (
 	migrationLock = 0x73656e64636f6465 // "sendcode"; of the migration, so it must never change
-	lockPoll      = 200 * time.Millisecond
-	lockRetries   = 12 // of a migration that waited lock_timeout for a table: a minute in all
+	lockRetries   = 12                 // of a migration that waited lock_timeout for a table: a minute in all
 )
 
 // Migrate brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
@@ -72,33 +72,20 @@ func retryLocked(ctx context.Context, migrate func() error) (err error) {
 }
 
 // lockSchema takes the advisory lock that lets one process migrate, on its own connection, and returns a function that releases it.
-// It polls: a wait inside the database would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
+// The locker polls: a wait inside the database would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, math.MaxUint32))
+	if err != nil {
+		return nil, err
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	poll := time.NewTicker(lockPoll)
-	defer poll.Stop()
-	for {
-		var got bool
-		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&got); err != nil {
-			return nil, errors.Join(ctx.Err(), err, conn.Close()) // of a ctx that has ended the driver says that the connection is bad
-		}
-		if got {
-			return func() error { return unlockSchema(context.WithoutCancel(ctx), conn) }, nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("another instance is migrating: %w", ctx.Err()), conn.Close())
-		}
+	if err := locker.SessionLock(ctx, conn); err != nil {
+		return nil, fmt.Errorf("another instance may be migrating: %w", errors.Join(ctx.Err(), err, conn.Close()))
 	}
-}
-
-func unlockSchema(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
-	return errors.Join(err, conn.Close())
+	return func() error { return errors.Join(locker.SessionUnlock(context.WithoutCancel(ctx), conn), conn.Close()) }, nil
 }
 
 // checkSchema returns an error if the schema's version is older than this program needs.

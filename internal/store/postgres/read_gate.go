@@ -134,7 +134,7 @@ func (v *view) addRow(r gateRow) {
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
-		t := gate.TriedVerification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
+		t := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
 		if r.taken.Valid {
 			t.ApprovedAt = store.Micro(r.taken.Time)
 		}

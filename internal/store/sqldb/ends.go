@@ -17,11 +17,8 @@ WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > 
 
 // Approve implements Verifications.
 func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
-	switch {
-	case !store.ValidTexts(id):
-		return false, nil
-	case tell.Type == "":
-		return db.runOne(ctx, endSQL("approved_at"), Args{"id": id})
+	if tell.Type == "" || !store.ValidTexts(id) {
+		return db.changeCode(ctx, id, endSQL("approved_at"), Args{})
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		ok, err := q.Change(endSQL("approved_at"), Args{"id": id})
@@ -32,12 +29,17 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool
 	})
 }
 
-// Cancel implements Verifications.
-func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
-	if !store.ValidTexts(id) {
+// changeCode runs a statement on the verification @id, and reports whether it changed it.
+func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (bool, error) {
+	if args["id"] = id; !store.ValidTexts(id) {
 		return false, nil
 	}
-	return db.runOne(ctx, endSQL("canceled_at"), Args{"id": id})
+	return db.runOne(ctx, statement, args)
+}
+
+// Cancel implements Verifications.
+func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
+	return db.changeCode(ctx, id, endSQL("canceled_at"), Args{})
 }
 
 const redeemSQL = `
@@ -46,10 +48,7 @@ WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 
 // Redeem implements Verifications.
 func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
-	if !store.ValidTexts(id) {
-		return false, nil
-	}
-	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
+	return db.changeCode(ctx, id, redeemSQL, Args{"by": by})
 }
 
 // CancelBy implements CounterReset.
@@ -90,15 +89,11 @@ func (db *DB) Newest(ctx context.Context, h store.HolderQuery) (store.Verificati
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
 }
 
-func triedFields(t *gate.TriedVerification) []any {
-	return []any{TimeField{&t.ExpiresAt}, TimeField{&t.ApprovedAt}, &t.Attempts, &t.Forgiven, &t.ByBrowser}
-}
-
 // TriedOfRecipient returns the verifications of v's recipient, app and channel that have failed or right tries and that expired at most
 // gate.RowWindow before now, whichever kind of caller opened them.
-func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]gate.TriedVerification, error) {
-	return All(q, triedFields, `
-SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven, v.by_browser FROM verifications v
+func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]store.Verification, error) {
+	return All(q, VerificationFields, `
+SELECT `+VerificationColumns+` FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
