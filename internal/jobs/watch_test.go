@@ -56,22 +56,6 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 	})
 }
 
-// A prefix stays open only if as many of its codes are entered as the limit says.
-func TestApprovedCodesKeepAPrefix(t *testing.T) {
-	for approved, want := range map[int]string{2: "sent", 1: "failed paused"} {
-		vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-			for n := range 20 {
-				a := r.Send(vtest.TextTo(vtest.PumpedNumber(n)))
-				if n < approved {
-					r.Check(a.View.ID, r.Carrier.Accepted()[n].Code)
-				}
-			}
-			r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
-			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), want)
-		})
-	}
-}
-
 // A pause stops what waits for its next attempt as well.
 func TestPauseStopsWhatWaits(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
@@ -143,18 +127,5 @@ func TestLiftPrefix(t *testing.T) {
 		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
 		r.Sleep(30 * time.Minute)
 		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(61))), "sent")
-	})
-}
-
-// Two replicas look in turns, and alert once.
-func TestReplicasWatchInTurns(t *testing.T) {
-	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-		_, stop := r.StartReplica(r.MailServer)
-		r.Pump(0, 20)
-		r.Sleep(15 * time.Minute)
-		if n := strings.Count(r.Printed.String(), "are paused: codes go there"); n != 1 {
-			t.Errorf("alerted %d times", n)
-		}
-		stop()
 	})
 }

@@ -38,34 +38,6 @@ func ago(d time.Duration) CountedSend {
 	return CountedSend{ID: uuid.New(), Clock: store.LogClock, TakenAt: now.Add(-d), LoggedAt: now.Add(-d)}
 }
 
-// What the decision hands to the limiter is what counts, the oldest first, and nothing that has just left the longest window.
-func TestDecideTellsWhatCounts(t *testing.T) {
-	d := Decide(ask(5, time.Minute), now, Facts{Past: []CountedSend{ago(time.Second), ago(time.Minute), ago(time.Minute - time.Microsecond)}})
-	if len(d.History) != 2 || d.History[0].At != now.Add(-time.Minute+time.Microsecond) || d.History[1].At != now.Add(-time.Second) {
-		t.Errorf("%v", d.History)
-	}
-	bounded := func(in *store.Intent) { in.Rejections = quota.Rule{Name: "rejections", Limit: 5, Window: time.Hour} }
-	d = Decide(ask(5, time.Minute, bounded), now, Facts{Rejections: []CountedSend{ago(time.Second), ago(time.Hour), ago(time.Minute)}})
-	if len(d.Rejected) != 2 || d.Rejected[0].At != now.Add(-time.Minute) || d.Rejected[1].At != now.Add(-time.Second) {
-		t.Errorf("rejected: %v", d.Rejected)
-	}
-}
-
-// Rows that are placed for a limiter have the instants of its own clock, also where that is far ahead of the log's.
-func TestBefore(t *testing.T) {
-	const clock = "redis-1"
-	ahead := now.Add(time.Hour)
-	rows := []CountedSend{
-		{ID: uuid.UUID{1}, Clock: clock, TakenAt: ahead.Add(-10 * time.Second), LoggedAt: now.Add(-10 * time.Second)},
-		{ID: uuid.UUID{2}, Clock: store.LogClock, TakenAt: now.Add(-20 * time.Second), LoggedAt: now.Add(-20 * time.Second)},
-		{ID: uuid.UUID{3}, Clock: clock, TakenAt: ahead.Add(-time.Minute), LoggedAt: now.Add(-time.Minute)},
-	}
-	events := EventsBefore(rows, time.Minute, clock, ahead, now)
-	if len(events) != 2 || events[0].At != ahead.Add(-20*time.Second) || events[1].At != ahead.Add(-10*time.Second) {
-		t.Errorf("%v", events)
-	}
-}
-
 // A limiter's clock is believed where a row has it too, but no more than a second beyond the log's.
 func TestDecideOnALimitersClock(t *testing.T) {
 	row := func(taken, logged time.Duration) CountedSend {

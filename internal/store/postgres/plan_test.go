@@ -229,16 +229,9 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
 	storetest.MixedRecipients(t, f)
 	sixty := storetest.NewFixture(f.DB).Beside(f.Other).Numbered(1 << 20)
-	var intents []store.Intent
-	for range 60 {
-		intents = append(intents, sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))))
-	}
-	storetest.Together(60, func(i int) {
-		if _, err := f.Both(i).Begin(t.Context(), intents[i]); err != nil {
-			t.Error(err)
-		}
-	})
-	who := intents[0].Send.Recipient
+	seven := func(int) store.Intent { return sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))) }
+	storetest.Equal(t, "admitted", sixty.BeginAll(t, 60, seven), 7)
+	who := seven(0).Send.Recipient
 	rows := storetest.Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPage}))(t)
 	storetest.Equal(t, "rows", len(rows), 7)
 

@@ -45,15 +45,7 @@ func sqliteFixture(t *testing.T, path string) *storetest.Fixture {
 func TestSQLiteTwice(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
-	var intents []store.Intent
-	for range 24 {
-		intents = append(intents, f.Intent(1, storetest.WithRules(storetest.Rule(7, time.Hour))))
-	}
-	storetest.Together(len(intents), func(i int) {
-		if _, err := f.Both(i).Begin(t.Context(), intents[i]); err != nil {
-			t.Error(err)
-		}
-	})
+	storetest.Equal(t, "admitted", f.BeginAll(t, 24, func(int) store.Intent { return f.Intent(1, storetest.WithRules(storetest.Rule(7, time.Hour))) }), 7)
 	storetest.Equal(t, "rows", len(f.All(t)), 7)
 }
 
@@ -74,17 +66,6 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 	storetest.Equal(t, "files: the database, its -wal and -shm", len(files), 3)
 	for _, file := range files {
 		storetest.Equal(t, file, storetest.Must(os.Stat(file))(t).Mode().Perm(), os.FileMode(0o600))
-	}
-}
-
-func TestSQLiteOpenErrors(t *testing.T) {
-	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none", "log.db"), time.Now); err == nil {
-		t.Error("opened in a directory that does not exist")
-	}
-	path := storetest.TempFile(t)
-	storetest.OK(t, os.WriteFile(path, []byte(strings.Repeat("not a database, but long enough. ", 99)), 0o600))
-	if _, err := Open(t.Context(), path, time.Now); err == nil {
-		t.Error("opened a file that is no database")
 	}
 }
 

@@ -16,7 +16,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		historyReproducesDecision, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		otherOutcomesAreNoRejections, rejectionsAndTheClock, sixtyCallers, MixedRecipients},
 	"join": {joinByID, joinByHolder, joinNewest, joinOpens},
-	"check": {attempts, guessesAtOnce, approvals, approvalsAtOnce, failuresOfARecipient, failuresApart, failuresByKind, failuresAfterTheRules,
+	"check": {attempts, guessesAtOnce, approvals, failuresOfARecipient, failuresApart, failuresByKind, failuresAfterTheRules,
 		failuresInARow, failuresAtOnce, cancels, cancelOrApprove, redeemedOnce, newestOfHolder},
 	"claim": {claims, claimsGivenUp, claimsForgotten, claimsAtOnce},
 	"flight": {finish, endTogether, postponeAndTakeOver, leaseRenewedThenTakenOver, firstToExpire, channelsTakenOverApart, takenOnce,

@@ -86,13 +86,6 @@ func ends(t *testing.T, f *Fixture, end func(id string) (bool, error), at func(s
 	ended(late.ID, true)
 }
 
-func approvalsAtOnce(t *testing.T, f *Fixture) {
-	v := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "approved", f.atOnce(t, 50, func(log store.Store, _ int) (bool, error) {
-		return log.Approve(t.Context(), v.ID, store.NewEvent{})
-	}), 1)
-}
-
 func cancelOrApprove(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "ends", f.atOnce(t, 50, func(log store.Store, i int) (bool, error) {
