@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -66,9 +65,7 @@ func unbrokenRow(list []store.Verification) (row []store.Verification) {
 // window.
 func waitBelow(list []store.Verification, now time.Time, window time.Duration, limit int) time.Duration {
 	list, count := slices.Clone(list), countFailures(list, now, window)
-	slices.SortFunc(list, func(a, b store.Verification) int {
-		return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro())
-	})
+	slices.SortFunc(list, func(a, b store.Verification) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	wait := time.Duration(0)
 	for _, t := range list {
 		if count < limit {
