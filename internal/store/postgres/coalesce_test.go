@@ -39,8 +39,7 @@ func TestCoalescerSharesRoundTrips(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
 		call := func(key int64) {
-			_, err := g.submit(t.Context(), store.Intent{}, store.Held{}, key)
-			storetest.OK(t, err)
+			storetest.Must(g.submit(t.Context(), store.Intent{}, store.Held{}, key))(t)
 		}
 		for key := range int64(2) {
 			go call(key)

@@ -243,8 +243,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	u := storetest.Must(url.Parse(address))(t)
 	admin := connect(t, server.AdminURL())
 	demote := func(value string) {
-		_, err := admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value))
-		storetest.OK(t, err)
+		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value)))(t)
 	}
 	demote("on")
 	name := u.Path[1:]

@@ -65,8 +65,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
-	_, err := tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`) // as pg_dump does, for as long as it takes
-	storetest.OK(t, err)
+	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`))(t) // as pg_dump does, for as long as it takes
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
 	tx = storetest.Must(log.pool.Begin(t.Context()))(t)

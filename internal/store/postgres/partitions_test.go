@@ -129,11 +129,9 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 	old, new := begun.Send.ID, begun.Send.ID
 	lowest := store.LowestID(time.Now().Add(-age))
 	copy(new[:6], lowest[:6])
-	_, err := owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds())
-	storetest.OK(t, err)
+	storetest.Must(owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `UPDATE flights SET id = $2 WHERE id = $1`, old, new))(t)
-	_, err = owner.Exec(t.Context(), `UPDATE verifications SET created_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds())
-	storetest.OK(t, err)
+	storetest.Must(owner.Exec(t.Context(), `UPDATE verifications SET created_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
 	return new, begun.Verification.ID
 }

@@ -23,8 +23,7 @@ import (
 func TestPostgresReadsNoWholeTable(t *testing.T) {
 	address := newDatabase(t)
 	admin := connect(t, address)
-	_, err := admin.Exec(t.Context(), `SET enable_seqscan = off`) // what makes the tables grow is not counted
-	storetest.OK(t, err)
+	storetest.Must(admin.Exec(t.Context(), `SET enable_seqscan = off`))(t) // what makes the tables grow is not counted
 	before := scans(t, admin)
 	for round, prepare := range []string{
 		`SELECT`, // new
@@ -106,25 +105,19 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 			storetest.Must(f.Sends(t.Context(), filter))(t)
 		}
 		storetest.OK(t, f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { return nil }))
-		_, _, err := f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
-		storetest.OK(t, err)
-		_, _, err = f.Rejected(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
-		storetest.OK(t, err)
+		storetest.Must2(f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour))(t)
+		storetest.Must2(f.Rejected(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour))(t)
 		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return nil }))
-		_, err = f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ProviderBounced}, store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour})
-		storetest.OK(t, err)
+		storetest.Must(f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ProviderBounced}, store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour}))(t)
 		storetest.Must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark}))(t)
 		storetest.Must(f.Lift(t.Context(), store.LiftRequest{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil))(t)
 		storetest.Must(f.LockedOut(t.Context(), begun.Verification))(t)
-		_, err = f.Newest(t.Context(), store.HolderQuery{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"})
-		storetest.OK(t, err)
+		storetest.Must(f.Newest(t.Context(), store.HolderQuery{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"}))(t)
 		storetest.Must(f.Approve(t.Context(), begun.Verification.ID, f.Telling("verification.approved")))(t)
 		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")})
-		events, _, err := f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 10}, {App: "other", Limit: 10}})
-		storetest.OK(t, err)
+		events, _ := storetest.Must2(f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 10}, {App: "other", Limit: 10}}))(t)
 		for _, e := range events {
-			_, err = f.AppEventEnded(t.Context(), store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, State: store.EventDelivered})
-			storetest.OK(t, err)
+			storetest.Must(f.AppEventEnded(t.Context(), store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, State: store.EventDelivered}))(t)
 		}
 		storetest.Must2(f.ForgetAppEvents(t.Context(), time.Hour, 10))(t)
 		for _, filter := range []store.AppEventFilter{{}, {App: "shop"}, {State: store.EventGivenUp}, {State: store.EventPending}, {Before: begun.Send.ID}} {
@@ -259,8 +252,7 @@ func TestPostgresCountsPageByPage(t *testing.T) {
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountingPage + 500
-	_, err := log.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more)
-	storetest.OK(t, err)
+	storetest.Must(log.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
 	seen := map[string]bool{}
 	var last quota.Event
 	storetest.OK(t, log.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {

@@ -50,59 +50,50 @@ func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 	return p, u.String()
 }
 
-func (p *proxy) arm(mode cut, times int) {
+// locked calls f with what the proxy knows.
+func locked[A any](p *proxy, f func() A) A {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mode, p.times, p.commits, p.leaving, p.away, p.spared = mode, times, 0, false, false, 0
+	return f()
+}
+
+func (p *proxy) arm(mode cut, times int) {
+	locked(p, func() any {
+		p.mode, p.times, p.commits, p.leaving, p.away, p.spared = mode, times, 0, false, false, 0
+		return nil
+	})
 }
 
 // after spares the next n times that the client says something.
-func (p *proxy) after(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.spared = n
-}
+func (p *proxy) after(n int) { locked(p, func() any { p.spared = n; return nil }) }
+
+// leave makes the next cut the last that is heard of the server; arm brings it back.
+func (p *proxy) leave() { locked(p, func() any { p.leaving = true; return nil }) }
+
+func (p *proxy) gone() bool { return locked(p, func() bool { return p.away }) }
+
+func (p *proxy) seen() int { return locked(p, func() int { return p.commits }) }
 
 // next is what to do with the COMMIT that is seen now.
 func (p *proxy) next() cut {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commits++
-	if p.times == 0 {
-		return cutNever
-	}
-	p.times--
-	p.away = p.leaving
-	return p.mode
+	return locked(p, func() cut {
+		if p.commits++; p.times == 0 {
+			return cutNever
+		}
+		p.times--
+		p.away = p.leaving
+		return p.mode
+	})
 }
 
 func (p *proxy) any() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mode != cutAny || p.times == 0 {
-		return false
-	}
-	p.spared--
-	return p.spared < 0
-}
-
-// leave makes the next cut the last that is heard of the server; arm brings it back.
-func (p *proxy) leave() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.leaving = true
-}
-
-func (p *proxy) gone() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.away
-}
-
-func (p *proxy) seen() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.commits
+	return locked(p, func() bool {
+		if p.mode != cutAny || p.times == 0 {
+			return false
+		}
+		p.spared--
+		return p.spared < 0
+	})
 }
 
 func (p *proxy) serve() {

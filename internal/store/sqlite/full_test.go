@@ -16,8 +16,7 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	f.Admit(t, f.Intent(1))
 	var pages int
 	storetest.OK(t, log.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
-	_, err := log.writer.Exec(`PRAGMA max_page_count = 1`) // no less than there are
-	storetest.OK(t, err)
+	storetest.Must(log.writer.Exec(`PRAGMA max_page_count = 1`))(t) // no less than there are
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 1000)
 	storetest.Must(log.writer.Exec(`PRAGMA max_page_count = 1000000`))(t)
@@ -90,8 +89,7 @@ func TestFaults(t *testing.T) {
 	fault = None
 	storetest.Equal(t, "rows written all the same", len(f.All(t)), 1)
 	storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
-	_, err = f.Cancel(t.Context(), "none") // through several functions of the log's own
-	storetest.OK(t, err)
+	storetest.Must(f.Cancel(t.Context(), "none"))(t) // through several functions of the log's own
 	storetest.Equal(t, "calls", asked, []string{"Begin", "Sends", "Sends", "Begin", "Sends", "Begin", "Cancel"})
 
 	log.SetFault(nil)

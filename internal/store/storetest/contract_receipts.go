@@ -183,8 +183,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
-		_, err := f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}, store.SuppressAs{})
-		Is(t, err, store.ErrNotFound)
+		Is(t, Err(f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}, store.SuppressAs{})), store.ErrNotFound)
 	}
 }
 
