@@ -115,10 +115,10 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if err = checkSchema(ctx, p.pool); err != nil {
 		return now, err
 	}
-	if p.writers, err = newPool(ctx, url, role, poolOptions{conns: maxWriters, least: 1, session: writerSession, statements: p.beginStatements()}); err != nil {
+	if p.writers, err = newPool(ctx, url, role, poolOptions{conns: maxWriters, session: writerSession, statements: p.beginStatements()}); err != nil {
 		return now, err
 	}
-	if p.finishers, err = newPool(ctx, url, role, poolOptions{conns: finisherConns, least: 1, session: finisherSession, statements: p.finishStatements()}); err != nil {
+	if p.finishers, err = newPool(ctx, url, role, poolOptions{conns: finisherConns, session: finisherSession, statements: p.finishStatements()}); err != nil {
 		return now, err
 	}
 	return p.Clock(ctx)
@@ -134,8 +134,7 @@ func (p *DB) closePools() {
 
 // poolOptions say what a pool has that others do not.
 type poolOptions struct {
-	conns      int32             // at most; 0: otherConns, unless the URL says pool_max_conns
-	least      int32             // kept open
+	conns      int32             // at most, of which one is kept open; 0: otherConns, unless the URL says pool_max_conns
 	session    map[string]string // settings besides session
 	statements []statement       // prepared on each connection, each with one generic plan
 }
@@ -150,7 +149,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
 	}
 	if o.conns > 0 {
-		config.MaxConns, config.MinConns = o.conns, o.least
+		config.MaxConns, config.MinConns = o.conns, 1
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
 	}
@@ -171,7 +170,9 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 			config.ConnConfig.RuntimeParams[name] = value
 		}
 	}
-	asRole(config, role)
+	if role != "" {
+		config.ConnConfig.RuntimeParams["role"] = role
+	}
 	apply := setAfterwards(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		sqldb.RegisterArrays(conn.TypeMap())

@@ -110,13 +110,6 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	return nil
 }
 
-// asRole makes every connection of the pool start as the role, unless it is "".
-func asRole(config *pgxpool.Config, role string) {
-	if role != "" {
-		config.ConnConfig.RuntimeParams["role"] = role
-	}
-}
-
 // AuditUnprotected returns "" if the service can add audit entries but not change or delete them. Otherwise it returns the reason.
 func (p *DB) AuditUnprotected(ctx context.Context) (why string, err error) {
 	var may []string
