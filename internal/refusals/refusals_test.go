@@ -32,6 +32,15 @@ func refusal(n int, ip string) store.Send {
 		BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
 }
 
+// drained wants that so many rows of their own and shared ones are written, for so many requests, and that none is lost.
+func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.Send {
+	t.Helper()
+	batch, lost := r.drainAll(at)
+	gotOwn, gotShared, gotRequests := storetest.SumRefusals(batch)
+	storetest.Equal(t, what+": own rows, shared, requests, lost", []int{gotOwn, gotShared, gotRequests, lost}, []int{own, shared, requests, 0})
+	return batch
+}
+
 // Refusals are one row until the deadline that was told, but for ten minutes at the most; by a wider rule for a minute at least.
 func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	for _, c := range []struct {
@@ -71,11 +80,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 		}
-		batch, lost := r.drainAll(refusedAt)
-		if own, shared, requests := storetest.SumRefusals(batch); own != FirstOwn || shared != 1 || requests != 2000 || lost != 0 {
-			t.Errorf("%s: %d rows of their own, %d shared, %d requests, %d lost", scope, own, shared, requests, lost)
-		}
-		for _, row := range batch {
+		for _, row := range drained(t, string(scope), r, refusedAt, FirstOwn, 1, 2000) {
 			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 || math.Abs(float64(row.Recipients)-950) > 95) {
 				t.Errorf("%s: the shared row is %+v", scope, row)
 			}
@@ -85,10 +90,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 	for i := range 1000 {
 		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
 	}
-	batch, _ := r.drainAll(refusedAt)
-	if own, shared, _ := storetest.SumRefusals(batch); own != 1000 || shared != 0 {
-		t.Errorf("recipient: %d rows of their own, %d shared", own, shared)
-	}
+	drained(t, "recipient", r, refusedAt, 1000, 0, 1000)
 }
 
 // One network that fills its rows takes none from another one, another app or another rule; and a deadline begins anew.
@@ -102,19 +104,13 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	for _, row := range []store.Send{refusal(900, "198.51.100.0/24"), app, rule} {
 		r.add(row, quota.IP, refusedAt)
 	}
-	batch, _ := r.drainAll(refusedAt)
-	if own, shared, _ := storetest.SumRefusals(batch); own != FirstOwn+3 || shared != 1 {
-		t.Errorf("%d rows of their own, %d shared", own, shared)
-	}
+	drained(t, "three others", r, refusedAt, FirstOwn+3, 1, 103)
 	later := refusedAt.Add(maxOpen)
 	r.drainAll(later)
 	for i := range 100 {
 		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
-	batch, _ = r.drainAll(later)
-	if own, shared, requests := storetest.SumRefusals(batch); own != FirstOwn || shared != 1 || requests != 100 {
-		t.Errorf("later: %d rows of their own, %d shared, %d requests", own, shared, requests)
-	}
+	drained(t, "later", r, later, FirstOwn, 1, 100)
 }
 
 // Whichever rule refuses and wherever requests come from, memory has a bound, and every request is counted in some row.
@@ -123,10 +119,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	for i := range maxOwn + 100 {
 		r.add(refusal(i, ""), quota.Recipient, refusedAt)
 	}
-	batch, lost := r.drainAll(refusedAt)
-	if own, shared, requests := storetest.SumRefusals(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
-		t.Errorf("own rules: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
-	}
+	drained(t, "own rules", r, refusedAt, maxOwn, 1, maxOwn+100)
 	r = New(nil, time.Now, nil)
 	const networks = 3 * maxShared
 	for i := range networks {
@@ -134,11 +127,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 			r.add(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
 		}
 	}
-	batch, lost = r.drainAll(refusedAt)
-	own, shared, requests := storetest.SumRefusals(batch)
-	if own != maxFirst || shared != maxShared+1 || requests != networks*(FirstOwn+2) || lost != 0 {
-		t.Errorf("networks: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
-	}
+	drained(t, "networks", r, refusedAt, maxFirst, maxShared+1, networks*(FirstOwn+2))
 	later := refusedAt.Add(maxOpen)
 	if r.drainAll(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
 		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)

@@ -223,7 +223,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 	storetest.MixedRecipients(t, f)
 	sixty := storetest.NewFixture(f.DB).Beside(f.Other).Numbered(1 << 20)
 	seven := func(int) store.Intent { return sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))) }
-	storetest.Equal(t, "admitted", sixty.BeginAll(t, 60, seven), 7)
+	sixty.BeginAll(t, 60, seven)
 	who := seven(0).Send.Recipient
 	rows := storetest.Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPage}))(t)
 	storetest.Equal(t, "rows", len(rows), 7)

@@ -165,23 +165,14 @@ func badIntents(t *testing.T, f *Fixture) {
 // Both is the fixture's log and its replica, in turn.
 func (f *Fixture) Both(i int) store.Store { return []store.Store{f.Store, f.Replica}[i%2] }
 
-// BeginAll begins n sends at once, on the log and its replica, and returns how many are admitted.
-func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) int {
-	t.Helper()
-	intents := make([]store.Intent, n)
-	for i := range intents {
-		intents[i] = intent(i)
-	}
-	return f.atOnce(t, n, func(log store.Store, i int) (bool, error) {
-		begun, err := log.Begin(t.Context(), intents[i])
-		return begun.Admitted, err
-	})
-}
-
 func sixtyCallers(t *testing.T, f *Fixture) {
-	Equal(t, "admitted", f.BeginAll(t, 60, func(i int) store.Intent {
+	begun, admitted := f.BeginAll(t, 60, func(i int) store.Intent {
 		return f.Intent(1, TakenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))), WithRules(Rule(7, time.Hour)))
-	}), 7)
+	})
+	Equal(t, "admitted", admitted, 7)
+	for _, b := range begun {
+		Equal(t, "events told to one that is refused", !b.Admitted && len(b.History) != 7, false)
+	}
 	Equal(t, "rows", len(f.All(t)), 7)
 }
 

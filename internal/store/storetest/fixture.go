@@ -159,17 +159,25 @@ func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
 	return begun
 }
 
-// AdmitAll begins what must be let in, all at once, so that the round trips are shared.
-func (f *Fixture) AdmitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.Begun {
+// BeginAll begins n sends at once, on the log and its replica, so that round trips are shared. It returns how many are admitted.
+func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) (begun []store.Begun, admitted int) {
 	t.Helper()
-	intents, begun := make([]store.Intent, n), make([]store.Begun, n)
+	intents := make([]store.Intent, n)
 	for i := range intents {
 		intents[i] = intent(i)
 	}
-	Equal(t, "admitted", f.atOnce(t, n, func(_ store.Store, i int) (did bool, err error) {
-		begun[i], err = f.Begin(t.Context(), intents[i])
+	begun = make([]store.Begun, n)
+	return begun, f.atOnce(t, n, func(log store.Store, i int) (did bool, err error) {
+		begun[i], err = log.Begin(t.Context(), intents[i])
 		return begun[i].Admitted, err
-	}), n)
+	})
+}
+
+// AdmitAll begins what must be let in, all at once.
+func (f *Fixture) AdmitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.Begun {
+	t.Helper()
+	begun, admitted := f.BeginAll(t, n, intent)
+	Equal(t, "admitted", admitted, n)
 	return begun
 }
 
