@@ -77,21 +77,19 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, a
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)
 	}
-	switch {
-	case f.After != nil:
-		bound(", s.logged_at, s.id", ">", f.After.At, f.After.ID)
-	case !f.From.IsZero():
-		bound(", s.logged_at", ">=", f.From)
-	default:
-		bound("", ">=")
-	}
-	switch {
-	case f.Before != nil:
-		bound(", s.logged_at, s.id", "<", f.Before.At, f.Before.ID)
-	case !f.To.IsZero():
-		bound(", s.logged_at", "<", f.To)
-	default:
-		bound("", "<=")
+	for _, edge := range []struct {
+		mark                      *store.Mark
+		at                        time.Time
+		atMark, atTime, elsewhere string // signs
+	}{{f.After, f.From, ">", ">=", ">="}, {f.Before, f.To, "<", "<", "<="}} {
+		switch {
+		case edge.mark != nil:
+			bound(", s.logged_at, s.id", edge.atMark, edge.mark.At, edge.mark.ID)
+		case !edge.at.IsZero():
+			bound(", s.logged_at", edge.atTime, edge.at)
+		default:
+			bound("", edge.elsewhere)
+		}
 	}
 	f.AddTimeRange(c, words, true) // as well, for what the bounds leave out
 }

@@ -98,18 +98,24 @@ func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
+// runKept runs a statement that is kept, or becomes so by putStatement. One that failed is closed.
+func runKept[T any](ctx context.Context, c *keepingConn, text string, run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
+	if stmt, err = c.takeStatement(ctx, text); err != nil {
+		return out, nil, err
+	}
+	if out, err = run(stmt); err != nil {
+		_ = stmt.Close() // says the same
+	}
+	return out, stmt, err
+}
+
 // ExecContext implements driver.ExecerContext.
 func (c *keepingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	if mayBeScript(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
-	stmt, err := c.takeStatement(ctx, text)
+	result, stmt, err := runKept(ctx, c, text, func(s preparedStmt) (driver.Result, error) { return s.ExecContext(ctx, args) })
 	if err != nil {
-		return nil, err
-	}
-	result, err := stmt.ExecContext(ctx, args)
-	if err != nil {
-		_ = stmt.Close() // says the same
 		return nil, err
 	}
 	return result, c.putStatement(text, stmt)
@@ -120,13 +126,8 @@ func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driv
 	if mayBeScript(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
-	stmt, err := c.takeStatement(ctx, text)
+	rows, stmt, err := runKept(ctx, c, text, func(s preparedStmt) (driver.Rows, error) { return s.QueryContext(ctx, args) })
 	if err != nil {
-		return nil, err
-	}
-	rows, err := stmt.QueryContext(ctx, args)
-	if err != nil {
-		_ = stmt.Close() // says the same
 		return nil, err
 	}
 	return &keepingRows{Rows: rows, done: func() error { return c.putStatement(text, stmt) }}, nil
