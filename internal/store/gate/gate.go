@@ -13,13 +13,10 @@ import (
 	"sendcode/quota"
 )
 
-// The second gate: what a log has read under the recipient's lock comes in, what it has to write goes out. Nothing here knows a
-// database.
-
 // Facts is what a log holds of an intent's recipient.
 type Facts struct {
 	Past        []CountedSend        // counting sends of the bucket
-	Rejections  []CountedSend        // that the rule on rejections may count, each logged when it ended, and taken on no clock
+	Rejections  []CountedSend        // that the rule on rejections may count
 	Candidates  []store.Verification // that may be joined, of those that the recipient has
 	Tried       []store.Verification // the recipient's codes that were tried, whichever kind of caller opened them
 	Suppression uuid.UUID            // that holds for the address; Nil: none
@@ -80,7 +77,8 @@ const MaxStale = 24 * time.Hour
 // to the log's instant than a later one, so that who waited as told is let in.
 const MaxClockSkew = time.Second
 
-// CountedSend is a counting send of the bucket that an intent falls into.
+// CountedSend is a counting send of the bucket that an intent falls into, or a rejected one of its recipient: that has no Clock, and
+// LoggedAt is when it ended.
 type CountedSend struct {
 	ID       uuid.UUID
 	Clock    string

@@ -31,31 +31,17 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 		return cmp.Compare(store.LockKey(a.Row()), store.LockKey(b.Row()))
 	})
 	return db.Write(ctx, func(q Tx) error {
-		for _, b := range buckets {
-			if err := q.lock(store.LockKey(b.Row())); err != nil {
-				return err
-			}
-			if err := q.lockTries(b); err != nil {
-				return err
-			}
-		}
-		for _, b := range buckets {
-			for _, statement := range forgiveSQL {
-				if err := q.exec(statement, Args{
-					"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes, "window": gate.RowWindow,
-				}); err != nil {
+		// The locks of all come first.
+		locks := []string{db.Dialect.Lock, db.Dialect.LockTries}
+		for _, statements := range [][]string{locks, forgiveSQL} {
+			for _, b := range buckets {
+				args := bucketArgs(b)
+				args["key"], args["window"] = store.LockKey(b.Row()), gate.RowWindow
+				if err := q.ExecAll(args, statements...); err != nil {
 					return err
 				}
 			}
 		}
 		return q.addAct(act)
 	})
-}
-
-// lockTries waits until no check of the recipient is being counted, and blocks new ones until the transaction ends.
-func (q Tx) lockTries(b store.Bucket) error {
-	if q.Dialect.LockTries == "" {
-		return nil
-	}
-	return q.exec(q.Dialect.LockTries, Args{"app": b.App, "channel": b.Channel, "recipient": b.Recipient})
 }

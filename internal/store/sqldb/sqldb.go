@@ -75,14 +75,6 @@ func (q Tx) Change(statement string, args Args) (bool, error) {
 	return n > 0, err
 }
 
-// lock waits for the lock named key and holds it until the transaction ends. In SQLite, with one writer, it does nothing.
-func (q Tx) lock(key int64) error {
-	if q.Dialect.Lock == "" {
-		return nil
-	}
-	return q.exec(q.Dialect.Lock, Args{"key": key})
-}
-
 // Clock returns the time on the log's clock: Now in a transaction, else the present time.
 func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {

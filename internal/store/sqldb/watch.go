@@ -144,7 +144,7 @@ const watchLock = 0x7761746368
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// A statement of its own: what follows sees what the last holder of the lock has written.
-		if err := q.lock(watchLock); err != nil {
+		if err := q.ExecAll(Args{"key": watchLock}, db.Dialect.Lock); err != nil {
 			return nil, err
 		}
 		return q.pausePrefixes(w)
