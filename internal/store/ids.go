@@ -24,7 +24,7 @@ const MaxDrift = 48 * time.Hour
 var (
 	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
 	ErrDrift = errors.New("store: the clock that made the ID is too far from the log's")
-	// ErrNoPartition: the log has no place for rows of that time; see Maker.
+	// ErrNoPartition: the log has no place for rows of that time; see Expirer.
 	ErrNoPartition = errors.New("store: the log has no partition for that time")
 )
 
