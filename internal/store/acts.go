@@ -34,7 +34,7 @@ type AuditEntry struct {
 	Ends      uuid.UUID         `column:"ends,null,add"` // the act, begun before, whose outcome this is; or uuid.Nil
 }
 
-// AuditOutcome is what came of an act.
+// AuditOutcome is how an act ended.
 type AuditOutcome string
 
 // The outcomes of an act. A row that says Begun and that no other row ends is one whose process died in between.

@@ -24,9 +24,9 @@ type Receipts interface {
 	AwaitReceipt(ctx context.Context, a PendingReceipt, ask time.Duration) error
 	// SendAwaiting is the send that a carrier's ID means, or ErrNotFound.
 	SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error)
-	// DuePolls are up to limit messages whose time to be asked has come, the longest overdue first. Each is put off to its next
-	// time with it, twice as far as the one before, up to six hours: so no other replica asks as well, and one whose asker
-	// died is asked again. What has been awaited for three days is given up.
+	// DuePolls returns up to limit messages that are due to be polled, the longest overdue first. The call puts each off to its next
+	// poll, after twice the pause of the last time, at most six hours: so no other replica polls it too, and a message whose poller
+	// died is polled again. A message that is awaited for three days is given up.
 	DuePolls(ctx context.Context, limit int) ([]PendingReceipt, error)
 	// PollAnswered ends the wait for a receipt of a send.
 	PollAnswered(ctx context.Context, send uuid.UUID) error

@@ -6,10 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Claim is a caller's word that several requests are one (draft-ietf-httpapi-idempotency-key-header). The claim fixes the ID of
-// the one send that may come of them before any gate is asked. Both gates know an ID again, so a process that goes on with a
-// claim that a dead process left behind can at most find its send there, and the send's own row is the mark of completion:
-// there is nothing to be written twice and no moment in between.
+// Claim is the use of an Idempotency-Key by a request (draft-ietf-httpapi-idempotency-key-header). The claim fixes the ID of the one
+// send of all requests with that key before any gate is asked. Both gates recognise an ID, so a process that continues the claim of a
+// dead process finds that process's send. The row of the send marks the claim as completed: no second write is needed.
 type Claim struct {
 	Key         [32]byte      // keyed hash of the caller's key and of whose it is: no other caller's requests share it
 	Fingerprint [32]byte      // keyed hash of what was asked
@@ -18,7 +17,7 @@ type Claim struct {
 	Life        time.Duration // how long the key is remembered
 }
 
-// ClaimState says what became of a claim.
+// ClaimState is the result of a claim.
 type ClaimState int
 
 // The states of a claim.

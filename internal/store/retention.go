@@ -19,25 +19,25 @@ const MaxLife = 10 * time.Minute
 
 // Expirer makes partitions for new rows, deletes old rows, and erases recipients.
 type Expirer interface {
-	// EnsurePartitions makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
-	// for ever. Several replicas may call it at once.
+	// EnsurePartitions makes the partitions for rows of this month and of the next three. It returns until when there are partitions; the
+	// zero time means for ever. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
-	// Erase takes from every row what tells of the recipient but the keyed hash, ends their codes and the sends that wait for
-	// their next attempt (Failed, ReasonErased; they keep their places), and has Forget take the hash after keep. A send that
-	// an attempt holds right now ends as that attempt does. The act, written with it, keeps the hash for as long.
+	// Erase removes all data about the recipient from every row, except the keyed hash, which Forget deletes after keep. It cancels the
+	// recipient's codes and ends the sends that wait for their next attempt (Failed, ReasonErased; they keep their places). A send that
+	// an attempt holds ends as that attempt does. The act is written in the same transaction and keeps the hash for as long.
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act AuditEntry) error
-	// Forget takes the hash out of the rows of those who were erased and whose time has come, and says how many they were.
+	// Forget deletes the hashes of erased recipients whose keep has passed, and returns how many recipients these were.
 	Forget(ctx context.Context) (int, error)
 	// Expire deletes what was logged longer than age ago: up to limit rows of sends and refusals, the oldest first, and as many
 	// verifications, events that providers told, and suppressions that ended so long ago. Sends that are under way, or have a
 	// refund due, stay until that is done, each with its verification. Where sends are partitioned, the oldest partition goes
 	// whole, with all of its rows, if nothing in it has to stay. Several replicas may call it at once.
 	Expire(ctx context.Context, age time.Duration, limit int) (Expired, error)
-	// StorageStatus says how far the log reaches, and what Expire and Forget still have to do.
+	// StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
 	StorageStatus(ctx context.Context, age time.Duration) (StorageStatus, error)
 }
 
-// Expired says what a call of Expire deleted.
+// Expired is what a call of Expire deleted.
 type Expired struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // the one that went whole; "" is none
@@ -51,7 +51,7 @@ type StorageStatus struct {
 	Age        time.Duration // for which rows are kept; 0: for ever
 	Due        int           // rows that are older than they are kept, up to MaxDue; 0 where they are kept for ever
 	Forgetting int           // persons who were erased and whose hash is still needed
-	Late       int           // of those: whose time has come
+	Late       int           // of those: whose keep has passed
 	Partitions []Partition   // of sends, the oldest first; none where there are no partitions
 }
 

@@ -44,10 +44,9 @@ const CallTimeout = 5 * time.Second
 
 // Outbox decides and writes sends, and holds them until they have ended.
 type Outbox interface {
-	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind: the rules refuse it, or the bounds on
-	// failed checks, while which its code could not be tried. With an error, nothing was
-	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first
-	// call wrote, as it was written, and writes no second one.
+	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
+	// error, nothing was written unless the error is ErrUncertain. Repeated with the same Send.ID it returns the row as the first call
+	// wrote it, and writes no second one.
 	Begin(ctx context.Context, intent Intent) (Begun, error)
 	// Renew extends the leases of the rows in Sending whose attempt still holds.
 	Renew(ctx context.Context, lease time.Duration, held []Held) error
@@ -67,11 +66,11 @@ type Outbox interface {
 
 // IdempotencyKeys hold what requests with an Idempotency-Key came to.
 type IdempotencyKeys interface {
-	// Claim takes an idempotency key, once for all requests that share it while it lives; see Claim the type. One that was
-	// held for longer than its lease without a send goes to the next request.
+	// Claim takes an idempotency key, once for all requests that share it while it lives; see the type Claim. A claim that was held for
+	// longer than its lease without a send goes to the next request.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
-	// Release gives up a claim that led to no send, so that the next request may have it at once. With forget the claim is deleted, and
-	// the key may also be used for a different request. A claim of another send than id is not touched.
+	// Release gives up a claim that led to no send, so that the next request can take it at once. With forget the claim is deleted, and
+	// the key can also be used for a different request. A claim of another send than id stays as it is.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 }
 
@@ -91,8 +90,8 @@ type Verifications interface {
 	Approve(ctx context.Context, id string, tell NewEvent) (bool, error)
 	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
 	Cancel(ctx context.Context, id string) (bool, error)
-	// Redeem notes that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
-	// False: it was before, it is not approved, or there is none.
+	// Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
+	// False: it was redeemed before, it is not approved, or there is none.
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
 	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
 	Newest(ctx context.Context, h HolderQuery) (Verification, error)
@@ -109,9 +108,9 @@ type Refusals interface {
 type Search interface {
 	// Sends lists rows, newest first, by LoggedAt and then ID.
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
-	// SendsByID reads up to 1,000 rows, in no order. Those that there are not are left out.
+	// SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out.
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error)
-	// CodesOf reads up to 1,000 verifications by their IDs, in no order, and the log's clock. Those that there are not are left out.
+	// CodesOf reads up to 1,000 verifications by their IDs, in no order, and the log's clock. Unknown IDs are left out.
 	CodesOf(ctx context.Context, ids []string) ([]Verification, time.Time, error)
 	// Latest reads the newest row of each of up to 5,000 recipients, of those within so long, newest first.
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
@@ -119,8 +118,8 @@ type Search interface {
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
 	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.
 	Referenced(ctx context.Context, support string) ([]Send, error)
-	// HeavyRecipients are the recipients with at least so many counting sends, those with the newest send first, and how many
-	// there are in all.
+	// HeavyRecipients returns the recipients with at least so many counting sends, those with the newest send first, and the number of
+	// all such recipients.
 	HeavyRecipients(ctx context.Context, q HeavyQuery) ([]HeavyRecipient, int, error)
 }
 
@@ -164,8 +163,8 @@ type ProviderEvents interface {
 
 // Budgets bound what text messages may cost.
 type Budgets interface {
-	// Spend makes all charges, if none of them passes its cap, or none at all; then refusedBy is the account that is in the
-	// way. Parallel calls never pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
+	// Spend makes all charges, or none if one of them passes its cap; then refusedBy is the account of that cap. Parallel calls never
+	// pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
 	// Unspend takes charges back that Spend made, in the period in which it did.
 	Unspend(ctx context.Context, spent []Spent) error
@@ -195,8 +194,8 @@ type Statistics interface {
 
 // Health tells whether the store can be written.
 type Health interface {
-	// Ping reports whether the log can take a send now, by writing something. After it, what became of each earlier write in
-	// this process's SQLite is final: see undone.
+	// Ping returns an error if the log cannot take a send now; it finds out by writing. After a Ping that succeeded, the outcome of each
+	// earlier write to this process's SQLite is final: see undone.
 	Ping(ctx context.Context) error
 	Close() error
 }

@@ -34,11 +34,11 @@ type Decision struct {
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.Longest(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
-		return Decision{Begun: refused(in, now, events, failed)}
+		return Decision{Begun: refused(in, now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
 	if out := LockoutOf(OpenedBy(has.Tried, v.ByBrowser), now).For(v); out.Wait > 0 {
-		return Decision{Begun: lockedOut(in, now, out)}
+		return Decision{Begun: refused(in, now, nil, nil, out)}
 	}
 	v.Sends++
 	return Decision{admitted(in, v, has.Suppression, now, events, failed), joined}
@@ -227,11 +227,6 @@ func Repeated(in store.Intent, s store.Send, v store.Verification) (store.Begun,
 	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: store.LogClock}, nil
 }
 
-// lockedOut returns the refusal of an intent whose code could not be tried because of too many failed checks.
-func lockedOut(in store.Intent, now time.Time, out store.Lockout) store.Begun {
-	return store.Begun{Lockout: out, At: decisionTime(in, now), Now: decisionTime(in, now), Clock: in.Send.Clock}
-}
-
 // admitted returns the answer to an intent that the gate admits.
 func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time, events, rejections []quota.Event) store.Begun {
 	return store.Begun{
@@ -240,8 +235,8 @@ func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now 
 	}
 }
 
-// refused returns the answer to an intent that the rules refuse.
-func refused(in store.Intent, now time.Time, events, rejections []quota.Event) store.Begun {
+// refused returns the answer to an intent that the rules refuse, or whose code could not be tried because of too many failed checks.
+func refused(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
 	at := decisionTime(in, now)
-	return store.Begun{History: events, Rejected: rejections, At: at, Now: at, Clock: in.Send.Clock}
+	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, Clock: in.Send.Clock}
 }

@@ -32,7 +32,7 @@ const (
 	flightsSQL = `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) SELECT u.id, u.due_at, 1, false, u.channel, u.expires_at FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[]) AS u(id, due_at, channel, expires_at)`
 )
 
-// beginTimeout bounds a Begin with all that it tries; it is less than callers wait, so that they hear what came of it.
+// beginTimeout bounds a Begin with its retries. It is less than store.CallTimeout, so that callers get the answer.
 const beginTimeout = 4 * time.Second
 
 // beginStatements are the statements of Begin.

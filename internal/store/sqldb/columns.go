@@ -99,17 +99,14 @@ func (t table[T]) destinations(x *T) []any {
 	return list
 }
 
-// writtenBy returns the columns that the statement writes.
-func (t table[T]) writtenBy(by inserted) []column[T] {
-	return slices.DeleteFunc(slices.Clone(t.columns), func(c column[T]) bool { return c.when&by == 0 })
-}
-
 // InsertMany returns the INSERT of several rows in Postgres; Arrays makes its parameters.
 func (t table[T]) InsertMany(by inserted) string {
 	var names, types []string
-	for i, c := range t.writtenBy(by) {
-		names = append(names, c.name)
-		types = append(types, fmt.Sprintf("$%d::%s[]", i+1, elements[c.of].name))
+	for _, c := range t.columns {
+		if c.when&by != 0 {
+			names = append(names, c.name)
+			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elements[c.of].name))
+		}
 	}
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types, ", ") + ")"
 }

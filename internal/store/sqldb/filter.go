@@ -62,7 +62,7 @@ func (c *Conditions) Where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
-// outcomes says what a code's columns are for each outcome.
+// outcomes has the condition on a verification v for each state of its code.
 var outcomes = map[store.CodeState]string{
 	store.CodeEntered:  "v.approved_at IS NOT NULL",
 	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Fault is what a test makes of one access to a SQLite log.
+// Fault is how one access to a SQLite log fails in a test.
 type Fault int
 
 // The faults.
@@ -27,6 +27,9 @@ var (
 	errLost = store.Uncertain(errors.New("lost for a test"))
 )
 
+// nothingDone has the errors of the faults with which nothing happens.
+var nothingDone = map[Fault]error{Down: errDown, Vague: errLost}
+
 // Stage is where in an access a hook is asked.
 type Stage int
 
@@ -36,8 +39,8 @@ const (
 	Committing              // in the transaction, after its statements and before its commit; no other call reaches the log meanwhile
 )
 
-// Hook is asked at each stage of each access, with the name of the method that was called, and says what goes wrong with it. It may
-// wait: at Asking it holds nothing.
+// Hook returns the fault of an access. It is called at each stage, with the name of the method that was called from outside. It may
+// wait: at Asking it holds no lock.
 type Hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault lets a test make later calls fail. f gets the name of the called method and returns the fault; nil ends that. A call
@@ -111,11 +114,12 @@ type readPool struct {
 
 // QueryContext implements queryer.
 func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	switch p.fault(ctx, Asking) {
-	case Down:
-		return nil, errDown
-	case Lost, Vague:
-		return nil, errLost
+	fault := p.fault(ctx, Asking)
+	if fault == Lost {
+		fault = Vague // a read changes nothing, whether it happens or not
+	}
+	if err := nothingDone[fault]; err != nil {
+		return nil, err
 	}
 	return p.DB.QueryContext(ctx, query, args...)
 }

@@ -111,11 +111,8 @@ func (s *DB) Close() error {
 // begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	fault := s.fault(ctx, Asking)
-	switch fault {
-	case Down:
-		return errDown
-	case Vague:
-		return errLost
+	if err := nothingDone[fault]; err != nil {
+		return err
 	}
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {
@@ -131,21 +128,14 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	if err := f(sqldb.Tx{Conn: liteConn{ctx, tx}, Dialect: &words, Now: store.Micro(s.now())}); err != nil {
 		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 	}
-	switch late := s.fault(asking, Committing); late {
-	case Down:
-		return errors.Join(errDown, tx.Rollback())
-	case Vague:
-		return errors.Join(errLost, tx.Rollback())
-	case Lost:
-		fault = Lost
+	late := s.fault(asking, Committing)
+	if err := nothingDone[late]; err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
-	if err := commitError(tx.Commit()); err != nil {
+	if err := commitError(tx.Commit()); err != nil || fault != Lost && late != Lost {
 		return err
 	}
-	if fault == Lost {
-		return errLost
-	}
-	return nil
+	return errLost
 }
 
 // commitError wraps the error of a COMMIT in ErrUnavailable, and also in ErrUncertain unless it surely was not committed.
