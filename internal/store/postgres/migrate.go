@@ -83,7 +83,10 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 		return nil, err
 	}
 	if err := locker.SessionLock(ctx, conn); err != nil {
-		return nil, fmt.Errorf("another instance may be migrating: %w", errors.Join(ctx.Err(), err, conn.Close()))
+		if ctx.Err() != nil { // of which the driver may say that the connection is bad
+			err = fmt.Errorf("another instance is migrating: %w", ctx.Err())
+		}
+		return nil, errors.Join(err, conn.Close())
 	}
 	return func() error { return errors.Join(locker.SessionUnlock(context.WithoutCancel(ctx), conn), conn.Close()) }, nil
 }

@@ -35,27 +35,22 @@ func bucketMiddle(bucket int64) time.Duration {
 }
 
 // nextHour is the newest that is over and not yet counted: @age is how far back. An hour with a row that is under way waits; there
-// are few such rows, and they have a table. Hours that are too old are forgotten on the way.
-var nextHour = strings.ReplaceAll(`
+// are few such rows, and they have a table.
+var nextHour = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - @age AS since
 ), under_way AS MATERIALIZED (
     SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM flights f))
-), old AS (
-    DELETE FROM hours h USING clock WHERE h.hour < clock.since
-), old_tallies AS (
-    DELETE FROM hour_tallies h USING clock WHERE h.hour < clock.since
-), old_times AS (
-    DELETE FROM hour_times h USING clock WHERE h.hour < clock.since
-), old_domains AS (
-    DELETE FROM hour_domains h USING clock WHERE h.hour < clock.since
-), old_codes AS (
-    DELETE FROM hour_codes h USING clock WHERE h.hour < clock.since
 )
-SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - {{settled}}, 'UTC') - interval '1 hour', clock.since,
-  interval '-1 hour') AS h(hour)
+SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - ` + sqldb.IntervalSQL(settled) + `, 'UTC') - interval '1 hour',
+  clock.since, interval '-1 hour') AS h(hour)
 WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
-ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", sqldb.IntervalSQL(settled))
+ORDER BY h.hour DESC LIMIT 1`
+
+// forgetHours deletes what is counted of hours that are too old.
+var forgetHours = sqldb.Each([]string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"}, func(table string) string {
+	return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - @age)`
+})
 
 // countHour counts the hour that begins at @hour. All of it is one statement and so one view of the log.
 var countHour = `
@@ -106,6 +101,9 @@ func countOne(q sqldb.Tx, age time.Duration) (bool, error) {
 	if err != nil || !mine[0] {
 		return false, err
 	}
+	if err := q.ExecAll(sqldb.Args{"age": age}, forgetHours...); err != nil {
+		return false, err
+	}
 	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{sqldb.TimeField{To: at}} }, nextHour, sqldb.Args{"age": age})
 	if err != nil || len(hours) == 0 {
 		return false, err
@@ -117,34 +115,33 @@ func countOne(q sqldb.Tx, age time.Duration) (bool, error) {
 // A recipient who is attacked may have left many rows.
 const patientSQL = `SET LOCAL statement_timeout = '60s'`
 
-// eraseHoursSQL takes what only the recipient had out of the domains that are counted ahead, while the rows still tell the domain.
-const eraseHoursSQL = `
-WITH mine AS MATERIALIZED (
+// eraseHoursSQL and eraseCodesSQL take what only the recipient had out of the counted domains and codes, while the rows still tell them.
+var (
+	eraseHoursSQL = uncountSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
            count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed'
-             AND s.reason = '` + store.ReasonRejected + `') AS rejected
-    FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5
-), fewer AS (
-    UPDATE hour_domains d SET sends = d.sends - m.sends, failed = d.failed - m.failed, rejected = d.rejected - m.rejected
-    FROM mine m WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain)
-      AND d.sends > m.sends
-)
-DELETE FROM hour_domains d USING mine m
-WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends <= m.sends`
-
-// eraseCodesSQL does the same for the codes that are counted by what tells of a recipient.
-const eraseCodesSQL = `
-WITH mine AS MATERIALIZED (
+             AND s.reason = '`+store.ReasonRejected+`') AS rejected
+    FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5`,
+		[]string{"domain"}, "sends", "failed", "rejected")
+	eraseCodesSQL = uncountSQL("hour_codes", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,
            count(v.approved_at) AS approved
     FROM sends s JOIN verifications v ON v.id = s.verification_id
     CROSS JOIN LATERAL (VALUES ('country', s.country), ('domain', s.domain)) AS k (dimension, value)
-    WHERE s.recipient = @recipient AND s.number = 1 AND s.masked <> '•••' AND k.value <> '' GROUP BY 1, 2, 3, 4, 5, 6
-), fewer AS (
-    UPDATE hour_codes c SET opened = c.opened - m.opened, approved = c.approved - m.approved
-    FROM mine m WHERE (c.hour, c.app, c.channel, c.purpose, c.dimension, c.value) = (m.hour, m.app, m.channel, m.purpose, m.dimension, m.value)
-      AND c.opened > m.opened
+    WHERE s.recipient = @recipient AND s.number = 1 AND s.masked <> '•••' AND k.value <> '' GROUP BY 1, 2, 3, 4, 5, 6`,
+		[]string{"dimension", "value"}, "opened", "approved")
 )
-DELETE FROM hour_codes c USING mine m
-WHERE (c.hour, c.app, c.channel, c.purpose, c.dimension, c.value) = (m.hour, m.app, m.channel, m.purpose, m.dimension, m.value)
-  AND c.opened <= m.opened`
+
+// uncountSQL returns the statement that subtracts the counts that a query finds from the rows of a table with the same key. A row whose
+// first count would be 0 is deleted.
+func uncountSQL(table, query string, key []string, counts ...string) string {
+	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
+	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"
+	less := sqldb.Each(counts, func(c string) string { return c + " = h." + c + " - m." + c })
+	return `
+WITH mine AS MATERIALIZED (` + query + `
+), fewer AS (
+    UPDATE ` + table + ` h SET ` + strings.Join(less, ", ") + ` FROM mine m WHERE ` + same + ` AND h.` + counts[0] + ` > m.` + counts[0] + `
+)
+DELETE FROM ` + table + ` h USING mine m WHERE ` + same + ` AND h.` + counts[0] + ` <= m.` + counts[0]
+}
