@@ -37,7 +37,8 @@ func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, req
 	t.Helper()
 	batch, lost := r.drainAll(at)
 	gotOwn, gotShared, gotRequests := storetest.SumRefusals(batch)
-	storetest.Equal(t, what+": own rows, shared, requests, lost", []int{gotOwn, gotShared, gotRequests, lost}, []int{own, shared, requests, 0})
+	storetest.Equal(t, what+": own rows, shared, requests, lost", []int{gotOwn, gotShared, gotRequests, lost},
+		[]int{own, shared, requests, 0})
 	return batch
 }
 

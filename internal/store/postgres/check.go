@@ -17,7 +17,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || c
 FROM verifications v WHERE v.id = @id`
 
 	// lockRecipientSQL takes the same lock for one who has no verification at hand.
-	lockRecipientSQL = `SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`
+	lockRecipientSQL = `
+SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`
 
 	countTrySQL = `
 UPDATE verifications v SET attempts = v.attempts + 1

@@ -78,8 +78,8 @@ func (m *model) number(label string, first, last int) int {
 
 // span is a length of time that matters to something: windows, lives, leases, and their neighbours.
 func (m *model) span(label string) time.Duration {
-	base := pick(m, label, 0, time.Second, 5*time.Second, 8*time.Second, 30*time.Second, time.Minute, 2*time.Minute, 8*time.Minute, 10*time.Minute,
-		time.Hour, 24*time.Hour, 25*time.Hour,
+	base := pick(m, label, 0, time.Second, 5*time.Second, 8*time.Second, 30*time.Second, time.Minute, 2*time.Minute, 8*time.Minute,
+		10*time.Minute, time.Hour, 24*time.Hour, 25*time.Hour,
 		59*time.Minute+59*time.Second+876543*time.Microsecond) // from epoch to the turn of an hour
 	return base + time.Duration(m.number("µs", -1, 1))*time.Microsecond
 }
@@ -140,7 +140,8 @@ func (m *model) begin(*rapid.T) {
 	if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
 		in.Join = pick(m, "named", m.codes...)
 	}
-	in.Rejections = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute), storetest.FailedAtMost(2, time.Hour))
+	in.Rejections = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute),
+		storetest.FailedAtMost(2, time.Hour))
 	in.Send.Observed = pick(m, "observed", nil, nil, []string{"office"}, []string{"office", "stricter"})
 	in.MinLife = pick(m, "min life", 0, 2*time.Minute)
 	in.Address = storetest.Address(pick[byte](m, "address", 1, 1, 2))
@@ -273,7 +274,8 @@ func (m *model) refused(*rapid.T) {
 func (m *model) read(*rapid.T) {
 	send := m.held().ID
 	m.same("Story", func(f *storetest.Fixture) []any { return answers(f.Story(m.ctx, send)) })
-	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, ByBrowser: rapid.Bool().Draw(m.T, "browsers")}
+	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+		ByBrowser: rapid.Bool().Draw(m.T, "browsers")}
 	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
 	within := max(0, m.span("within"))
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}

@@ -105,8 +105,9 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 			storetest.Must(f.Sends(t.Context(), filter))(t)
 		}
 		storetest.OK(t, f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { return nil }))
-		storetest.Must2(f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour))(t)
-		storetest.Must2(f.Rejected(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour))(t)
+		bucket := store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}
+		storetest.Must2(f.History(t.Context(), bucket, time.Hour))(t)
+		storetest.Must2(f.Rejected(t.Context(), bucket, time.Hour))(t)
 		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return nil }))
 		storetest.Must(f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ProviderBounced}, store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour}))(t)
 		storetest.Must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark}))(t)

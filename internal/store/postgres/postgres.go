@@ -115,10 +115,12 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if err = checkSchema(ctx, p.pool); err != nil {
 		return now, err
 	}
-	if p.writers, err = newPool(ctx, url, role, poolOptions{conns: maxWriters, session: writerSession, statements: p.beginStatements()}); err != nil {
+	o := poolOptions{conns: maxWriters, session: writerSession, statements: p.beginStatements()}
+	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	if p.finishers, err = newPool(ctx, url, role, poolOptions{conns: finisherConns, session: finisherSession, statements: p.finishStatements()}); err != nil {
+	o = poolOptions{conns: finisherConns, session: finisherSession, statements: p.finishStatements()}
+	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
 	return p.Clock(ctx)

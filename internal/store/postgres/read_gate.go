@@ -134,7 +134,8 @@ func (v *view) addRow(r gateRow) {
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
-		t := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
+		t := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32),
+			ByBrowser: r.byBrowser.Bool}
 		if r.taken.Valid {
 			t.ApprovedAt = store.Micro(r.taken.Time)
 		}
@@ -146,7 +147,8 @@ func (v *view) addRow(r gateRow) {
 func readView(rows pgx.Rows, n int) (v view, err error) {
 	v = view{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
-	_, err = pgx.ForEachRow(rows, []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}, func() error { v.addRow(r); return nil })
+	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}
+	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
 		err = errors.New("store: the log told no time")
 	}

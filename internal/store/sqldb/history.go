@@ -31,7 +31,8 @@ func (d *Dialect) HistorySQL() string {
 	return `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
-  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE AND (s.counts = {{true}}) IS TRUE AND ` + d.Since("@after")
+  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE AND (s.counts = {{true}}) IS TRUE
+  AND ` + d.Since("@after")
 }
 
 func pastFields(p *gate.CountedSend) []any {

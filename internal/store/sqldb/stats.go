@@ -104,10 +104,12 @@ func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Me
 		store.Tally
 		opened, approved int
 	}
-	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests,
-  s.opened, s.approved FROM hour_tallies s%s`, `
-SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
-  s.blocked_by, count(*) AS n, sum(s.requests) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
+	subquery, args := tx.union(parts, `
+SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
+FROM hour_tallies s%s`, `
+SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, s.status,
+  CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, s.blocked_by, count(*) AS n,
+  sum(s.requests) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id%s GROUP BY 1, 2, 3, 4`)
 	rows, err := All(tx, func(r *row) []any {
 		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
@@ -222,7 +224,8 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 			query = fmt.Sprintf(`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
 				sums("sends", "failed", "rejected"), query, maxDomains)
 		}
-		return All(tx, func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }, query, Numbered(args))
+		fields := func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
+		return All(tx, fields, query, Numbered(args))
 	})
 }
 
@@ -264,9 +267,9 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 		}
 		subquery, args := tx.union(parts, hours, `SELECT `+column+` AS value, count(*) AS opened, count(v.approved_at) AS approved
 FROM sends s JOIN verifications v ON v.id = s.verification_id%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
-		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
-			fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`, sums("opened", "approved"), subquery,
-				maxApprovals), Numbered(args))
+		query := fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`,
+			sums("opened", "approved"), subquery, maxApprovals)
+		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} }, query, Numbered(args))
 	})
 }
 

@@ -97,7 +97,8 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
 // writeAdmitted writes the rows of an admitted send: the verification, the send and its flight.
 func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
-		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`, sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
+		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,
+			sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
 	} else {
 		_, err = q.Change(sqldb.VerificationTable.Insert(sqldb.AsSend, &r.Verification))
 	}
@@ -140,7 +141,7 @@ func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, coun
 			return v, err
 		}
 		v.Attempts++
-		counted, err = q.Change(`UPDATE verifications SET attempts = @attempts WHERE id = @id`, sqldb.Args{"attempts": v.Attempts, "id": id})
+		counted, err = q.Change(`UPDATE verifications SET attempts = attempts + 1 WHERE id = @id`, sqldb.Args{"id": id})
 		return v, err
 	})
 	return v, counted && err == nil, at, err

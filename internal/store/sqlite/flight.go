@@ -82,13 +82,15 @@ SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test,
 // Postpone implements Outbox.
 func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	p := postponement.Sanitized()
-	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider, "code": p.ProviderCode}
+	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
+		"code": p.ProviderCode}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`UPDATE flights SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
 			return false, err
 		}
-		return q.Change(`UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, provider_code = @code WHERE id = @id`, args)
+		return q.Change(`
+UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, provider_code = @code WHERE id = @id`, args)
 	})
 }
 

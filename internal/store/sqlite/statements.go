@@ -99,7 +99,8 @@ func mayBeScript(text string) bool {
 }
 
 // runKept runs a statement that is kept, or becomes so by putStatement. One that failed is closed.
-func runKept[T any](ctx context.Context, c *keepingConn, text string, run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
+func runKept[T any](ctx context.Context, c *keepingConn, text string,
+	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
 		return out, nil, err
 	}

@@ -275,7 +275,8 @@ func checkJoin(t *testing.T, name string, joins bool, first, got store.Begun, in
 		id, number = first.Verification.ID, 2
 		Equal(t, name+": life and code", []any{v.ExpiresAt, v.Nonce}, []any{first.Verification.ExpiresAt, first.Verification.Nonce})
 	}
-	Equal(t, name+": joined", []any{v.ID, got.Send.VerificationID, got.Send.Number, v.Sends, v.App}, []any{id, id, number, number, in.Send.App})
+	Equal(t, name+": joined", []any{v.ID, got.Send.VerificationID, got.Send.Number, v.Sends, v.App},
+		[]any{id, id, number, number, in.Send.App})
 }
 
 func joinNewest(t *testing.T, f *Fixture) {

@@ -156,7 +156,8 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	finds("another recipient", none, func(h *store.HolderQuery) { h.Recipient[0] = 9 })
 	finds("another purpose", none, func(h *store.HolderQuery) { h.Purpose = "signup" })
 	finds("another holder", none, func(h *store.HolderQuery) { h.Holder = "s:3" })
-	Is(t, Err(f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login"})), store.ErrBadRequest)
+	Is(t, Err(f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient,
+		Purpose: "login"})), store.ErrBadRequest)
 
 	useTries(t, f, newer.ID, 5)
 	finds("the one that has tries left", older)

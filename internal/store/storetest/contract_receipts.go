@@ -183,7 +183,8 @@ func providerEvents(t *testing.T, f *Fixture) {
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
-		Is(t, Err(f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}, store.SuppressAs{})), store.ErrNotFound)
+		e := store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}
+		Is(t, Err(f.IngestProviderEvent(t.Context(), e, store.SuppressAs{})), store.ErrNotFound)
 	}
 }
 
