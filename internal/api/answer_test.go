@@ -18,8 +18,8 @@ func TestKeys(t *testing.T) {
 		{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_two"))},
 	}
 	for presented, app := range map[string]string{"sk_one": "shop", "pk_two": "shop", "sk_on": "", "": "", "sk_one ": ""} {
-		if k, ok := keys.find(presented); ok != (app != "") || ok && k.App != app {
-			t.Errorf("find(%q) = %v, %v", presented, k, ok)
+		if k := keys.find(presented); (k != nil) != (app != "") || k != nil && k.App != app {
+			t.Errorf("find(%q) = %v", presented, k)
 		}
 	}
 }

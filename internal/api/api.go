@@ -15,7 +15,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/limits"
+	"sendcode/internal/redemption"
+	"sendcode/internal/server"
 	"sendcode/internal/verification"
+	"sendcode/quota"
+	"sendcode/quota/quotahttp"
 )
 
 // Codes are the use cases that the API offers. Implementation: verification.Service.
@@ -29,15 +33,16 @@ type Codes interface {
 	Offers(purpose string) []verification.Offer
 }
 
-// API answers under /v1.
+// API answers under /v1. Set its fields before Register.
 type API struct {
-	codes    Codes
-	keys     atomic.Pointer[accepted]
-	logger   *slog.Logger
-	now      func() time.Time
-	requests Requests // nil: no limit
-	limits   Limits
-	proofs   Proofs
+	Requests Requests            // bounds requests with public keys; nil: no limit
+	Limits   *limits.Service     // behind /v1/limits
+	Proofs   *redemption.Service // behind /v1/proofs
+
+	codes  Codes
+	keys   atomic.Pointer[Keys]
+	logger *slog.Logger
+	now    func() time.Time
 }
 
 // Requests bounds the requests of a network. Implementation: *server.Requests.
@@ -45,29 +50,15 @@ type Requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
-// Offer sets the services behind /v1/limits and /v1/proofs. Call it before Register.
-func (a *API) Offer(l Limits, p Proofs) { a.limits, a.proofs = l, p }
-
-// Limit sets the limiter of requests with public keys. Without a call there is no limit. Call it before Register.
-func (a *API) Limit(r Requests) { a.requests = r }
-
-// New makes the API with the accepted keys. It registers no routes: call Offer and Limit, and then Register.
+// New makes the API with the accepted keys. It registers no routes: call Register.
 func New(codes Codes, keys Keys, logger *slog.Logger) *API {
 	a := &API{codes: codes, logger: logger, now: time.Now}
-	a.keys.Store(withOrigins(keys))
+	a.keys.Store(&keys)
 	return a
 }
 
-// accepted are the accepted keys and their origins.
-type accepted struct {
-	Keys
-	origins []string // of all keys
-}
-
-func withOrigins(keys Keys) *accepted { return &accepted{keys, keys.origins()} }
-
 // Keys returns the accepted keys.
-func (a *API) Keys() Keys { return a.keys.Load().Keys }
+func (a *API) Keys() Keys { return *a.keys.Load() }
 
 // SetKeys replaces the accepted keys. Requests under way are not affected, and keys that stay keep their time of last use.
 func (a *API) SetKeys(keys Keys) {
@@ -78,7 +69,7 @@ func (a *API) SetKeys(keys Keys) {
 			}
 		}
 	}
-	a.keys.Store(withOrigins(keys))
+	a.keys.Store(&keys)
 }
 
 // Register adds the routes and the CORS middleware. Paths and responses are a contract: see docs/openapi.yaml.
@@ -86,29 +77,54 @@ func (a *API) Register(e *echo.Echo) {
 	a.allowOrigins(e)
 	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would become a 404.
 	for _, r := range a.routes() {
-		e.Add(r.method, r.path, a.authenticate(r.scope, r.handler))
+		e.Add(r.method, r.path, a.authenticate(r))
 	}
 }
+
+// handler answers a request of a caller whose key was accepted.
+type handler func(c echo.Context, who verification.Caller) error
 
 // route is an operation with the scope that its key needs.
 type route struct {
 	method, path string
 	scope        Scope
-	handler      echo.HandlerFunc
+	handler      handler
+	secret       string // what only secret keys may do there; empty: public keys may as well
 }
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", ScopeSend, a.send},
-		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get},
-		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, a.check},
-		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel},
-		{http.MethodPost, "/v1/verifications/check", ScopeCheck, a.checkNamed},
-		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, a.redeem},
-		{http.MethodPost, "/v1/quota", ScopeRead, a.quota},
-		{http.MethodGet, "/v1/channels", ScopeRead, a.channels},
-		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, a.limit(limits.Take)},
-		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, a.limit(limits.Peek)},
-		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, a.limit(limits.Record)},
+		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), ""},
+		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, ""},
+		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), ""},
+		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, ""},
+		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID"},
+		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs"}, // browsers carry proofs
+		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota"},
+		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, ""},
+		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limit(limits.Take)), useLimits},
+		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limit(limits.Peek)), useLimits},
+		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limit(limits.Record)), useLimits},
 	}
+}
+
+const useLimits = "use limits" // since the caller names what is counted
+
+// withBody returns a handler that decodes the JSON body for next.
+func withBody[B any](next func(c echo.Context, who verification.Caller, body B) error) handler {
+	return func(c echo.Context, who verification.Caller) error {
+		var body B
+		if err := server.ReadJSON(c, &body); err != nil {
+			return err
+		}
+		return next(c, who, body)
+	}
+}
+
+// answer writes a body with status 200 and the states of the rules in the headers.
+func answer(c echo.Context, d quota.Decision, body any) error {
+	if err := quotahttp.SetRateLimit(c.Response().Header(), d); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, body)
 }

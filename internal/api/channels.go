@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
 )
 
 type channelsJSON struct {
@@ -26,7 +27,7 @@ type countryJSON struct {
 
 // channels is GET /v1/channels: the channels that are not paused, and the served countries of phone numbers. These are no secret, since
 // refusals reveal them too.
-func (a *API) channels(c echo.Context) error {
+func (a *API) channels(c echo.Context, _ verification.Caller) error {
 	out := channelsJSON{Channels: []channelJSON{}}
 	for _, o := range a.codes.Offers(c.QueryParam("purpose")) {
 		if o.Paused {

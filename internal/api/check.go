@@ -7,7 +7,6 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
-	"sendcode/quota/quotahttp"
 )
 
 type checkBody struct {
@@ -16,12 +15,7 @@ type checkBody struct {
 }
 
 // check is POST /v1/verifications/{id}/check.
-func (a *API) check(c echo.Context) error {
-	var body checkBody
-	if err := server.ReadJSON(c, &body); err != nil {
-		return err
-	}
-	who := caller(c)
+func (a *API) check(c echo.Context, who verification.Caller, body checkBody) error {
 	if err := onBehalf(&who, body.ClientIP); err != nil {
 		return err
 	}
@@ -44,15 +38,7 @@ type namedBody struct {
 
 // checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the attempts of another person's code by
 // the address alone.
-func (a *API) checkNamed(c echo.Context) error {
-	who := caller(c)
-	if who.Kind != verification.Secret {
-		return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may check without an ID."}
-	}
-	var body namedBody
-	if err := server.ReadJSON(c, &body); err != nil {
-		return err
-	}
+func (a *API) checkNamed(c echo.Context, who verification.Caller, body namedBody) error {
 	if err := onBehalf(&who, body.ClientIP); err != nil {
 		return err
 	}
@@ -65,19 +51,15 @@ func (a *API) checkNamed(c echo.Context) error {
 }
 
 // cancel is POST /v1/verifications/{id}/cancel. Any caller of the app that knows the ID may cancel. The body is empty or {}.
-func (a *API) cancel(c echo.Context) error {
+func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if c.Request().ContentLength != 0 {
 		if err := server.ReadJSON(c, &struct{}{}); err != nil {
 			return err
 		}
 	}
-	who := caller(c)
-	answer, err := a.codes.Cancel(c.Request().Context(), who, c.Param("id"))
+	v, err := a.codes.Cancel(c.Request().Context(), who, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Quota); err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, verificationOf(answer, who.Kind))
+	return answer(c, v.Quota, verificationOf(v, who.Kind))
 }

@@ -12,25 +12,20 @@ import (
 // allowOrigins adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard, section 3.3). Origins are compared
 // byte by byte; cookies are not used. If no key has origins, the middleware does nothing.
 func (a *API) allowOrigins(e *echo.Echo) {
+	hasOrigins := func(k *Key) bool { return len(k.Origins) > 0 }
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {
 			path := c.Request().URL.Path
-			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/") || len(a.keys.Load().origins) == 0
+			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/") || !slices.ContainsFunc(a.Keys(), hasOrigins)
 		},
-		AllowOriginFunc: func(origin string) (bool, error) { return slices.Contains(a.keys.Load().origins, origin), nil },
-		AllowMethods:    []string{http.MethodGet, http.MethodPost},
-		AllowHeaders:    []string{echo.HeaderAuthorization, echo.HeaderContentType, "Idempotency-Key"},
-		ExposeHeaders:   []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy", "Idempotent-Replayed"},
-		MaxAge:          600,
+		AllowOriginFunc: func(origin string) (bool, error) {
+			return slices.ContainsFunc(a.Keys(), func(k *Key) bool { return slices.Contains(k.Origins, origin) }), nil
+		},
+		AllowMethods:  []string{http.MethodGet, http.MethodPost},
+		AllowHeaders:  []string{echo.HeaderAuthorization, echo.HeaderContentType, "Idempotency-Key"},
+		ExposeHeaders: []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy", "Idempotent-Replayed"},
+		MaxAge:        600,
 	}))
-}
-
-// origins returns the origins of all keys.
-func (k Keys) origins() (all []string) {
-	for _, key := range k {
-		all = append(all, key.Origins...)
-	}
-	return all
 }
 
 // fromOrigins reports whether a request comes from a page of one of the origins or of this service. With a GET to its own origin, a browser

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dunglas/httpsfv"
+
 	"sendcode/internal/server"
 )
 
@@ -21,35 +23,18 @@ func idempotencyKey(h http.Header) (string, error) {
 	if len(values) == 0 {
 		return "", nil
 	}
-	key, ok := unquotedOrBare(strings.Trim(values[0], " \t"))
+	key, ok := strings.Trim(values[0], " \t"), true
+	if strings.HasPrefix(key, `"`) {
+		item, err := httpsfv.UnmarshalItem([]string{key})
+		key, ok = item.Value.(string)
+		ok = ok && err == nil && len(item.Params.Names()) == 0
+	} else { // neither parameters nor a list
+		ok = !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`",;`, r) })
+	}
 	if !ok || len(values) > 1 || len(key) < minKey || len(key) > maxKey {
 		return "", &server.Problem{Kind: server.BadRequest,
 			Detail: "An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, " +
 				`such as "5f0c9a4be1d24786a35e70c81b9f2d63".`}
 	}
 	return key, nil
-}
-
-// unquotedOrBare removes the quotes of a text, if it has them, and replaces the escapes \" and \\. It returns false for other syntax.
-func unquotedOrBare(text string) (string, bool) {
-	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", false
-	}
-	inner, quoted := strings.CutPrefix(text, `"`)
-	if !quoted {
-		return text, !strings.ContainsAny(text, ` ",;`) // such a text has parameters, or is a list
-	}
-	var key strings.Builder
-	for i := 0; i < len(inner); i++ {
-		switch inner[i] {
-		case '"':
-			return key.String(), i == len(inner)-1
-		case '\\':
-			if i++; i == len(inner) || inner[i] != '"' && inner[i] != '\\' {
-				return "", false
-			}
-		}
-		key.WriteByte(inner[i])
-	}
-	return "", false
 }

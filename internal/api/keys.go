@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,52 +36,49 @@ func (k *Key) LastUsed() time.Time {
 // Keys are all keys of all apps.
 type Keys []*Key
 
-// find compares with every key, in constant time each, so that the time taken tells nothing about a near miss.
-func (k Keys) find(presented string) (*Key, bool) {
+// find returns the key of a text; nil if there is none. It compares with every key, in constant time each, so that the time taken tells
+// nothing about a near miss.
+func (k Keys) find(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
-	found := -1
-	for i := range k {
-		if subtle.ConstantTimeCompare(sum[:], k[i].SHA256[:]) == 1 {
-			found = i
+	for _, key := range k {
+		if subtle.ConstantTimeCompare(sum[:], key.SHA256[:]) == 1 {
+			found = key
 		}
 	}
-	if found < 0 {
-		return nil, false
-	}
-	return k[found], true
+	return found
 }
 
-const callerKey = "sendcode.caller"
-
-// authenticate finds the API key of a request and passes the request to next, with the key's caller in the context. It returns an error if the
-// key is missing, unknown or expired, if it lacks the scope, or if a browser's key comes from another origin or too often.
-func (a *API) authenticate(needed Scope, next echo.HandlerFunc) echo.HandlerFunc {
+// authenticate finds the API key of a request and lets the route's handler answer its caller. It returns an error if the key is missing,
+// unknown or expired, if it lacks the scope, if the route is for secret keys only, or if a browser's key comes from another origin or too
+// often.
+func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		scheme, presented, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
-		if !strings.EqualFold(scheme, "Bearer") {
+		presented, ok := server.Bearer(c)
+		if !ok {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
 		}
-		key, ok := a.Keys().find(strings.TrimSpace(presented))
-		now := a.now()
+		key, now := a.Keys().find(presented), a.now()
 		switch {
-		case !ok:
+		case key == nil:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
 		case key.Kind == verification.Browser && !fromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
-		if key.Kind == verification.Browser && a.requests != nil {
-			if wait, ok := a.requests.Admit(server.ClientIP(c)); !ok {
+		if key.Kind == verification.Browser && a.Requests != nil {
+			if wait, ok := a.Requests.Admit(server.ClientIP(c)); !ok {
 				return server.TooMany(wait)
 			}
 		}
 		key.used.Store(now.UnixMilli())
-		if !key.has(needed) {
-			return &server.Problem{Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(needed) + "."}
+		switch {
+		case !key.has(r.scope):
+			return &server.Problem{Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + "."}
+		case r.secret != "" && key.Kind != verification.Secret:
+			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
 		}
-		c.Set(callerKey, callerOf(key, c))
-		return next(c)
+		return r.handler(c, callerOf(key, c))
 	}
 }
 
@@ -93,10 +89,5 @@ func callerOf(key *Key, c echo.Context) verification.Caller {
 	if key.Kind == verification.Browser {
 		who.IP = server.ClientIP(c)
 	}
-	return who
-}
-
-func caller(c echo.Context) verification.Caller {
-	who, _ := c.Get(callerKey).(verification.Caller)
 	return who
 }

@@ -1,9 +1,6 @@
 package api
 
 import (
-	"context"
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/limits"
@@ -11,11 +8,6 @@ import (
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
-
-// Limits are the rules for what is not a send. Implementation: limits.Service.
-type Limits interface {
-	Do(ctx context.Context, ask limits.Request) (limits.Answer, error)
-}
 
 type limitBody struct {
 	Keys map[string]string `json:"keys"`
@@ -27,28 +19,21 @@ type limitJSON struct {
 	Degraded bool             `json:"degraded,omitempty"`
 }
 
-// limit is POST /v1/limits/{limit}/take, /peek and /record. Secret keys only, as the caller names what is counted.
-func (a *API) limit(o limits.Operation) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		who := caller(c)
-		if who.Kind != verification.Secret {
-			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may use limits."}
+// limit is POST /v1/limits/{limit}/take, /peek and /record.
+func (a *API) limit(o limits.Operation) func(echo.Context, verification.Caller, limitBody) error {
+	return func(c echo.Context, who verification.Caller, body limitBody) error {
+		ask := limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID}
+		state, err := a.Limits.Do(c.Request().Context(), ask)
+		switch {
+		case err != nil:
+			return err
+		case !state.Refused(o):
+			return answer(c, state.Decision, limitJSON{limitQuota(state), state.Degraded})
 		}
-		var body limitBody
-		if err := server.ReadJSON(c, &body); err != nil {
+		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err
 		}
-		answer, err := a.limits.Do(c.Request().Context(), limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID})
-		if err != nil {
-			return err
-		}
-		if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Decision); err != nil {
-			return err
-		}
-		if answer.Refused(o) {
-			return limitProblem(answer)
-		}
-		return c.JSON(http.StatusOK, limitJSON{limitQuota(answer), answer.Degraded})
+		return limitProblem(state)
 	}
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/feedback"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -47,18 +47,11 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
 
-// ReceiptLog records the receipts of text messages. Implementation: *feedback.Receipts.
-type ReceiptLog interface {
-	Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error)
-	// RecordByCarrierID is Record by the carrier's own message ID. Error: store.ErrNotFound if no send waits for it.
-	RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool, err error)
-}
-
 // Receipts serves the addresses at which carriers report receipts. Requests without the right token get 404, whatever the carrier.
 type Receipts struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers
-	Log       ReceiptLog
+	Log       *feedback.Receipts
 	Logger    *slog.Logger
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
@@ -27,8 +26,8 @@ type sendBody struct {
 }
 
 // send is POST /v1/verifications.
-func (a *API) send(c echo.Context) error {
-	ask, err := askOf(c)
+func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
+	ask, err := askOf(c, who, body)
 	if err != nil {
 		return err
 	}
@@ -56,14 +55,10 @@ func (a *API) send(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, verificationOf(answer, ask.Kind))
 }
 
-// askOf reads a request for a code from the body and the headers.
-func askOf(c echo.Context) (verification.Ask, error) {
-	var body sendBody
-	if err := server.ReadJSON(c, &body); err != nil {
-		return verification.Ask{}, err
-	}
+// askOf returns the request for a code that the body and the headers make.
+func askOf(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
 	ask := verification.Ask{
-		Caller: caller(c), Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
+		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
 	}
 	if ask.Locale == "" {
@@ -109,15 +104,12 @@ func onBehalf(who *verification.Caller, clientIP string) error {
 }
 
 // get is GET /v1/verifications/{id}.
-func (a *API) get(c echo.Context) error {
-	answer, err := a.codes.Get(c.Request().Context(), caller(c), c.Param("id"))
+func (a *API) get(c echo.Context, who verification.Caller) error {
+	v, err := a.codes.Get(c.Request().Context(), who, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Quota); err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, verificationOf(answer, caller(c).Kind))
+	return answer(c, v.Quota, verificationOf(v, who.Kind))
 }
 
 type quotaBody struct {
@@ -128,21 +120,10 @@ type quotaBody struct {
 
 // quota is POST /v1/quota: the states of a recipient's rules, without counting. Secret keys only, since they reveal how often another
 // person's address was used.
-func (a *API) quota(c echo.Context) error {
-	who := caller(c)
-	if who.Kind != verification.Secret {
-		return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may ask for a recipient's quota."}
-	}
-	var body quotaBody
-	if err := server.ReadJSON(c, &body); err != nil {
-		return err
-	}
-	answer, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
+func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
+	v, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
 	if err != nil {
 		return err
 	}
-	if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Quota); err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, map[string]any{"quota": quotahttp.Describe(answer.Quota)})
+	return answer(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
 }

@@ -184,7 +184,7 @@ var modules = map[string]string{
 	"github.com/chromedp/cdproto":           "internal/page/pagetest tools/screenshots",
 	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/servertest/axe tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/openid",
-	"github.com/dunglas/httpsfv":            "quota/quotahttp",
+	"github.com/dunglas/httpsfv":            "internal/api quota/quotahttp",
 	"github.com/emersion/go-message":        "internal/delivery/mailbox",
 	"github.com/emersion/go-smtp":           "internal/delivery/mailbox",
 	"github.com/getkin/kin-openapi":         "internal/app/apptest",

@@ -71,7 +71,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	page.RegisterStatic(e)
 	widget.Register(e)
 	w.api = api.New(w.Codes, nil, logger)
-	w.api.Limit(requests{&w.exhausted})
+	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
 	w.page = page.New(page.Config{
 		AppPage: theShop, Code: ofDigits, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
