@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,14 +21,25 @@ import (
 
 // Ingester records what a provider reports. Implementation: *feedback.Providers.
 type Ingester interface {
-	Ingest(ctx context.Context, t feedback.ProviderEvent) (feedback.Result, error)
+	Ingest(ctx context.Context, provider string, e events.Event) (feedback.Result, error)
 }
+
+// Limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gate.
+type Limiter interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+	RefundLocal(ctx context.Context, id string, buckets ...string) error
+}
+
+// onceRule admits each signature once. Its window covers the accepted age, clocks of providers that are ahead, and replicas whose clocks
+// differ by a minute.
+var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*events.MaxAge + time.Minute}
 
 // Providers answers mail providers, which tell what became of mails.
 type Providers struct {
 	sources map[string]events.Source
 	events  Ingester
-	used    signatures
+	used    Limiter
 	count   func(provider, outcome string)
 	logger  *slog.Logger
 	now     func() time.Time
@@ -37,8 +49,7 @@ type Providers struct {
 // request that was none.
 func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count func(provider, outcome string),
 	logger *slog.Logger) *Providers {
-	p := &Providers{sources: map[string]events.Source{}, events: h, count: count, logger: logger, now: time.Now}
-	p.used = signatures{limiter, quota.NewMemory(func() time.Time { return p.now() }, "process")}
+	p := &Providers{sources: map[string]events.Source{}, events: h, used: limiter, count: count, logger: logger, now: time.Now}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -48,20 +59,21 @@ func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count fu
 // Register adds the route.
 func (p *Providers) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.hear) }
 
-// Outcomes of requests and events that are not the use case's.
+// Outcomes of requests, beside the results of events.
 const (
 	forged      = "forged"
 	malformed   = "malformed"
 	replayed    = "replayed"
-	unmapped    = "unmapped"
 	unavailable = "unavailable"
 )
 
-// ProviderOutcomes are all that are counted.
-var ProviderOutcomes = []string{
-	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut),
-	string(feedback.Repeated), string(feedback.UnknownMessage), string(feedback.OtherRecipient), string(events.Ignored),
-	unmapped, forged, malformed, replayed, unavailable,
+// ProviderOutcomes returns all outcomes that are counted.
+func ProviderOutcomes() []string {
+	all := []string{forged, malformed, replayed, unavailable}
+	for _, r := range feedback.Results {
+		all = append(all, string(r))
+	}
+	return all
 }
 
 // hear answers 204 for everything that telling again would not change: also for messages that are not known here, and for events
@@ -101,57 +113,36 @@ func (p *Providers) once(ctx context.Context, source events.Source, body []byte,
 	if !single {
 		return p.each(ctx, source.Name, all)
 	}
-	undo, fresh, err := p.used.use(ctx, source.Name, signature)
+	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
+	d, _, err := p.used.TakeOrLocal(ctx,
+		quota.Request{ID: id, Rules: []quota.Rule{onceRule}, Buckets: map[quota.Scope]string{onceRule.Scope: bucket}})
 	switch {
 	case err != nil:
 		return err
-	case !fresh:
+	case !d.Admitted:
 		p.count(source.Name, replayed)
 		return nil
 	}
-	if err := p.each(ctx, source.Name, all); err != nil {
-		undo()
-		return err
+	if err = p.each(ctx, source.Name, all); err != nil { // the provider may repeat it
+		undone := context.WithoutCancel(ctx)
+		_ = p.used.Refund(undone, id, bucket) // if it fails, the provider's repetition is rejected as used
+		_ = p.used.RefundLocal(undone, id, bucket)
 	}
-	return nil
+	return err
 }
 
 func (p *Providers) each(ctx context.Context, provider string, all []events.Event) error {
 	for _, e := range all {
-		outcome, err := p.one(ctx, provider, e)
-		p.count(provider, outcome)
-		switch {
-		case errors.Is(err, store.ErrUnavailable):
-			return verification.ErrUnavailable // the provider sends it again
-		case err != nil:
-			return err
+		result, err := p.events.Ingest(ctx, provider, e)
+		if err == nil {
+			p.count(provider, string(result))
+			continue
 		}
+		p.count(provider, unavailable)
+		if errors.Is(err, store.ErrUnavailable) {
+			return verification.ErrUnavailable // the provider sends it again
+		}
+		return err
 	}
 	return nil
-}
-
-var kinds = map[events.Outcome]store.ProviderEventKind{
-	events.Delivered: store.ProviderDelivered, events.Bounced: store.ProviderBounced, events.Gone: store.ProviderBounced,
-	events.Complained: store.ProviderComplained, events.OptedOut: store.ProviderOptedOut,
-}
-
-func (p *Providers) one(ctx context.Context, provider string, e events.Event) (outcome string, err error) {
-	kind, means := kinds[e.Outcome]
-	if !means {
-		if !e.Known {
-			return unmapped, nil
-		}
-		return string(events.Ignored), nil
-	}
-	heard, err := p.events.Ingest(ctx, feedback.ProviderEvent{
-		Provider: provider, Kind: kind, NoMailbox: e.Outcome == events.Gone, Send: e.Send, To: e.To, At: e.At, Detail: e.Detail,
-		Enhanced: events.Enhanced(e.Detail),
-	})
-	switch {
-	case err != nil:
-		return unavailable, err
-	case heard == feedback.Recorded:
-		return string(kind), nil
-	}
-	return string(heard), nil
 }

@@ -99,10 +99,10 @@ func (a *App) registerProviders(e *echo.Echo) {
 	var sources []events.Source
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.Complete())
-		a.metrics.Provider(p.Name, api.ProviderOutcomes)
+		a.metrics.Provider(p.Name, api.ProviderOutcomes())
 	}
 	if len(sources) > 0 {
-		api.NewProviders(sources, a.providers, a.limiter, a.metrics.Event, a.logger).Register(e)
+		api.NewProviders(sources, a.providers, a.gate, a.metrics.Event, a.logger).Register(e)
 	}
 }
 

@@ -5,40 +5,40 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/events"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 )
 
-// ProviderEvent is an event that an authenticated mail provider reports on a message that it accepted. It changes no send's status and
-// refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient.
-type ProviderEvent struct {
-	Provider  string // its name in the configuration
-	Kind      store.ProviderEventKind
-	NoMailbox bool // a bounce because there is no such mailbox
-	Send      uuid.UUID
-	To        string    // the recipient as the provider writes it; empty: not reported
-	At        time.Time // zero: not reported
-	Detail    string    // codes or a machine word
-	Enhanced  string    // the enhanced status code among them; empty: none
-}
-
-// Result is the result of ingesting an event.
+// Result is the result of ingesting an event: the kind under which it was recorded, or why it was not. The provider need not repeat the
+// event for any of them; for an error it should.
 type Result string
 
-// The results. For all of them the provider need not repeat the event; for an error it should.
+// The results of events that are not recorded.
 const (
-	Recorded       Result = "recorded"
+	Ignored        Result = "ignored"         // its type says nothing of interest
+	Unmapped       Result = "unmapped"        // its type is not configured
 	Repeated       Result = "repeated"        // it was recorded before
 	UnknownMessage Result = "unknown_message" // the message is not in the log, or not any more
-	OtherRecipient Result = "other_recipient" // the message went to another recipient, so the event is ignored
+	OtherRecipient Result = "other_recipient" // the message went to another recipient
 )
+
+// Results lists all results.
+var Results = []Result{
+	Result(store.ProviderDelivered), Result(store.ProviderBounced), Result(store.ProviderComplained), Result(store.ProviderOptedOut),
+	Ignored, Unmapped, Repeated, UnknownMessage, OtherRecipient,
+}
+
+var kinds = map[events.Outcome]store.ProviderEventKind{
+	events.Delivered: store.ProviderDelivered, events.Bounced: store.ProviderBounced, events.Gone: store.ProviderBounced,
+	events.Complained: store.ProviderComplained, events.OptedOut: store.ProviderOptedOut,
+}
 
 // EventStore are the log's methods for provider events. Implementations: postgres.DB and sqlite.DB.
 type EventStore interface {
@@ -54,12 +54,19 @@ type Providers struct {
 	Logger *slog.Logger
 }
 
-// Ingest records an event and, if it calls for that, suppresses the recipient. Error: of the log.
-func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error) {
-	if t.Send == uuid.Nil {
+// Ingest records an event that an authenticated mail provider reports on a message that it accepted. It changes no send's status and
+// refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient. Error: of the log.
+func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event) (Result, error) {
+	kind, means := kinds[e.Outcome]
+	switch {
+	case !means && !e.Known:
+		return Unmapped, nil
+	case !means:
+		return Ignored, nil
+	case e.Send == uuid.Nil:
 		return UnknownMessage, nil
 	}
-	story, err := s.Store.Story(ctx, t.Send)
+	story, err := s.Store.Story(ctx, e.Send)
 	if errors.Is(err, store.ErrNotFound) || err == nil && story.Verification == nil {
 		return UnknownMessage, nil
 	}
@@ -68,15 +75,15 @@ func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error)
 	}
 	to, err := s.Vault.Recipient(*story.Verification) // not so once it was erased: then nothing can be compared, nor suppressed
 	known := err == nil
-	if known && !s.sameRecipient(t.To, to) {
+	if known && !s.sameRecipient(e.To, to) {
 		return OtherRecipient, nil
 	}
 	var suppress store.SuppressAs
-	if why := t.cause(); known && why != "" && to.Domain() != delivery.SimulatorDomain {
+	if why := cause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		suppress = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
 	fresh, err := s.Store.IngestProviderEvent(ctx,
-		store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, suppress)
+		store.ProviderEvent{Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail}, suppress)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return UnknownMessage, nil
@@ -85,8 +92,8 @@ func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error)
 	case !fresh:
 		return Repeated, nil
 	}
-	s.Logger.Info("a provider reported of a message", "send", t.Send, "provider", t.Provider, "kind", string(t.Kind), "detail", t.Detail)
-	return Recorded, nil
+	s.Logger.Info("a provider reported of a message", "send", e.Send, "provider", provider, "kind", string(kind), "detail", e.Detail)
+	return Result(kind), nil
 }
 
 // sameRecipient reports whether the recipient that a provider names is the message's. It may be written as "Name <address>"; "" matches all.
@@ -103,16 +110,17 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 
 // cause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before the
 // provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
-func (t ProviderEvent) cause() store.Cause {
-	switch {
-	case t.Kind == store.ProviderComplained:
+func cause(e events.Event) store.Cause {
+	code := events.Enhanced(e.Detail)
+	switch e.Outcome {
+	case events.Complained:
 		return store.Complaint
-	case t.Kind == store.ProviderOptedOut:
+	case events.OptedOut:
 		return store.OptOut
-	case t.Kind != store.ProviderBounced:
-		return ""
-	case delivery.NoMailbox(t.Enhanced), t.NoMailbox && !strings.HasPrefix(t.Enhanced, "5.7.") && !strings.HasPrefix(t.Enhanced, "4."):
-		return store.HardBounce
+	case events.Bounced, events.Gone:
+		if delivery.NoMailbox(code) || e.Outcome == events.Gone && !strings.HasPrefix(code, "5.7.") && !strings.HasPrefix(code, "4.") {
+			return store.HardBounce
+		}
 	}
 	return ""
 }

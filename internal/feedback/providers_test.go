@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/events"
 	"sendcode/internal/feedback"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -17,28 +18,29 @@ import (
 func TestWhatAProviderTells(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {
-			told feedback.ProviderEvent
-			want store.Cause
+			outcome events.Outcome
+			detail  string
+			kind    store.ProviderEventKind
+			want    store.Cause
 		}{
-			"a@example.com": {feedback.ProviderEvent{Kind: store.ProviderDelivered}, ""},
-			"b@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced}, ""},
-			"c@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true}, store.HardBounce},
-			"d@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
-			"e@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
-			"k@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Enhanced: "4.4.7"}, ""},
-			"f@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.1.1", Enhanced: "5.1.1"},
-				store.HardBounce},
-			"g@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, Enhanced: "5.2.2"}, ""},
-			"h@example.com":    {feedback.ProviderEvent{Kind: store.ProviderComplained}, store.Complaint},
-			"i@example.com":    {feedback.ProviderEvent{Kind: store.ProviderOptedOut}, store.OptOut},
-			"j@simulator.test": {feedback.ProviderEvent{Kind: store.ProviderComplained}, ""},
+			"a@example.com":    {events.Delivered, "", store.ProviderDelivered, ""},
+			"b@example.com":    {events.Bounced, "", store.ProviderBounced, ""},
+			"c@example.com":    {events.Gone, "", store.ProviderBounced, store.HardBounce},
+			"d@example.com":    {events.Bounced, "550 5.1.1", store.ProviderBounced, store.HardBounce},
+			"e@example.com":    {events.Gone, "550 5.7.1", store.ProviderBounced, ""},
+			"k@example.com":    {events.Gone, "4.4.7", store.ProviderBounced, ""},
+			"f@example.com":    {events.Gone, "550 5.1.1", store.ProviderBounced, store.HardBounce},
+			"g@example.com":    {events.Bounced, "5.2.2", store.ProviderBounced, ""},
+			"h@example.com":    {events.Complained, "", store.ProviderComplained, store.Complaint},
+			"i@example.com":    {events.OptedOut, "", store.ProviderOptedOut, store.OptOut},
+			"j@simulator.test": {events.Complained, "", store.ProviderComplained, ""},
 		} {
-			c.told.Send = r.SendID(to)
+			told := events.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail}
 			before := r.Rows()[0]
-			r.Ingest(feedback.Recorded, c.told)
-			r.Ingest(feedback.Repeated, c.told)
-			story, err := r.Store.Story(r.Context(), c.told.Send)
-			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.told.Kind {
+			r.Ingest(feedback.Result(c.kind), told)
+			r.Ingest(feedback.Repeated, told)
+			story, err := r.Store.Story(r.Context(), told.Send)
+			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
 			}
 			if after := story.Send; after.Status != store.Sent || !after.Counts || after.RefundDue || after.Attempt != before.Attempt {
@@ -51,7 +53,7 @@ func TestWhatAProviderTells(t *testing.T) {
 				r.SendTo(to)
 				continue
 			}
-			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != c.told.Send || s[0].Detail != c.told.Detail ||
+			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != told.Send || s[0].Detail != c.detail ||
 				s[0].Until.Sub(s[0].Since) != 30*24*time.Hour {
 				t.Errorf("%s: %+v", to, s)
 			}
@@ -67,24 +69,27 @@ func TestWhatAProviderTells(t *testing.T) {
 // An event is of the mail that was sent, and of who got it, or it is none.
 func TestWhomAProviderMeans(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
+		complaint := func(send uuid.UUID, to string) events.Event { return events.Event{Outcome: events.Complained, Send: send, To: to} }
 		id := r.SendID(vtest.Ana)
 		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
-			r.Ingest(feedback.OtherRecipient, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: to})
+			r.Ingest(feedback.OtherRecipient, complaint(id, to))
 		}
-		r.Ingest(feedback.UnknownMessage, feedback.ProviderEvent{Kind: store.ProviderComplained})
-		r.Ingest(feedback.UnknownMessage, feedback.ProviderEvent{Send: uuid.UUID{1}, Kind: store.ProviderComplained, To: vtest.Ana})
+		r.Ingest(feedback.UnknownMessage, complaint(uuid.Nil, ""))
+		r.Ingest(feedback.UnknownMessage, complaint(uuid.UUID{1}, vtest.Ana))
+		r.Ingest(feedback.Ignored, events.Event{Outcome: events.Ignored, Known: true, Send: id})
+		r.Ingest(feedback.Unmapped, events.Event{Outcome: events.Ignored, Send: id})
 		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {
 			if row.Status == store.Refused {
-				r.Ingest(feedback.UnknownMessage, feedback.ProviderEvent{Send: row.ID, Kind: store.ProviderComplained, To: vtest.Ana})
+				r.Ingest(feedback.UnknownMessage, complaint(row.ID, vtest.Ana))
 			}
 		}
 		if list := r.Suppressions(); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		r.Ingest(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderDelivered, To: "Ana.Maria@example.COM"})
-		r.Ingest(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "Ana <" + vtest.Ana + ">"})
+		r.Ingest("delivered", events.Event{Send: id, Outcome: events.Delivered, To: "Ana.Maria@example.COM"})
+		r.Ingest("complained", complaint(id, "Ana <"+vtest.Ana+">"))
 		if list := r.Suppressions(); len(list) != 1 {
 			t.Errorf("%+v", list)
 		}
@@ -95,15 +100,15 @@ func TestWhomAProviderMeans(t *testing.T) {
 func TestToldWhileTheLogIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
-		complaint := feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained}
+		complaint := events.Event{Send: id, Outcome: events.Complained}
 		for _, method := range []string{"Story", "IngestProviderEvent"} {
 			r.FailStore(sqlite.Down, method)
-			if got, err := r.Svc.Providers.Ingest(r.Context(), complaint); !errors.Is(err, store.ErrUnavailable) || got != "" {
+			if got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", complaint); !errors.Is(err, store.ErrUnavailable) || got != "" {
 				t.Errorf("%s: %q, %v", method, got, err)
 			}
 		}
 		r.MendStore()
-		r.Ingest(feedback.Recorded, complaint)
+		r.Ingest("complained", complaint)
 	})
 }
 
@@ -113,9 +118,8 @@ func TestEventsOfUnknownRecipients(t *testing.T) {
 		id := r.SendID(vtest.Ana)
 		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
 		stranger := r.Replica(r.MailServer)
-		got, err := stranger.Providers.Ingest(r.Context(),
-			feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "bo@example.com", Provider: "p"})
-		if got != feedback.Recorded || err != nil || len(r.Suppressions()) != 0 {
+		got, err := stranger.Providers.Ingest(r.Context(), "p", events.Event{Send: id, Outcome: events.Complained, To: "bo@example.com"})
+		if got != "complained" || err != nil || len(r.Suppressions()) != 0 {
 			t.Errorf("%q, %v, %+v", got, err, r.Suppressions())
 		}
 	})

@@ -49,7 +49,7 @@ var edges = map[string]string{
 	"internal/refusals":       "quota internal/recipient internal/store",
 	"internal/outbox": "quota internal/policy internal/vault internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/feedback": "internal/policy internal/vault internal/delivery internal/sms internal/recipient internal/store",
+	"internal/feedback": "internal/events internal/policy internal/vault internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":     "internal/policy internal/store",
 	"internal/limits":   "quota", // not internal/gates: it asks an interface
 	"internal/verification": "quota internal/bulkhead internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
@@ -105,7 +105,7 @@ var edges = map[string]string{
 	"internal/servertest/axe":          "",
 	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
 	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
-	"internal/verification/verificationtest": "quota internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
+	"internal/verification/verificationtest": "quota internal/events internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
 		"internal/delivery internal/sms internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox " +
 		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/vault internal/verification templates",
 	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keyring internal/message " +
@@ -162,10 +162,10 @@ var extraInTests = map[string]string{
 	"internal/feedback":            "internal/store/sqlite",
 	"internal/message":             "internal/delivery", // lays the mails out
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
-	"internal/store/postgres":      "internal/store/sqlite",                      // the model of random schedules
-	"internal/webhook":             "internal/store/sqlite",                      // its faults
-	"internal/delivery/mailbox":    "internal/delivery/smtp",                     // sends to it
-	"internal/api":                 "internal/message templates internal/policy", // fuzzed over the real use cases
+	"internal/store/postgres":      "internal/store/sqlite",                                     // the model of random schedules
+	"internal/webhook":             "internal/store/sqlite",                                     // its faults
+	"internal/delivery/mailbox":    "internal/delivery/smtp",                                    // sends to it
+	"internal/api":                 "internal/message templates internal/policy internal/gates", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/recipient tools/rows",
 	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
 	"internal/console/auth":        "internal/store/sqlite",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/events"
 	"sendcode/internal/feedback"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -115,12 +116,11 @@ func (r *Rig) WantEvents(want ...string) {
 }
 
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
-func (r *Rig) Ingest(want feedback.Result, t feedback.ProviderEvent) {
+func (r *Rig) Ingest(want feedback.Result, e events.Event) {
 	r.Helper()
-	t.Provider = "postmark"
-	got, err := r.Svc.Providers.Ingest(r.Context(), t)
+	got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", e)
 	if err != nil || got != want {
-		r.Errorf("%s %s: %q, %v; wanted %q", t.Kind, t.Detail, got, err, want)
+		r.Errorf("%s %s: %q, %v; wanted %q", e.Outcome, e.Detail, got, err, want)
 	}
 }
 
