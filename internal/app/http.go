@@ -205,7 +205,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		Log: a.log, Desk: a.desk, Policies: a.desk,
 		Logger: a.logger, Aside: a.SetAside, Extent: a.storage,
 		Auth: auth.Config{
-			Store: a.log, Limiter: a.limiter, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
+			Store: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 			Tokens: adminTokens(a.cfg), TokenRole: auth.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},

@@ -76,9 +76,8 @@ var edges = map[string]string{
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
 	"internal/console/live":       "internal/recipient internal/store internal/server",
 	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
-		"internal/console/auth/attempts internal/console/auth/password internal/console/auth/factor internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
+		"internal/policy internal/console/auth/password internal/console/auth/factor internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
-	"internal/console/auth/attempts": "quota internal/policy",
 	"internal/console/auth/password": "",
 	"internal/console/auth/factor":   "",
 

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -60,45 +59,31 @@ func isTrusted(proxies []netip.Prefix, addr netip.Addr) bool {
 // remindAfter is the shortest time between two warnings on forwarding headers from untrusted peers.
 const remindAfter = time.Hour
 
-// untrustedProxies is middleware that warns if a peer outside trusted_proxies sends forwarding headers: it may be a proxy whose address
-// then stands for all its clients.
-type untrustedProxies struct {
-	proxies []netip.Prefix
-	logger  *slog.Logger
-	now     func() time.Time
-
-	mu   sync.Mutex
-	next time.Time
-}
-
-func (s *untrustedProxies) watch(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		h := c.Request().Header
-		if h.Get(echo.HeaderXForwardedFor) != "" || h.Get("Forwarded") != "" {
-			if peer, ok := hop(c.Request().RemoteAddr); ok && !isTrusted(s.proxies, peer) && s.due() {
-				s.warn(peer)
-			}
+// warnOfForwarding is middleware that warns if a peer that is not among the proxies sends forwarding headers: it may be a proxy whose
+// address then stands for all its clients. The warning names the peer only if its address is private, since a public one may be a person's.
+func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
+	lines := Seldom{Every: remindAfter}
+	warn := func(c echo.Context) {
+		peer, ok := hop(c.Request().RemoteAddr)
+		if !ok || isTrusted(proxies, peer) {
+			return
 		}
-		return next(c)
+		if _, due := lines.Add("", now()); !due {
+			return
+		}
+		from := "a public address"
+		if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
+			from = peer.String()
+		}
+		logger.Warn("a peer that is not in trusted_proxies sends X-Forwarded-For or Forwarded, which are ignored: if it is your proxy, "+
+			"name it in SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from)
 	}
-}
-
-func (s *untrustedProxies) due() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.now().Before(s.next) {
-		return false
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if h := c.Request().Header; h.Get(echo.HeaderXForwardedFor) != "" || h.Get("Forwarded") != "" {
+				warn(c)
+			}
+			return next(c)
+		}
 	}
-	s.next = s.now().Add(remindAfter)
-	return true
-}
-
-// warn logs the warning. It names the peer only if its address is private, since a public one may be a person's.
-func (s *untrustedProxies) warn(peer netip.Addr) {
-	from := "a public address"
-	if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
-		from = peer.String()
-	}
-	s.logger.Warn("a peer that is not in trusted_proxies sends X-Forwarded-For or Forwarded, which are ignored: if it is your proxy, "+
-		"name it in SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from)
 }

@@ -16,17 +16,15 @@ import (
 
 func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	out, now := &servertest.Text{}, time.Unix(1e9, 0)
-	s := &untrustedProxies{
-		proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, now: func() time.Time { return now },
-		logger: slog.New(slog.NewJSONHandler(out, nil)),
-	}
+	watch := warnOfForwarding([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.NewJSONHandler(out, nil)),
+		func() time.Time { return now })
 	from := func(peer, header string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = peer
 		if header != "" {
 			r.Header.Set(header, "198.51.100.1")
 		}
-		_ = s.watch(func(echo.Context) error { return nil })(echo.New().NewContext(r, httptest.NewRecorder()))
+		_ = watch(func(echo.Context) error { return nil })(echo.New().NewContext(r, httptest.NewRecorder()))
 	}
 	lines := func(want int) {
 		t.Helper()

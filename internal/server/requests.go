@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/binary"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -17,7 +16,7 @@ import (
 // decides in this process, so that a flood costs neither Redis nor the log anything.
 //
 // It is a sliding window counter: of the previous minute, it counts the share that lies within the last 60 s. Memory is bounded: each of
-// two minutes holds maxNetworks networks, about 5 MB in all. When a minute is full, a new network is counted with its /24 or /48;
+// two minutes holds maxNetworks networks, about 9 MB in all. When a minute is full, a new network is counted with its /24 or /48;
 // when there are too many of these too, it is admitted without a count. So attackers with that many networks stop no other client,
 // and the rules on sends still decide. All clients without an address, as on a Unix socket, share one count.
 type Requests struct {
@@ -27,18 +26,11 @@ type Requests struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	minute  int64               // number of the current minute
-	counts  map[networkID]int64 // of the current minute
-	before  map[networkID]int64 // of the minute before
-	told    time.Time           // when refusals were last logged
-	untold  int                 // refusals since then
-	largest int                 // most networks in counts
-}
-
-// networkID is the first bits of an address, without the pointer that netip.Prefix has.
-type networkID struct {
-	high uint64
-	bits uint8 // length of the prefix; 255: no address
+	minute  int64                  // number of the current minute
+	counts  map[netip.Prefix]int64 // of the current minute
+	before  map[netip.Prefix]int64 // of the minute before
+	lines   Seldom                 // about refusals
+	largest int                    // most networks in counts
 }
 
 const (
@@ -48,8 +40,8 @@ const (
 
 // NewRequests makes a limiter of limit requests in a minute; 0 admits all. It calls refused at each refusal.
 func NewRequests(limit int, logger *slog.Logger, refused func(), now func() time.Time) *Requests {
-	r := &Requests{logger: logger, refused: refused, now: now, counts: map[networkID]int64{}, before: map[networkID]int64{},
-		largest: maxNetworks}
+	r := &Requests{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{}, before: map[netip.Prefix]int64{},
+		lines: Seldom{Every: window}, largest: maxNetworks}
 	r.SetLimit(limit)
 	return r
 }
@@ -87,16 +79,16 @@ func (r *Requests) rollMinute(now time.Time) {
 	case minute == r.minute:
 		return
 	case minute == r.minute+1:
-		r.before, r.counts = r.counts, map[networkID]int64{}
+		r.before, r.counts = r.counts, map[netip.Prefix]int64{}
 	default: // no request in the last minute, or the clock was set
-		r.before, r.counts = map[networkID]int64{}, map[networkID]int64{}
+		r.before, r.counts = map[netip.Prefix]int64{}, map[netip.Prefix]int64{}
 	}
 	r.minute = minute
 }
 
 // networkFor returns the network in which an address is counted: its own or, if there is no room, a wider one; fits is false if that has no room
 // either.
-func (r *Requests) networkFor(ip netip.Addr) (id networkID, fits bool) {
+func (r *Requests) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.knows(narrow) || len(r.counts) < r.largest {
 		return narrow, true
@@ -104,24 +96,20 @@ func (r *Requests) networkFor(ip netip.Addr) (id networkID, fits bool) {
 	return wide, r.knows(wide) || len(r.counts) < 2*r.largest
 }
 
-func (r *Requests) knows(id networkID) bool {
+func (r *Requests) knows(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
 
-func networksOf(ip netip.Addr) (narrow, wide networkID) {
-	ip = ip.Unmap()
-	switch {
-	case !ip.IsValid():
-		none := networkID{bits: 255}
-		return none, none
-	case ip.Is4():
-		four := ip.As4()
-		high := uint64(binary.BigEndian.Uint32(four[:])) << 32
-		return networkID{high, 32}, networkID{high &^ (1<<40 - 1), 24}
+// networksOf returns the /32 or /64 of an address, and its /24 or /48; zero Prefixes for none.
+func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
+	ip = ip.Unmap().WithZone("")
+	bits, wideBits := 64, 48
+	if ip.Is4() {
+		bits, wideBits = 32, 24
 	}
-	sixteen := ip.As16()
-	high := binary.BigEndian.Uint64(sixteen[:8])
-	return networkID{high, 64}, networkID{high &^ (1<<16 - 1), 48}
+	narrow, _ = ip.Prefix(bits) // fails for no address alone
+	wide, _ = ip.Prefix(wideBits)
+	return narrow, wide
 }
 
 // waitFor returns how long until one more request is admitted; 0: now. since is the time since the current minute began, before and count
@@ -142,26 +130,11 @@ func waitFor(before, count, limit int64, since time.Duration) time.Duration {
 // refuse counts a refusal, and logs the number of refusals at most once a minute.
 func (r *Requests) refuse(ip netip.Addr, now time.Time) {
 	r.refused()
-	r.untold++
-	if now.Sub(r.told) < window {
-		return
+	if n, due := r.lines.Add("", now); due {
+		_, network := networksOf(ip) // as the log of sends keeps it
+		r.logger.Warn("requests of browsers are refused: their network makes too many", "count", n, "network", network,
+			"limit", r.limit.Load())
 	}
-	r.logger.Warn("requests of browsers are refused: their network makes too many", "count", r.untold, "network", masked(ip),
-		"limit", r.limit.Load())
-	r.told, r.untold = now, 0
-}
-
-// masked returns the /24 or /48 of an address, as the log of sends keeps it; empty for none.
-func masked(ip netip.Addr) string {
-	bits := 48
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		bits = 24
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil || !ip.IsValid() {
-		return ""
-	}
-	return p.String()
 }
 
 // TooMany returns the 429 problem for a request that Admit refused.

@@ -50,7 +50,7 @@ func New(c Config) *echo.Echo {
 		e.SchemeExtractor = func(*http.Request) string { return "https" }
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
-	e.Pre(requestID, (&untrustedProxies{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
+	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", problemPage)

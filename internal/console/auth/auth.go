@@ -10,17 +10,17 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/keyring"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
 
 // Config is what logging in works with.
 type Config struct {
 	Store   store.AccountStore
-	Limiter attempts.Limiter
+	Limiter Limiter
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
@@ -39,7 +39,8 @@ type Config struct {
 // Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
 type Auth struct {
 	Config
-	attempts *attempts.Counter
+	attempts attempts
+	lines    server.Seldom
 	logger   *slog.Logger
 	now      func() time.Time
 	password password.Password
@@ -54,7 +55,7 @@ const maxChecks = 2
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attempts.New(c.Limiter, logger, now), logger: logger, now: now, tokens: slices.Clone(c.Tokens), layout: l,
+		Config: c, attempts: attempts{c.Limiter}, lines: server.Seldom{Every: time.Minute}, logger: logger, now: now, tokens: slices.Clone(c.Tokens), layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}
 	var err error

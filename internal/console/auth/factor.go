@@ -9,10 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
-	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -109,21 +107,21 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal,
 	if code == "" {
 		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
-	count, err := a.attempts.Code(ctx, v.Account)
+	count, err := a.attempts.code(ctx, v.Account)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
 		return false, refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", attempts.Network(server.ClientIP(c)))
+		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", networkOf(c))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return false, refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.isCode(c, v, code)
 	if err == nil && !right {
-		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", attempts.Network(server.ClientIP(c)))
+		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", networkOf(c))
 	}
-	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attempts.Left(count))}, err
+	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, err
 }
 
 func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {

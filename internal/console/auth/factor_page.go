@@ -9,7 +9,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
@@ -89,7 +88,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 // beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	count, err := a.attempts.Login(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
+	count, err := a.attempts.login(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
@@ -98,7 +97,7 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	if !right {
-		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", attempts.Left(count))})
+		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", left(count))})
 	}
 	return a.showSecret(c, http.StatusOK, s, factor.NewSecret(), "")
 }

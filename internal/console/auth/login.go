@@ -11,7 +11,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
@@ -59,7 +58,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	}
 	name = cmp.Or(name, bootstrap.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, err := a.attempts.Login(ctx, name, a.browserOf(c, name), address)
+	count, err := a.attempts.login(ctx, name, a.browserOf(c, name), address)
 	if answered, err := a.uncounted(c, count, err, next, name); answered {
 		return err
 	}
@@ -68,8 +67,8 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", attempts.Network(address))
-		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attempts.Left(count)))
+		a.logger.WarnContext(ctx, "login failed", "network", networkOf(c))
+		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
 	}
 	action := ActionLogin
 	if half, err := a.hasFactor(ctx, name); err != nil {
@@ -108,10 +107,10 @@ func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, 
 func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	rule, _ := count.Blocking()
 	a.Refused("login", rule.Name)
-	n, due := a.attempts.Line("login." + rule.Name)
-	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
+	n, due := a.lines.Add("login."+rule.Name, a.now())
+	ctx, where := c.Request().Context(), networkOf(c)
 	switch {
-	case due && rule.Name == attempts.Overall:
+	case due && rule.Name == ruleOverall:
 		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still "+
 			"log people in", "count", n, "network", where)
 	case due:
@@ -121,7 +120,7 @@ func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 
 func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
 	w, wait, text := layout.Words(c), count.RetryAfter(), "login.limited"
-	if rule, _ := count.Blocking(); rule.Name == attempts.Overall || rule.Name == attempts.Account {
+	if rule, _ := count.Blocking(); rule.Name == ruleOverall || rule.Name == ruleAccount {
 		text = "login.attacked"
 	}
 	c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))

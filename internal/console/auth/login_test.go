@@ -150,17 +150,6 @@ func TestOnePersonsAddressesAreOne(t *testing.T) {
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-// Without the limiter logging in goes on, and is counted all the same.
-func TestLoginWithoutTheLimiter(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Limiter = consoletest.Deaf{} })
-	want(t, r.browser().Login(consoletest.Password), http.StatusSeeOther)
-	b := r.browser()
-	for range 9 {
-		want(t, b.Login("wrong"), http.StatusUnauthorized)
-	}
-	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
-}
-
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
 	a := New(Config{Limiter: r.Limiter, Password: consoletest.Password}, layout.New(quiet()), quiet(), time.Now)

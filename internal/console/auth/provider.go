@@ -12,7 +12,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/openid"
 	"sendcode/internal/server"
@@ -83,12 +82,12 @@ func (a *Auth) finishProvider(c echo.Context) error {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
 	ctx := c.Request().Context()
-	count, err := a.attempts.Provider(ctx, viaProvider, server.ClientIP(c))
+	count, err := a.attempts.provider(ctx, server.ClientIP(c))
 	if answered, err := a.uncounted(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.attempts.FirstUse(ctx, digest(kept.State), 2*errands); err != nil || !fresh {
-		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", attempts.Network(server.ClientIP(c)), "error", err)
+	if fresh, err := a.attempts.firstUse(ctx, digest(kept.State), 2*errands); err != nil || !fresh {
+		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", networkOf(c), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.Provider.Asked.Finish(ctx, kept.Attempt, c.QueryParams())
@@ -100,7 +99,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 		return err
 	}
 	if !p.set {
-		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", attempts.Network(server.ClientIP(c)))
+		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", networkOf(c))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
 	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
@@ -117,7 +116,7 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 		return err
 	}
 	a.logger.WarnContext(ctx, "login by the provider failed", "kind", string(known.Kind), "why", known.Why,
-		"network", attempts.Network(server.ClientIP(c)))
+		"network", networkOf(c))
 	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden

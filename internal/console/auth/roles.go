@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -148,6 +147,6 @@ func (a *Auth) Record(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)
 	return store.AuditEntry{
-		ID: id, Who: w.Name, Role: string(w.Role), Network: attempts.Network(server.ClientIP(c)), What: action, Outcome: store.AuditDone,
+		ID: id, Who: w.Name, Role: string(w.Role), Network: networkOf(c), What: action, Outcome: store.AuditDone,
 	}, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -37,7 +36,7 @@ func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.
 // bearerOf returns the actor of an Authorization header, or the problem to answer with.
 func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 	ctx := c.Request().Context()
-	d, err := a.attempts.Token(ctx, server.ClientIP(c))
+	d, err := a.attempts.token(ctx, server.ClientIP(c))
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(ctx, "wrong admin tokens could not be counted", "error", err)
@@ -49,7 +48,7 @@ func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 	if known && !token.expired(a.now()) {
 		return token.actor(), nil
 	}
-	if d, err = a.attempts.WrongToken(ctx, server.ClientIP(c)); err != nil {
+	if d, err = a.attempts.wrongToken(ctx, server.ClientIP(c)); err != nil {
 		return Actor{}, verification.ErrUnavailable
 	}
 	if !d.Admitted {
@@ -73,14 +72,14 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 // reportToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
 // most one line a minute for each expired token, and one for all other refusals together.
 func (a *Auth) reportToken(c echo.Context, expired string) {
-	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
+	ctx, where := c.Request().Context(), networkOf(c)
 	if expired != "" {
-		if n, due := a.attempts.Line("token." + expired); due {
+		if n, due := a.lines.Add("token."+expired, a.now()); due {
 			a.logger.WarnContext(ctx, "an admin token that has expired was refused", "token", expired, "count", n, "network", where)
 		}
 		return
 	}
-	if n, due := a.attempts.Line("token"); due {
+	if n, due := a.lines.Add("token", a.now()); due {
 		a.logger.WarnContext(ctx, "wrong admin tokens were refused", "count", n, "network", where)
 	}
 }

@@ -57,26 +57,10 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 }
 
 func TestRightTokensAreNotLimited(t *testing.T) {
-	for _, limiter := range []string{"", "away"} {
-		r := newRig(t, func(c *Config) {
-			if limiter == "away" {
-				c.Limiter = consoletest.Deaf{}
-			}
-		})
-		b := r.browser()
-		for range 50 {
-			if got := b.withToken(consoletest.Token); got != http.StatusOK {
-				t.Fatal(got)
-			}
-		}
-		if n := strings.Count(r.Logged.String(), "counted in this process alone"); n > 1 {
-			t.Errorf("%d lines about the limiter", n)
-		}
-		for range 10 {
-			b.withToken("wrong")
-		}
-		if got := b.withToken(consoletest.Token); got != http.StatusTooManyRequests {
-			t.Errorf("limiter %q: %d", limiter, got)
+	b := newRig(t).browser()
+	for range 50 {
+		if got := b.withToken(consoletest.Token); got != http.StatusOK {
+			t.Fatal(got)
 		}
 	}
 }

@@ -4,7 +4,6 @@ package consoletest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"net/http"
 	"net/http/httptest"
@@ -184,15 +183,17 @@ func Golden(t *testing.T, name, got string) {
 	}
 }
 
-// Deaf is a limiter that does not answer.
-type Deaf struct{}
+// Limiter has the methods of a gate over a limiter that is never away.
+type Limiter struct{ *quota.Memory }
 
-// Take answers nothing.
-func (Deaf) Take(context.Context, quota.Request) (quota.Decision, error) {
-	return quota.Decision{}, errors.New("no answer")
+// TakeOrLocal is Take.
+func (l Limiter) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, bool, error) {
+	d, err := l.Take(ctx, r)
+	return d, false, err
 }
 
-// Peek answers nothing.
-func (Deaf) Peek(context.Context, quota.Request) (quota.Decision, error) {
-	return quota.Decision{}, errors.New("no answer")
+// PeekOrLocal is Peek.
+func (l Limiter) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, bool, error) {
+	d, err := l.Peek(ctx, r)
+	return d, false, err
 }

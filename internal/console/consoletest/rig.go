@@ -23,7 +23,7 @@ type Rig struct {
 	*testing.T
 	Clock   *Clock
 	Log     *sqlite.DB
-	Limiter *quota.Memory
+	Limiter Limiter
 	Ring    *keyring.Ring
 	Logged  *bytes.Buffer
 	Handler http.Handler // the newest console
@@ -33,7 +33,7 @@ type Rig struct {
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{T: t, Clock: NewClock(), Logged: &bytes.Buffer{}, Ring: Ring(t)}
-	r.Log, r.Limiter = sqlitetest.Open(t, r.Clock.Now), quota.NewMemory(r.Clock.Now, "test")
+	r.Log, r.Limiter = sqlitetest.Open(t, r.Clock.Now), Limiter{quota.NewMemory(r.Clock.Now, "test")}
 	return r
 }
 
