@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -206,8 +207,8 @@ func (a *App) registerConsole(e *echo.Echo) {
 		Logger: a.logger, Aside: a.SetAside, Extent: a.storage,
 		Auth: auth.Config{
 			Store: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
-			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
-			Tokens: adminTokens(a.cfg), TokenRole: auth.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
+			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
+			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},
 	})
 	a.console.Register(e)
@@ -230,6 +231,9 @@ func (a *App) storage(ctx context.Context) (store.StorageStatus, error) {
 }
 
 func adminTokens(c config.Config) (all []auth.Token) {
+	if c.AdminToken.IsSet() {
+		all = append(all, auth.Token{SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())), Role: auth.Role(c.Admin.TokenRole)})
+	}
 	for _, t := range c.Admin.Tokens {
 		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})
 	}

@@ -83,7 +83,7 @@ func TestToken(t *testing.T) {
 	in := r.loggedIn()
 	want(t, in.Get("/v1/admin/sends"), http.StatusOK)
 	want(t, in.Get("/v1/admin/sends", "Authorization", "Bearer x"), http.StatusUnauthorized)
-	off := newRig(t, func(c *Config) { c.Auth.Token = "" }).browser()
+	off := newRig(t, func(c *Config) { c.Auth.Tokens = nil }).browser()
 	for _, header := range []string{"Bearer", "Bearer ", "Bearer x", " ", "Bearer \x00"} {
 		want(t, off.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
 	}

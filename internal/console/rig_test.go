@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"log/slog"
 	"net/http"
@@ -61,7 +62,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
 		Log: r.Log, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
-		Auth:  auth.Config{Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: auth.Owner, Ring: r.Ring, Refused: func(string, string) {}},
+		Auth:  auth.Config{Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}}, Ring: r.Ring, Refused: func(string, string) {}},
 		Aside: func() []Aside { return nil },
 		Extent: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.Log.StorageStatus(ctx, 90*24*time.Hour)

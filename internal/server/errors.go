@@ -94,10 +94,7 @@ var table = []func(error) *Problem{
 		if e.Send {
 			next = "sent"
 		}
-		return &Problem{
-			Kind: TooManyChecks, Detail: "The next code can be " + next + " in " + strconv.Itoa(wait) + " s.",
-			Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
-		}
+		return Later(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
 	}),
 	is(verification.ErrNotFound, Problem{Kind: NotFound}),
 	is(limits.ErrUnknown, Problem{Kind: NotFound}),

@@ -22,6 +22,14 @@ type Problem struct {
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
+// Later returns the problem of a request that may be repeated after a number of seconds.
+func Later(kind Kind, detail string, seconds int) *Problem {
+	return &Problem{
+		Kind: kind, Detail: detail,
+		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
+	}
+}
+
 // MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2 requires of extensions.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}

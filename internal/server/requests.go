@@ -2,7 +2,6 @@ package server
 
 import (
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -140,8 +139,5 @@ func (r *Requests) refuse(ip netip.Addr, now time.Time) {
 // TooMany returns the 429 problem for a request that Admit refused.
 func TooMany(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
-	return &Problem{
-		Kind: TooManyRequests, Detail: "Too many requests came from your network. Try again in " + strconv.Itoa(seconds) + " s.",
-		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
-	}
+	return Later(TooManyRequests, "Too many requests came from your network. Try again in "+strconv.Itoa(seconds)+" s.", seconds)
 }

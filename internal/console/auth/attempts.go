@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"slices"
 	"time"
@@ -92,10 +94,10 @@ func (a attempts) provider(ctx context.Context, address netip.Addr) (quota.Decis
 	return a.take(ctx, providerRules, networkBuckets(viaProvider, address))
 }
 
-// firstUse reports whether a value is used for the first time within life, on any replica.
+// firstUse reports whether a secret value is used for the first time within life, on any replica.
 func (a attempts) firstUse(ctx context.Context, value string, life time.Duration) (bool, error) {
-	once := []quota.Rule{{Name: "once", Scope: anAccount, Limit: 1, Window: life}}
-	d, err := a.take(ctx, once, accountBucket("provider", anAccount, value))
+	once, sum := []quota.Rule{{Name: "once", Scope: anAccount, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
+	d, err := a.take(ctx, once, accountBucket("provider", anAccount, hex.EncodeToString(sum[:])))
 	return d.Admitted, err
 }
 

@@ -3,9 +3,7 @@
 package auth
 
 import (
-	"crypto/sha256"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -24,8 +22,6 @@ type Config struct {
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
-	Token        string // bearer token of the JSON API; empty: none is accepted
-	TokenRole    Role   // of who brings it; one that does not exist may do nothing
 	Tokens       []Token
 
 	Ring     *keyring.Ring // seals what browsers and the log keep for the console
@@ -44,7 +40,6 @@ type Auth struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	password password.Password
-	tokens   []Token
 	layout   *layout.Layout
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
@@ -55,15 +50,12 @@ const maxChecks = 2
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attempts{c.Limiter}, lines: server.Seldom{Every: time.Minute}, logger: logger, now: now, tokens: slices.Clone(c.Tokens), layout: l,
+		Config: c, attempts: attempts{c.Limiter}, lines: server.Seldom{Every: time.Minute}, logger: logger, now: now, layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}
 	var err error
 	if a.password, err = password.Parse(c.Password, c.PasswordHash); err != nil {
 		a.logger.Error("logging in to the console is not possible: the password's hash cannot be read", "error", err)
-	}
-	if c.Token != "" {
-		a.tokens = append(a.tokens, Token{SHA256: sha256.Sum256([]byte(c.Token)), Role: c.TokenRole})
 	}
 	return a
 }

@@ -45,8 +45,13 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
-	if w.Do == "factor" {
-		return "", dropFactor(ctx, log, w, act)
+	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
+	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
+		dropped, err := log.DropSecondFactor(ctx, w.Name, act)
+		if err == nil && !dropped {
+			err = layout.Invalid("name", "no_factor", "This account has no second factor.")
+		}
+		return "", err
 	}
 	if !store.IsAccountName(w.Name) || reserved[w.Name] {
 		return "", layout.Invalid("name", "bad_name",
@@ -60,20 +65,27 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return "", err
 	}
-	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
 	c, made, err := changeOf(ctx, log, w, now)
 	if err != nil {
 		return "", err
 	}
-	if w.Do != "add" {
-		return changeResult(made, log.ChangeAccount(ctx, w.Name, c, act))
+	if w.Do == "add" {
+		act.Detail = string(w.Role)
+		err = log.AddAccount(ctx, store.Account{Name: w.Name}.Changed(c), act)
+	} else {
+		err = log.ChangeAccount(ctx, w.Name, c, act)
 	}
-	act.Detail = string(w.Role)
-	x := store.Account{Name: w.Name, Role: act.Detail, Identity: *c.Identity}
-	if c.Password != nil {
-		x.Password = *c.Password
+	switch {
+	case err == nil:
+		return made, nil
+	case errors.Is(err, store.ErrNameTaken):
+		return "", errTaken
+	case errors.Is(err, store.ErrIdentityTaken):
+		return "", errIdentityTaken
+	case errors.Is(err, store.ErrNotFound):
+		return "", errUnknownAccount
 	}
-	return changeResult(made, log.AddAccount(ctx, x, act))
+	return "", err
 }
 
 // changeOf returns the store's change for the requested one, and the new password if one was made.
@@ -103,31 +115,6 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 		return c, "", layout.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
 	}
 	return c, made, nil
-}
-
-// changeResult returns the password, or the store's error as one that a form can show.
-func changeResult(made string, err error) (string, error) {
-	switch {
-	case err == nil:
-		return made, nil
-	case errors.Is(err, store.ErrNameTaken):
-		return "", errTaken
-	case errors.Is(err, store.ErrIdentityTaken):
-		return "", errIdentityTaken
-	case errors.Is(err, store.ErrNotFound):
-		return "", errUnknownAccount
-	}
-	return "", err
-}
-
-// dropFactor removes the second factor of a person who lost the device and the recovery codes, also of the configured account.
-func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.AuditEntry) error {
-	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
-	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
-	if err == nil && !dropped {
-		return layout.Invalid("name", "no_factor", "This account has no second factor.")
-	}
-	return err
 }
 
 // identity returns the requested identity, or an error if another account has it.

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -41,7 +42,7 @@ func (a *Auth) codePage(c echo.Context) error {
 	case err != nil:
 		return err
 	case !ok:
-		return c.Redirect(http.StatusSeeOther, orStart(next))
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 	}
 	return a.showCode(c, http.StatusOK, next, "")
 }
@@ -66,7 +67,7 @@ func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	case err != nil:
 		return err
 	case !ok:
-		return c.Redirect(http.StatusSeeOther, orStart(next))
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 	}
 	v.who.attachTo(c)
 	right, problem, err := a.takeCode(c, v, form.Get("code"))
@@ -79,17 +80,17 @@ func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	if err := a.replaceSession(c, v); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, orStart(next))
+	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
 // replaceSession ends a session that lacked the second factor and begins one that has it.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
-	who, p, err := a.holder(ctx, v.Session)
+	who, err := a.holderOf(ctx, v.Session)
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, p, store.Session{Passed: true}, ActionLogin); err != nil {
+	if err := a.begin(c, who, store.Session{Passed: true}, ActionLogin); err != nil {
 		return err
 	}
 	return a.Store.EndSession(ctx, v.ID)

@@ -92,7 +92,7 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
-	_, _, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
+	_, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
 	if err != nil {
 		return err
 	}

@@ -28,18 +28,20 @@ func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 		case v.lacks == lacksFactor && c.Path() != factorPage:
 			return c.Redirect(http.StatusSeeOther, factorPage)
 		}
-		v.who.attachTo(c)
-		if err := a.renew(c, v); err != nil {
+		if err := a.use(c, v); err != nil {
 			return err
 		}
 		return next(c)
 	}
 }
 
+// startPage is where a login leads if no page was asked for.
+const startPage = "/admin"
+
 // addressTo returns the login page's URL with the page to return to, unless that is the first page anyway.
 func addressTo(login string, r *http.Request) string {
 	back := r.URL.RequestURI()
-	if back == "/admin" || !isConsolePage(back) {
+	if back == startPage || !isConsolePage(back) {
 		return login
 	}
 	return withNext(login, back)
@@ -66,8 +68,8 @@ func consolePageOr(address string) string {
 // programsNeedKey admits requests with a valid bearer token or session. If there is a token, the session is ignored.
 func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if header := c.Request().Header.Get(echo.HeaderAuthorization); header != "" {
-			bearer, err := a.bearerOf(c, header)
+		if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+			bearer, err := a.bearerOf(c)
 			if err != nil {
 				return err
 			}
@@ -81,8 +83,7 @@ func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 		if !ok || v.lacks != "" {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
-		v.who.attachTo(c)
-		if err := a.renew(c, v); err != nil {
+		if err := a.use(c, v); err != nil {
 			return err
 		}
 		return next(c)

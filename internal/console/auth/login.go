@@ -11,7 +11,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -31,7 +30,7 @@ type loginView struct {
 func (a *Auth) loginPage(c echo.Context) error {
 	next := consolePageOr(c.QueryParam("next"))
 	if v, ok, err := a.current(c); ok && err == nil && v.lacks != lacksCode {
-		return c.Redirect(http.StatusSeeOther, orStart(next))
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 	}
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
@@ -62,7 +61,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	if answered, err := a.uncounted(c, count, err, next, name); answered {
 		return err
 	}
-	who, p, right, err := a.tryPassword(ctx, name, form.Get("password"))
+	who, right, err := a.tryPassword(ctx, name, form.Get("password"))
 	if err != nil {
 		return err
 	}
@@ -76,10 +75,10 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	} else if half {
 		action = ActionPassword
 	}
-	if err := a.begin(c, who, proofOf(p), store.Session{}, action); err != nil {
+	if err := a.begin(c, who, store.Session{}, action); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, orStart(next))
+	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
 func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
@@ -128,16 +127,16 @@ func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) 
 }
 
 // tryPassword compares a password with an account's. It takes its turn: argon2id is slow and takes its memory on purpose.
-func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who Actor, p password.Password, right bool, err error) {
-	if who, p, err = a.account(ctx, account); err != nil {
-		return who, p, false, err
+func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who holder, right bool, err error) {
+	if who, err = a.account(ctx, account); err != nil {
+		return who, false, err
 	}
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
-		return who, p, p.Matches(typed), nil
+		return who, who.password.Matches(typed), nil
 	case <-ctx.Done():
-		return who, p, false, ctx.Err()
+		return who, false, ctx.Err()
 	}
 }
 
@@ -160,11 +159,4 @@ func withNext(page, next string) string {
 		return page
 	}
 	return page + "?next=" + url.QueryEscape(next)
-}
-
-func orStart(next string) string {
-	if next == "" {
-		return "/admin"
-	}
-	return next
 }

@@ -158,11 +158,11 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, right, err := a.tryPassword(ctx, bootstrap.Name, consoletest.Password); err == nil || right {
+	if _, right, err := a.tryPassword(ctx, bootstrap.Name, consoletest.Password); err == nil || right {
 		t.Errorf("checked beyond the bound: %v, %v", right, err)
 	}
 	<-a.checks
-	if _, _, right, err := a.tryPassword(t.Context(), bootstrap.Name, consoletest.Password); err != nil || !right {
+	if _, right, err := a.tryPassword(t.Context(), bootstrap.Name, consoletest.Password); err != nil || !right {
 		t.Errorf("%v, %v", right, err)
 	}
 	if len(a.checks) != maxChecks-1 {

@@ -1,9 +1,9 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -59,9 +59,11 @@ func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	if err != nil {
 		return a.notVouchedFor(c, next, err)
 	}
-	if err := a.keepErrand(c, errand{attempt, next}); err != nil {
+	value, err := seal(a, errandLabel, nil, errand{attempt, next}, errands)
+	if err != nil {
 		return err
 	}
+	c.SetCookie(errandWith(c, value, int(errands/time.Second)))
 	return a.redirectPage(c, address)
 }
 
@@ -75,7 +77,7 @@ func (a *Auth) redirectPage(c echo.Context, address string) error {
 // finishProvider handles the provider's redirect back. It ends with a page that leads to the console, since a redirect chain from
 // another site does not carry the new cookie (SameSite=Strict).
 func (a *Auth) finishProvider(c echo.Context) error {
-	kept, ok := a.errandOf(c)
+	kept, ok := unseal[errand](a, errandLabel, nil, cookieValue(c, errandCookie))
 	c.SetCookie(errandWith(c, "", -1))
 	w := layout.Words(c)
 	if !ok {
@@ -86,7 +88,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	if answered, err := a.uncounted(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.attempts.firstUse(ctx, digest(kept.State), 2*errands); err != nil || !fresh {
+	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*errands); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", networkOf(c), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
@@ -94,18 +96,18 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	if err != nil {
 		return a.notVouchedFor(c, kept.Next, err)
 	}
-	who, p, s, err := a.accountFor(ctx, person)
+	who, s, err := a.accountFor(ctx, person)
 	if err != nil {
 		return err
 	}
-	if !p.set {
+	if who.refused() {
 		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", networkOf(c))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
-	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
+	if err := a.begin(c, who, s, ActionLogin); err != nil {
 		return err
 	}
-	return a.redirectPage(c, orStart(kept.Next))
+	return a.redirectPage(c, cmp.Or(kept.Next, startPage))
 }
 
 // notVouchedFor shows the login page with the reason why the login by the provider failed.
@@ -124,16 +126,15 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
-// accountFor returns the account of a person whom the provider identified, and a new session; without a proof they have no access.
-func (a *Auth) accountFor(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
+// accountFor returns who a person is here whom the provider identified, and a new session; refused if they have no access.
+func (a *Auth) accountFor(ctx context.Context, person openid.Person) (holder, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Store.AccountOf(ctx, person.Name)
 	switch {
 	case err == nil:
-		who, p := a.byIdentity(known)
-		return who, p, s, nil
+		return a.byIdentity(known), s, nil
 	case !errors.Is(err, store.ErrNotFound):
-		return Actor{}, proof{}, s, err
+		return holder{}, s, err
 	}
 	who := Actor{Name: viaProvider + ":" + person.Name}
 	for _, value := range person.Values {
@@ -142,16 +143,16 @@ func (a *Auth) accountFor(ctx context.Context, person openid.Person) (Actor, pro
 		}
 	}
 	if who.Role == "" {
-		return Actor{}, proof{}, s, nil
+		return holder{}, s, nil
 	}
-	return who, a.providerProof(person.Name), s, nil
+	return a.vouched(who, person.Name), s, nil
 }
 
-// vouchedFor returns who a session by the provider stands for now. The proof is empty if the account was closed or got another
-// identity, or if the person's claims give no role any more.
-func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, error) {
+// vouchedFor returns who a session by the provider stands for now; refused if the account was closed or got another identity, or if the
+// person's claims give no role any more.
+func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (holder, error) {
 	if a.Provider == nil {
-		return Actor{}, proof{}, nil
+		return holder{}, nil
 	}
 	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
 	find := a.Store.Account
@@ -161,51 +162,31 @@ func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, e
 	known, err := find(ctx, name)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return Actor{}, proof{}, err
+		return holder{}, err
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
-		return Actor{s.Account, a.Provider.Roles[s.Granted]}, a.providerProof(name), nil
+		return a.vouched(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
 	case mapped || err != nil:
-		return Actor{}, proof{}, nil // a person who has an account by now logs in to that
+		return holder{}, nil // a person who has an account by now logs in to that
 	}
-	who, p := a.byIdentity(known)
-	return who, p, nil
+	return a.byIdentity(known), nil
 }
 
-// byIdentity returns who an account stands for that is logged in to by the provider.
-func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
+// byIdentity returns who logs in to an account by the provider; refused if it is closed or has no identity.
+func (a *Auth) byIdentity(known store.Account) holder {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
-		return Actor{}, proof{}
+		return holder{}
 	}
-	return Actor{known.Name, Role(known.Role)}, a.providerProof(known.Identity)
+	return a.vouched(Actor{known.Name, Role(known.Role)}, known.Identity)
 }
 
-// providerProof returns the proof that the provider identified a person of this name.
-func (a *Auth) providerProof(name string) proof {
-	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.Provider.About + "\x00" + name))}
+// vouched returns the actor as one whom the provider identified by this name.
+func (a *Auth) vouched(who Actor, name string) holder {
+	return holder{Actor: who, identity: sha256.Sum256([]byte("provider\x00" + a.Provider.About + "\x00" + name))}
 }
 
-func digest(state string) string {
-	sum := sha256.Sum256([]byte(state))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
-}
-
-// keepErrand stores the state of a login by the provider in a cookie of this browser.
-func (a *Auth) keepErrand(c echo.Context, e errand) error {
-	value, err := seal(a, errandLabel, nil, e, errands)
-	if err == nil {
-		c.SetCookie(errandWith(c, value, int(errands/time.Second)))
-	}
-	return err
-}
-
-// errandWith returns that cookie. It is Lax, since it must come with the provider's redirect.
+// errandWith returns the cookie of a login by the provider. It is Lax, since it must come with the provider's redirect.
 func errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
 	cookie := cookieOf(c, errandCookie, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode
 	return cookie
-}
-
-func (a *Auth) errandOf(c echo.Context) (e errand, ok bool) {
-	e, ok = unseal[errand](a, errandLabel, nil, cookieValue(c, errandCookie))
-	return e, ok && (e.Next == "" || isConsolePage(e.Next))
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"io"
 	"log/slog"
 	"net/http"
@@ -40,8 +41,8 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: Owner, Ring: r.Ring, Provider: r.provider,
-		Refused: func(string, string) {},
+		Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
+		Refused: func(string, string) {}, Tokens: []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
 	for _, change := range changes {
 		change(&c)

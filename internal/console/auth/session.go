@@ -60,8 +60,10 @@ func cookieOf(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	}
 }
 
-// renew records, at most once a minute, that a session is in use, so that it does not expire as idle.
-func (a *Auth) renew(c echo.Context, v session) error {
+// use attaches the session's actor to the request. It records, at most once a minute, that the session is in use, so that it does not
+// expire as idle.
+func (a *Auth) use(c echo.Context, v session) error {
+	v.who.attachTo(c)
 	if v.now.Sub(v.SeenAt) < renewal {
 		return nil
 	}
@@ -122,20 +124,21 @@ func readKey(value string) ([]byte, bool) {
 	return key, err == nil && len(key) == keySize
 }
 
-// proof is what a login rests on: a password, or a provider's word. The zero proof is refused.
-type proof struct {
-	set      bool
-	identity [sha256.Size]byte // names it: sessions end when it changes
+// holder is who may log in or stay logged in, and what that rests on: a password, or a provider's word.
+type holder struct {
+	Actor
+	password password.Password // matches nothing if the provider vouches for them
+	identity [sha256.Size]byte // names the password or the provider's word: sessions end when it changes; zero: no login
 }
 
-func proofOf(p password.Password) proof { return proof{set: p.IsSet(), identity: p.Identity()} }
+func (h holder) refused() bool { return h.identity == [sha256.Size]byte{} }
 
-// boundTo returns what a session stores of the proof, so that it ends when the password changes. It is keyed with the cookie's
-// value, so that a reader of the table can't try passwords.
-func boundTo(key []byte, p proof) [32]byte {
+// bound returns what a session stores of the holder, so that it ends when the password changes. It is keyed with the cookie's value, so
+// that a reader of the table can't try passwords.
+func (h holder) bound(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
-	mac.Write(p.identity[:])
+	mac.Write(h.identity[:])
 	return [32]byte(mac.Sum(nil))
 }
 
@@ -168,50 +171,47 @@ func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error)
 	case !v.lives():
 		return v, false, nil
 	}
-	who, p, err := a.holder(ctx, s)
-	if err != nil || !p.set {
+	h, err := a.holderOf(ctx, s)
+	if err != nil || h.refused() {
 		return v, false, err
 	}
-	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
+	if bound := h.bound(key); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
 		return v, false, nil
 	}
-	v.who, v.lacks = who, v.factorMissing(a.DemandFactor)
+	v.who, v.lacks = h.Actor, v.factorMissing(a.DemandFactor)
 	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
 }
 
-// holder returns who a session stands for now, and the present proof of the way in which they logged in.
-func (a *Auth) holder(ctx context.Context, s store.Session) (Actor, proof, error) {
+// holderOf returns who a session stands for now.
+func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
 	if s.Via == viaProvider {
 		return a.vouchedFor(ctx, s)
 	}
-	who, p, err := a.account(ctx, s.Account)
-	return who, proofOf(p), err
+	return a.account(ctx, s.Account)
 }
 
-// account returns the actor and the password of an account; a password that is not set refuses every login.
-func (a *Auth) account(ctx context.Context, name string) (Actor, password.Password, error) {
+// account returns who logs in to an account with its password; refused if it is unknown, closed or has no password.
+func (a *Auth) account(ctx context.Context, name string) (holder, error) {
 	if name == bootstrap.Name {
-		return bootstrap, a.password, nil
+		return holder{bootstrap, a.password, a.password.Identity()}, nil
 	}
 	known, err := a.Store.Account(ctx, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Actor{}, password.Password{}, nil
-	case err != nil:
-		return Actor{}, password.Password{}, err
-	case !known.DisabledAt.IsZero() || known.Password == "":
-		return Actor{}, password.Password{}, nil
+		return holder{}, nil
+	case err != nil || !known.DisabledAt.IsZero():
+		return holder{}, err
 	}
 	p, err := password.Parse("", known.Password)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "an account's password cannot be read", "account", name, "error", err)
-		return Actor{}, password.Password{}, nil
+		return holder{}, nil
 	}
-	return Actor{known.Name, Role(known.Role)}, p, nil
+	return holder{Actor{known.Name, Role(known.Role)}, p, p.Identity()}, nil
 }
 
 // begin completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.
-func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action string) error {
+func (a *Auth) begin(c echo.Context, who holder, s store.Session, action string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.attachTo(c)
@@ -220,7 +220,7 @@ func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action
 		return err
 	}
 	ctx := c.Request().Context()
-	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, boundTo(key, p)
+	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.bound(key)
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}
@@ -228,7 +228,7 @@ func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action
 		return err
 	}
 	a.logger.InfoContext(ctx, action, "account", who.Name, "network", act.Network)
-	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who, now: s.StartedAt})
+	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who.Actor, now: s.StartedAt})
 	if action == ActionLogin && s.Via != viaProvider {
 		a.rememberBrowser(c, who.Name)
 	}

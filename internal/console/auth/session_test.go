@@ -113,7 +113,7 @@ func TestSessionsAreKeptAsHashes(t *testing.T) {
 	r.Must(err)
 	p, err := password.Parse(consoletest.Password, "")
 	r.Must(err)
-	if s.Bound == p.Identity() || s.Bound != boundTo(key, proofOf(p)) || s.Account != "admin" {
+	if s.Bound == p.Identity() || s.Bound != (holder{identity: p.Identity()}).bound(key) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -3,9 +3,6 @@ package auth
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -33,8 +30,8 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// bearerOf returns the actor of an Authorization header, or the problem to answer with.
-func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
+// bearerOf returns the actor of the request's token, or the problem to answer with.
+func (a *Auth) bearerOf(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	d, err := a.attempts.token(ctx, server.ClientIP(c))
 	switch {
@@ -44,7 +41,7 @@ func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 	case !d.Allowed():
 		return Actor{}, a.tooManyTokens(c, d)
 	}
-	token, known := a.tokenOf(header)
+	token, known := a.tokenOf(c)
 	if known && !token.expired(a.now()) {
 		return token.actor(), nil
 	}
@@ -62,11 +59,7 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
 	a.reportToken(c, "")
-	wait := quota.Seconds(d.RetryAfter())
-	return &server.Problem{
-		Kind: server.TooManyAttempts, Detail: "Too many wrong admin tokens came from your network.",
-		Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
-	}
+	return server.Later(server.TooManyAttempts, "Too many wrong admin tokens came from your network.", quota.Seconds(d.RetryAfter()))
 }
 
 // reportToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
@@ -84,15 +77,14 @@ func (a *Auth) reportToken(c echo.Context, expired string) {
 	}
 }
 
-// tokenOf finds the token of an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1). It compares with
-// all tokens, in a time that does not depend on which one matches.
-func (a *Auth) tokenOf(header string) (found Token, known bool) {
-	scheme, presented, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+// tokenOf finds the token of a request. It compares with all tokens, in a time that does not depend on which one matches.
+func (a *Auth) tokenOf(c echo.Context) (found Token, known bool) {
+	presented, ok := server.Bearer(c)
+	if !ok {
 		return Token{}, false
 	}
-	sum := sha256.Sum256([]byte(strings.TrimSpace(presented)))
-	for _, t := range a.tokens {
+	sum := sha256.Sum256([]byte(presented))
+	for _, t := range a.Tokens {
 		if subtle.ConstantTimeCompare(sum[:], t.SHA256[:]) == 1 {
 			found, known = t, true
 		}

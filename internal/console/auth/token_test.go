@@ -70,7 +70,7 @@ func TestListedTokens(t *testing.T) {
 		return Token{ID: id, SHA256: sha256.Sum256([]byte("the-token-of-" + id)), Role: role, Expires: expires}
 	}
 	r := newRig(t, func(c *Config) {
-		c.Tokens = []Token{token("charts", Reader, consoletest.Start.Add(time.Hour)), token("desk", Operator, time.Time{})}
+		c.Tokens = append(c.Tokens, token("charts", Reader, consoletest.Start.Add(time.Hour)), token("desk", Operator, time.Time{}))
 	})
 	b := r.browser()
 	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden}, "desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
@@ -84,7 +84,7 @@ func TestListedTokens(t *testing.T) {
 		t.Errorf("%+v", acts)
 	}
 	for role, is := range map[Role]int{"": http.StatusForbidden, "root": http.StatusForbidden, Reader: http.StatusForbidden, Operator: http.StatusOK} {
-		own := newRig(t, func(c *Config) { c.TokenRole = role }).browser()
+		own := newRig(t, func(c *Config) { c.Tokens[0].Role = role }).browser()
 		if got := own.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token).Code; got != is {
 			t.Errorf("the token of the environment, %q: %d", role, got)
 		}
