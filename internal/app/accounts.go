@@ -7,8 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/google/uuid"
-
 	"sendcode/internal/config"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/store"
@@ -37,12 +35,12 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if wish.Do == "list" {
 		return listAccounts(ctx, log, out)
 	}
-	id, err := uuid.NewV7()
+	act, err := auth.CommandEntry()
 	if err != nil {
 		return err
 	}
 	w := auth.Change{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
-	password, err := auth.ChangeAccount(ctx, log, w, time.Now(), auth.ActOfCommand(store.AuditEntry{ID: id}))
+	password, err := auth.ChangeAccount(ctx, log, w, time.Now(), act)
 	if err != nil {
 		return err
 	}

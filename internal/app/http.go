@@ -122,9 +122,9 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 
 // probes returns what /readyz checks: without the log nothing can be sent, without Redis the service works with less.
 func (a *App) probes() []server.Probe {
-	probes := []server.Probe{{Name: "log", Required: true, Check: a.writable.Check}}
+	probes := []server.Probe{{Required: true, Check: a.writable.Check}}
 	if ping := a.limiterPing(); ping != nil {
-		probes = append(probes, server.Probe{Name: "redis", Check: ping})
+		probes = append(probes, server.Probe{Check: ping})
 	}
 	return probes
 }

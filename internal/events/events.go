@@ -79,5 +79,4 @@ var ErrMalformed = errors.New("events: the body cannot be read")
 const (
 	MaxBody   = 1 << 20 // bytes
 	maxEvents = 10_000
-	maxDepth  = 32
 )

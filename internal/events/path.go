@@ -32,7 +32,7 @@ func first(value any, paths []Path) string {
 
 // decode decodes one JSON value and fails if anything follows it. Numbers stay as they were written.
 func decode(body []byte) (any, error) {
-	if len(body) > MaxBody || deep(body) {
+	if len(body) > MaxBody {
 		return nil, ErrMalformed
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -42,26 +42,4 @@ func decode(body []byte) (any, error) {
 		return nil, ErrMalformed
 	}
 	return value, nil
-}
-
-// deep reports whether JSON is nested deeper than any event is, which would only cost memory. Brackets in texts do not count.
-func deep(body []byte) bool {
-	depth, quoted, escaped := 0, false, false
-	for _, c := range body {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted:
-			escaped, quoted = c == '\\', c != '"'
-		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }

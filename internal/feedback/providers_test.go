@@ -69,7 +69,9 @@ func TestWhatAProviderTells(t *testing.T) {
 // An event is of the mail that was sent, and of who got it, or it is none.
 func TestWhomAProviderMeans(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
-		complaint := func(send uuid.UUID, to string) events.Event { return events.Event{Outcome: events.Complained, Send: send, To: to} }
+		complaint := func(send uuid.UUID, to string) events.Event {
+			return events.Event{Outcome: events.Complained, Send: send, To: to}
+		}
 		id := r.SendID(vtest.Ana)
 		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
 			r.Ingest(feedback.OtherRecipient, complaint(id, to))

@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/sms"
@@ -77,17 +77,15 @@ func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var work sync.WaitGroup
-	slots := make(chan struct{}, PollConcurrency)
+	var polls errgroup.Group
+	polls.SetLimit(PollConcurrency)
 	for _, a := range due {
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
+		polls.Go(func() error {
 			r.poll(ctx, a)
+			return nil
 		})
 	}
-	work.Wait()
-	return false, nil
+	return false, polls.Wait()
 }
 
 // poll polls a carrier once for a message's receipt and records it. If there is none yet, the log has already set the next poll.

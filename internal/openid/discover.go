@@ -44,9 +44,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // discover returns the provider's metadata, from the cache or, if that is empty or old, from the provider. If the provider fails, it
 // returns the old metadata. Error: *Error, without any metadata.
 func (p *Provider) discover(ctx context.Context) (*found, error) {
-	if f := p.kept(); f != nil && p.now().Sub(f.at) < discoveredFor {
-		return f, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience) // the waiting included
 	defer cancel()
 	select {
@@ -55,9 +52,9 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	case <-ctx.Done():
 		return nil, &Error{Kind: Unavailable, Why: "discovery"}
 	}
-	before := p.kept()
+	before := p.known
 	if before != nil && p.now().Sub(before.at) < discoveredFor {
-		return before, nil // another login has just asked
+		return before, nil
 	}
 	f, err := p.ask(ctx)
 	switch {
@@ -68,16 +65,8 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	case err != nil:
 		return before, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.known = f
 	return f, nil
-}
-
-func (p *Provider) kept() *found {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known
 }
 
 // believed are the accepted signature algorithms: only asymmetric ones, so never "none" or one with a shared secret.
@@ -105,7 +94,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	}
 	endpoint := provider.Endpoint()
 	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
-		if !Safe(address) {
+		if !safe(address) {
 			return nil, untrusted("address")
 		}
 	}
@@ -124,8 +113,8 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	}, nil
 }
 
-// Safe reports whether traffic to an address is protected: it is https, or on this machine.
-func Safe(address string) bool {
+// safe reports whether traffic to an address is protected: it is https, or on this machine.
+func safe(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return false

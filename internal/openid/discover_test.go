@@ -105,13 +105,13 @@ func TestDocumentsThatLeadElsewhere(t *testing.T) {
 }
 
 func TestSafe(t *testing.T) {
-	for address, safe := range map[string]bool{
+	for address, ok := range map[string]bool{
 		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true, "http://id.example": false,
 		"http://localhost.evil.example": false,
 		"":                              false, "https://": false, "//id.example": false, "https://u:p@id.example": false,
 		"https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
 	} {
-		if Safe(address) != safe {
+		if safe(address) != ok {
 			t.Errorf("%q", address)
 		}
 	}

@@ -29,11 +29,9 @@ func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.W
 
 func untrusted(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
-// refusals maps errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 to kinds.
-var refusals = map[string]string{
-	"access_denied": "access_denied", "login_required": "login_required", "invalid_request": "invalid_request",
-	"invalid_scope":       "invalid_scope",
-	"unauthorized_client": "unauthorized_client", "server_error": "server_error", "temporarily_unavailable": "temporarily_unavailable",
+// refusals are the errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that a log line may name.
+var refusals = []string{
+	"access_denied", "login_required", "invalid_request", "invalid_scope", "unauthorized_client", "server_error", "temporarily_unavailable",
 }
 
 // exchangeError converts an error of the code exchange: a regular error response refuses the code or the client; others are outages.

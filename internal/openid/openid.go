@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -38,8 +37,7 @@ type Provider struct {
 	client   *http.Client
 	now      func() time.Time
 
-	turn  chan struct{} // one discovery at a time, and a login that waits may give up
-	mu    sync.Mutex
+	turn  chan struct{} // held while known is read or discovered; a login that waits may give up
 	known *found
 }
 
@@ -124,7 +122,11 @@ func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error
 		return "", untrusted("other_issuer")
 	}
 	if answer.Has("error") {
-		return "", &Error{Kind: Refused, Why: refusals[answer.Get("error")]}
+		why := answer.Get("error")
+		if !slices.Contains(refusals, why) {
+			why = "" // a text of the provider
+		}
+		return "", &Error{Kind: Refused, Why: why}
 	}
 	if !once(answer, "code") || answer.Get("code") == "" {
 		return "", untrusted("no_code")

@@ -20,7 +20,8 @@ import (
 // ReadJSON decodes the body, one JSON object, into v. Error: a *Problem that tells the position, for unknown or duplicate names, wrong types,
 // or data after the object; or echo's error for a body that is too large. Names are case-sensitive.
 func ReadJSON(c echo.Context, v any) error {
-	if !isJSON(c.Request().Header.Get(echo.HeaderContentType)) {
+	media, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
+	if err != nil || media != echo.MIMEApplicationJSON {
 		return &Problem{Kind: UnsupportedMedia}
 	}
 	body, err := readBody(c.Request())
@@ -36,14 +37,6 @@ func ReadJSON(c echo.Context, v any) error {
 	return nil
 }
 
-func isJSON(contentType string) bool {
-	if contentType == echo.MIMEApplicationJSON {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && media == echo.MIMEApplicationJSON
-}
-
 // readBody reads the whole body, into a buffer of the size that Content-Length tells.
 func readBody(r *http.Request) ([]byte, error) {
 	size := max(0, min(r.ContentLength, MaxBody))
@@ -53,9 +46,8 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 func bodyError(err error) error {
-	var he *echo.HTTPError
-	if errors.As(err, &he) {
-		return he // from the body limit
+	if limit, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return limit
 	}
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }

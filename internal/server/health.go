@@ -12,7 +12,6 @@ import (
 
 // Probe checks whether one dependency works.
 type Probe struct {
-	Name     string
 	Required bool // if it fails, /readyz answers 503 "unavailable"; else 200 "degraded"
 	Check    func(context.Context) error
 }

@@ -29,8 +29,8 @@ func TestReadiness(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := New(Config{Logger: slog.New(slog.DiscardHandler)})
 			h := NewHealth(
-				Probe{Name: "redis", Check: func(context.Context) error { return c.redis }},
-				Probe{Name: "log", Required: true, Check: func(context.Context) error { return c.log }})
+				Probe{Check: func(context.Context) error { return c.redis }},
+				Probe{Required: true, Check: func(context.Context) error { return c.log }})
 			h.Register(e)
 			if w := get(e, "/readyz"); w.Code != c.status || w.Body.String() != c.body {
 				t.Errorf("%d %s", w.Code, w.Body)
@@ -49,7 +49,7 @@ func TestReadiness(t *testing.T) {
 func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		looks := 0
-		h := NewHealth(Probe{Name: "log", Required: true, Check: func(ctx context.Context) error {
+		h := NewHealth(Probe{Required: true, Check: func(ctx context.Context) error {
 			looks++
 			<-ctx.Done() // a part that hangs
 			return ctx.Err()

@@ -12,7 +12,7 @@ import (
 // Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
 type Deliverer struct {
 	Parts
-	post func(ctx context.Context, c *client, to Receiver, e store.AppEvent) answer
+	post func(c *client, ctx context.Context, to Receiver, e store.AppEvent) answer
 	wake chan struct{}
 	done sync.WaitGroup
 
@@ -44,14 +44,10 @@ func New(s Settings, p Parts) *Deliverer {
 	if p.Tick == 0 {
 		p.Tick = tick
 	}
-	d := &Deliverer{Parts: p, post: post, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
+	d := &Deliverer{Parts: p, post: (*client).post, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
 	d.base, d.halt = context.WithCancel(context.Background())
 	d.Change(s)
 	return d
-}
-
-func post(ctx context.Context, c *client, to Receiver, e store.AppEvent) answer {
-	return c.post(ctx, to, e)
 }
 
 // Change puts new settings in force. Attempts under way end by the old ones. Events of an app without a receiver wait for one, as
@@ -164,7 +160,7 @@ func (d *Deliverer) fly(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Receivers[e.App], d.client, d.lanes[e.App]
 	l.flying++
 	d.done.Go(func() {
-		heard := d.post(d.base, c, to, e)
+		heard := d.post(c, d.base, to, e)
 		d.land(l, heard)
 		d.record(e, now.Sub(e.At), heard)
 	})

@@ -67,7 +67,7 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	return d, func() { cancel(); <-stopped }
 }
 
-func (r *rig) post(ctx context.Context, _ *client, _ Receiver, e store.AppEvent) answer {
+func (r *rig) post(_ *client, ctx context.Context, _ Receiver, e store.AppEvent) answer {
 	r.mu.Lock()
 	r.posts = append(r.posts, posted{e.ID, e.App, time.Since(r.began)})
 	f := r.answer[e.App]

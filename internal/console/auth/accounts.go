@@ -80,7 +80,10 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	wish := wishOf(form)
+	wish := Change{
+		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
+		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
+	}
 	password, err := ChangeAccount(c.Request().Context(), a.Store, wish, a.now(), act)
 	w := layout.Words(c)
 	bad, refused := errors.AsType[*verification.InvalidError](err)
@@ -93,12 +96,4 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 		return err
 	}
 	return a.showAccounts(c, http.StatusOK, accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
-}
-
-func wishOf(form url.Values) Change {
-	return Change{
-		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
-		Reason:   strings.TrimSpace(form.Get("reason")),
-		Identity: strings.TrimSpace(form.Get("identity")),
-	}
 }

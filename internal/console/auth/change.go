@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/store"
@@ -136,8 +138,8 @@ func identity(ctx context.Context, log store.AccountStore, w Change) (string, er
 // maxIdentity is in bytes.
 const maxIdentity = 200
 
-// ActOfCommand returns the audit entry with the account and role of the command line.
-func ActOfCommand(act store.AuditEntry) store.AuditEntry {
-	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", store.AuditDone
-	return act
+// CommandEntry begins the audit entry of an action from the command line.
+func CommandEntry() (store.AuditEntry, error) {
+	id, err := uuid.NewV7()
+	return store.AuditEntry{ID: id, Who: commandLine, Role: string(Owner), Outcome: store.AuditDone}, err
 }

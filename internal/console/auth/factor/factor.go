@@ -46,16 +46,12 @@ func StepOf(secret []byte, typed string, now time.Time, after int64) (int64, boo
 	middle := now.Unix() / int64(Period/time.Second)
 	found, ok := int64(0), false
 	for step := middle - tolerance; step <= middle+tolerance; step++ {
-		code, err := codeAt(Spell(secret), time.Unix(step*int64(Period/time.Second), 0))
+		code, err := totp.GenerateCodeCustom(Spell(secret), time.Unix(step*int64(Period/time.Second), 0), codeOptions)
 		if err == nil && subtle.ConstantTimeCompare([]byte(code), []byte(typed)) == 1 && step > after && !ok {
 			found, ok = step, true
 		}
 	}
 	return found, ok
-}
-
-func codeAt(secret string, at time.Time) (string, error) {
-	return totp.GenerateCodeCustom(secret, at, codeOptions)
 }
 
 // KeyAddress returns the otpauth URL for the QR code.
