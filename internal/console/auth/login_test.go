@@ -55,27 +55,28 @@ func TestLogin(t *testing.T) {
 	b.rig.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[cookieName].Value)
 }
 
-func TestLoginByHash(t *testing.T) {
+func TestPasswordsByTheSettings(t *testing.T) {
 	hash := consoletest.SmallHash("open sesame 42")
-	b := newRig(t, func(c *Config) { c.Password, c.PasswordHash = "", hash }).browser()
-	want(t, b.Login("open sesame 43"), http.StatusUnauthorized)
-	want(t, b.Login(hash), http.StatusUnauthorized)
-	want(t, b.Login("open sesame 42"), http.StatusSeeOther)
-	want(t, b.Get("/admin"), http.StatusOK)
-}
-
-func TestNoLoginWithoutPassword(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"none":        func(c *Config) { c.Password = "" },
-		"broken hash": func(c *Config) { c.PasswordHash = "$argon2id$v=19$m=64,t=2,p=1$short$short" },
+	const broken = "$argon2id$v=19$m=64,t=2,p=1$short$short"
+	for name, c := range map[string]struct {
+		change func(*Config)
+		right  string // empty: no login is possible
+	}{
+		"hash":        {func(c *Config) { c.Password, c.PasswordHash = "", hash }, "open sesame 42"},
+		"none":        {func(c *Config) { c.Password = "" }, ""},
+		"broken hash": {func(c *Config) { c.PasswordHash = broken }, ""},
 	} {
-		r := newRig(t, change)
+		r := newRig(t, c.change)
 		b := r.browser()
-		contains(t, b.Get("/admin/login"), "No password is configured")
-		for _, typed := range []string{consoletest.Password, "", " ", "$argon2id$v=19$m=64,t=2,p=1$short$short"} {
+		for _, typed := range []string{consoletest.Password, "open sesame 43", hash, broken, "", " "} {
 			if rec := b.Login(typed); rec.Code < 400 {
 				t.Errorf("%s: %q logs in", name, typed)
 			}
+		}
+		if c.right == "" {
+			contains(t, b.Get("/admin/login"), "No password is configured")
+		} else {
+			want(t, b.Login(c.right), http.StatusSeeOther)
 		}
 		r.Unlogged("short$short")
 	}
@@ -126,9 +127,7 @@ func TestLoginIsLimited(t *testing.T) {
 	if len(b.Cookies) != 0 {
 		t.Error("the right password got through the limit")
 	}
-	other := r.browser()
-	other.From = "192.0.2.2:5000"
-	want(t, other.Login(consoletest.Password), http.StatusSeeOther)
+	want(t, r.from("192.0.2.2:5000").Login(consoletest.Password), http.StatusSeeOther)
 
 	r.Clock.Add(890*time.Second - time.Microsecond)
 	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
@@ -136,18 +135,23 @@ func TestLoginIsLimited(t *testing.T) {
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-func TestOnePersonsAddressesAreOne(t *testing.T) {
-	r := newRig(t)
-	for i := range 10 {
-		b := r.browser()
-		b.From = fmt.Sprintf("[2001:db8:1:2:%x::1]:1", i+1)
-		want(t, b.Login("wrong"), http.StatusUnauthorized)
+// A person may have a /64 or a /48, and a hoster's customer a /24.
+func TestNetworksAreLimited(t *testing.T) {
+	for form, tries := range map[string]int{"[2001:db8:1:2:%x::1]:1": 10, "[2001:db8:1:%x::1]:1": 30, "198.51.100.%d:1": 30} {
+		r := newRig(t)
+		tried := 0
+		for i := range 60 {
+			if r.from(fmt.Sprintf(form, i)).Login("wrong").Code == http.StatusUnauthorized {
+				tried++
+			}
+		}
+		if tried != tries {
+			t.Errorf("%s: %d attempts, want %d", form, tried, tries)
+		}
+		for _, other := range []string{"192.0.2.9:1", "[2001:db8:2::1]:1"} {
+			want(t, r.from(other).Login(consoletest.Password), http.StatusSeeOther)
+		}
 	}
-	b := r.browser()
-	b.From = "[2001:db8:1:2:ffff::1]:1"
-	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
-	b.From = "[2001:db8:1:3::1]:1"
-	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {

@@ -12,6 +12,17 @@ import (
 	"sendcode/internal/openid/openidtest"
 )
 
+func TestErrandsOverHTTPS(t *testing.T) {
+	r, server := besideProvider(t)
+	consoletest.Is(server, "bo", "support")
+	b := r.browser()
+	b.Base = "https://console.example"
+	consoletest.LeadsTo(t, b.Get(b.AtProvider("")))
+	if c := b.Cookies["__Host-"+cookieName]; c == nil || !c.Secure {
+		t.Errorf("%+v", b.Cookies)
+	}
+}
+
 // What comes back must come from the browser that was sent, in time, and once.
 func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	r, server := besideProvider(t)
@@ -132,7 +143,5 @@ func TestLoginsByTheProviderAreLimited(t *testing.T) {
 		t.Error("the provider was asked all the same, or nothing said when")
 	}
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther) // passwords are counted apart
-	other := r.browser()
-	other.From = "192.0.2.9:1"
-	consoletest.LeadsTo(t, other.ByProvider(""))
+	consoletest.LeadsTo(t, r.from("192.0.2.9:1").ByProvider(""))
 }

@@ -2,12 +2,10 @@ package auth
 
 import (
 	"crypto/sha256"
-	"io"
 	"log/slog"
 	"net/http"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/consoletest"
@@ -36,7 +34,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	return r
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
@@ -70,11 +68,11 @@ func (r *rig) recorded(c echo.Context) error {
 	return err
 }
 
-func (r *rig) id() uuid.UUID {
-	r.Helper()
-	id, err := uuid.NewV7()
-	r.Must(err)
-	return id
+// from is a browser at another address.
+func (r *rig) from(address string) *browser {
+	b := r.browser()
+	b.From = address
+	return b
 }
 
 // browser is one in front of the newest replica.
