@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"sendcode/internal/code"
-	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
-	"sendcode/quota"
 )
 
 func TestKeys(t *testing.T) {
@@ -21,17 +19,6 @@ func TestKeys(t *testing.T) {
 		if k := keys.find(presented); (k != nil) != (app != "") || k != nil && k.App != app {
 			t.Errorf("find(%q) = %v", presented, k)
 		}
-	}
-}
-
-func TestTheAnswerToTooMany(t *testing.T) {
-	d := quota.Decision{At: time.UnixMicro(1_800_000_000_000_000), Rules: []quota.State{
-		{Rule: quota.Rule{Name: "minute", Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: 1500 * time.Millisecond},
-	}}
-	p := quotaProblem(verification.Answer{Quota: d})
-	if p.Kind != server.QuotaExceeded || p.Header.Get("Retry-After") != "2" || p.Detail != "The rule minute has no place left; the next code can be sent in 2 s." ||
-		p.Extra["blocked_by"] != "minute" || p.Extra["retry_after_ms"] != int64(1500) || p.Extra["quota"] == nil {
-		t.Errorf("%+v", p)
 	}
 }
 

@@ -286,21 +286,6 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	}
 }
 
-// Fewer than 16 characters are refused, of back ends too, before anything is done.
-func TestAShortKeyIsRefused(t *testing.T) {
-	e := newAPI(t, io.Discard)
-	for _, key := range []string{public, secret} {
-		c := client{t, e, "203.0.113.9", key}
-		body := `{"channel":"email","to":"alice@example.com"}`
-		if w := c.do(http.MethodPost, "/v1/verifications", body, `"fifteen-letters"`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "/problems/bad-request") {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-		if w := c.do(http.MethodPost, "/v1/verifications", body, "sixteen-letters-"+key[:2]); w.Code != http.StatusAccepted {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-	}
-}
-
 // Browsers may not check by name, read a quota, or name the client that they ask for.
 func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 	e := newAPI(t, io.Discard)

@@ -113,23 +113,6 @@ func TestParseLists(t *testing.T) {
 	}
 }
 
-func TestPath(t *testing.T) {
-	for _, bad := range []string{"", ".", "a..b", ".a", "a.", strings.Repeat("a.", 40) + "a", strings.Repeat("x", 65)} {
-		if p, err := jsonpath.Parse(bad); err == nil {
-			t.Errorf("%q: %v", bad, p)
-		}
-	}
-	value, err := decode([]byte(`{"a":[{"b-c":[7,8]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]string{"a.0.b-c.1": "8", "a.0.b-c": "7", "a.1": "", "a.-1": "", "a.x": "", "a.0.b-c.1.z": ""} {
-		if p := path(text); first(value, []Path{p}) != want || p.String() != text {
-			t.Errorf("%s: %q", text, first(value, []Path{p}))
-		}
-	}
-}
-
 // Whatever comes in: no panic, at most what a list may hold, nothing kept that could hold an address, and the same twice.
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {

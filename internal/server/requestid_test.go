@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -21,7 +22,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 		logger.With("part", "log").WarnContext(c.Request().Context(), "within")
 		return errors.New("broken")
 	})
-	e.GET("/v1/panic", func(echo.Context) error { panic("at once") })
+	e.GET("/v1/panic", func(echo.Context) error { panic("the code is 123456") })
 	for path, want := range map[string]int{"/v1/x": 3, "/v1/panic": 3} {
 		out.Reset()
 		w := get(e, path)
@@ -34,6 +35,9 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 				t.Errorf("%s: %s, want the ID %s once", path, line, id)
 			}
 			lines++
+		}
+		if strings.Contains(out.String()+w.Body.String(), "123456") {
+			t.Errorf("a panic's value is told: %s %s", w.Body, out.String())
 		}
 		if lines != want || w.Code != http.StatusInternalServerError {
 			t.Errorf("%s: %d with %d lines, want %d:\n%s", path, w.Code, lines, want, out.String())

@@ -37,35 +37,18 @@ func get(e *echo.Echo, path string, change ...func(*http.Request)) *httptest.Res
 	return w
 }
 
-func TestUnavailableSaysWhetherItMayCount(t *testing.T) {
-	for want, err := range map[bool]error{false: verification.ErrUnavailable, true: verification.ErrUncertain} {
-		e, _ := testServer(t)
-		e.GET("/v1/x", func(echo.Context) error { return fmt.Errorf("outer: %w", err) })
-		w := get(e, "/v1/x")
-		var p struct {
-			Type, Detail string
-			Counted      *bool `json:"may_have_counted"`
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-			t.Fatal(err)
-		}
-		if w.Code != 503 || p.Type != "/problems/unavailable" || p.Counted == nil || *p.Counted != want || (p.Detail != "") != want {
-			t.Errorf("%v: %d %s", err, w.Code, w.Body)
-		}
-	}
-}
-
 func TestErrorsBecomeProblems(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
 		slug   string
-		field  string
+		more   string // part of the answer
 	}{
-		{&verification.InvalidError{Field: "to", Reason: "no_domain", Detail: "No domain."}, 422, "invalid-field", "to"},
-		{fmt.Errorf("outer: %w", &verification.InvalidError{Field: "to"}), 422, "invalid-field", "to"},
+		{&verification.InvalidError{Field: "to", Reason: "no_domain", Detail: "No domain."}, 422, "invalid-field", `"field":"to"`},
+		{fmt.Errorf("outer: %w", &verification.InvalidError{Field: "to"}), 422, "invalid-field", `"field":"to"`},
 		{verification.ErrNotFound, 404, "not-found", ""},
-		{verification.ErrUnavailable, 503, "unavailable", ""},
+		{fmt.Errorf("outer: %w", verification.ErrUnavailable), 503, "unavailable", `"may_have_counted":false`},
+		{fmt.Errorf("outer: %w", verification.ErrUncertain), 503, "unavailable", `"may_have_counted":true`},
 		{&Problem{Kind: Forbidden}, 403, "forbidden", ""},
 		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", ""},
 		{echo.ErrUnsupportedMediaType, 415, "unsupported-media-type", ""},
@@ -77,13 +60,13 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		e.GET("/v1/x", func(echo.Context) error { return c.err })
 		w := get(e, "/v1/x")
 		var p struct {
-			Type, Title, Field string
-			Status             int
+			Type, Title string
+			Status      int
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
-		if w.Code != c.status || p.Status != c.status || p.Type != "/problems/"+c.slug || p.Title == "" || p.Field != c.field {
+		if w.Code != c.status || p.Status != c.status || p.Type != "/problems/"+c.slug || p.Title == "" || !strings.Contains(w.Body.String(), c.more) {
 			t.Errorf("%v: %d %+v", c.err, w.Code, p)
 		}
 		if w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Cache-Control") != "no-store" {
@@ -111,18 +94,6 @@ func TestPersonGetsAPage(t *testing.T) {
 	w = get(e, "/v1/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
 	if w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("the API answers %s", w.Header().Get("Content-Type"))
-	}
-}
-
-func TestPanicTellsNothing(t *testing.T) {
-	e, out := testServer(t)
-	e.GET("/v1/x", func(echo.Context) error { panic("the code is 123456") })
-	w := get(e, "/v1/x")
-	if w.Code != 500 || strings.Contains(w.Body.String()+out.String(), "123456") {
-		t.Errorf("%d %s %s", w.Code, w.Body, out)
-	}
-	if !strings.Contains(out.String(), "panic") {
-		t.Error("no one hears of it")
 	}
 }
 
@@ -194,16 +165,5 @@ func TestSecurityHeaders(t *testing.T) {
 		if got := w.Header().Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
-	}
-}
-
-func TestBodyLimit(t *testing.T) {
-	e, _ := testServer(t)
-	e.POST("/v1/x", func(c echo.Context) error { return c.NoContent(204) })
-	r := httptest.NewRequest(http.MethodPost, "/v1/x", strings.NewReader(strings.Repeat("x", MaxBody+1)))
-	w := httptest.NewRecorder()
-	e.ServeHTTP(w, r)
-	if w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d", w.Code)
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -218,6 +216,9 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 			[]string{"169.254.169.254"}, "forbidden address"},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
 		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
+		{"another protocol", loopback, "ftp://hook.example/", nil, "no answer"},
+		{"no address", loopback, "http://\x7f", nil, "bad address"},
+		{"nothing", loopback, "", nil, "no answer"},
 		{"allowed", loopback, "https://example.com" + port(encrypted), []string{"127.0.0.1"}, "200"},
 		{"allowed, in the clear", loopback, "http://hook.example" + port(plain), []string{"127.0.0.1"}, "200"},
 	} {
@@ -231,6 +232,12 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		if got.word != c.want || (hits.Load() > 0) != (c.want == "200") {
 			t.Errorf("%s: %q, %d requests", c.name, got.word, hits.Load())
 		}
+	}
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := newClient(loopback, time.Now, world{}).post(gone, Receiver{URL: plain.URL}, someEvent); got.word != "canceled" {
+		t.Errorf("canceled: %+v", got)
 	}
 
 	// First to where it may go, then inside.
@@ -258,22 +265,5 @@ func TestPostUsesNoProxy(t *testing.T) {
 	c := newClient(loopback, time.Now, world{resolver: names(t, "127.0.0.1")})
 	if got := c.post(t.Context(), Receiver{URL: "http://hook.example" + port}, someEvent); !got.ok || asked.Load() != 0 {
 		t.Errorf("%+v, the proxy was asked %d times", got, asked.Load())
-	}
-}
-
-func TestPostWords(t *testing.T) {
-	gone := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no") }}
-	for url, want := range map[string]string{"https://hook.invalid/": "unknown host", "ftp://hook.example/": "no answer",
-		"http://\x7f": "bad address", "": "no answer"} {
-		if got := newClient(Guard{}, time.Now, world{resolver: gone}).post(t.Context(), Receiver{URL: url}, someEvent); got.word != want ||
-			got.ok {
-			t.Errorf("%q: %+v", url, got)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if got := newClient(loopback, time.Now, world{}).post(ctx, Receiver{URL: "http://127.0.0.1:" + strconv.Itoa(1)},
-		someEvent); got.word != "canceled" {
-		t.Errorf("canceled: %+v", got)
 	}
 }
