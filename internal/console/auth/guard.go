@@ -40,26 +40,21 @@ const startPage = "/admin"
 
 // addressTo returns the login page's URL with the page to return to, unless that is the first page anyway.
 func addressTo(login string, r *http.Request) string {
-	back := r.URL.RequestURI()
-	if back == startPage || !isConsolePage(back) {
-		return login
+	back := consolePageOr(r.URL.RequestURI())
+	if back == startPage {
+		back = ""
 	}
 	return withNext(login, back)
 }
 
-// isConsolePage reports whether an address is a page of the console, so that no link leads elsewhere after a login.
-func isConsolePage(address string) bool {
+// consolePageOr returns the address if it is a page of the console, else "", so that no link leads elsewhere after a login.
+func consolePageOr(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
-		return false
+		return ""
 	}
 	inMenu := slices.ContainsFunc(layout.Sections, func(s layout.Section) bool { return s.Path == u.Path })
-	return inMenu || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
-}
-
-// consolePageOr returns the address if it is a page of the console, else "".
-func consolePageOr(address string) string {
-	if !isConsolePage(address) {
+	if !inMenu && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
 		return ""
 	}
 	return address

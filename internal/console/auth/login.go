@@ -96,14 +96,13 @@ func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, 
 		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, layout.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
-		a.reportRefused(c, count)
 		return true, a.tooMany(c, next, name, count)
 	}
 	return false, nil
 }
 
-// reportRefused logs at most one line a minute for each rule.
-func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
+// tooMany answers an attempt that a rule refused, and logs at most one line a minute for each rule.
+func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
 	rule, _ := count.Blocking()
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
@@ -115,11 +114,8 @@ func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	case due:
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
 	}
-}
-
-func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
 	w, wait, text := layout.Words(c), count.RetryAfter(), "login.limited"
-	if rule, _ := count.Blocking(); rule.Name == ruleOverall || rule.Name == ruleAccount {
+	if rule.Name == ruleOverall || rule.Name == ruleAccount {
 		text = "login.attacked"
 	}
 	c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
@@ -149,7 +145,8 @@ func (a *Auth) logout(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	a.forget(c)
+	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
+	c.SetCookie(cookieOf(c, cookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 

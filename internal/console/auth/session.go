@@ -20,24 +20,13 @@ import (
 // cookieName is the session's cookie.
 const cookieName = "sendcode-admin"
 
-func isHTTPS(c echo.Context) bool { return c.Scheme() == "https" }
-
 // nameOf returns a cookie's name. Over https it begins with "__Host-", so that no other host of the domain can set it (RFC 6265bis
 // section 4.1.3.2).
 func nameOf(c echo.Context, name string) string {
-	if isHTTPS(c) {
+	if c.Scheme() == "https" {
 		return "__Host-" + name
 	}
 	return name
-}
-
-// current finds the session of a request.
-func (a *Auth) current(c echo.Context) (session, bool, error) {
-	key, ok := readKey(cookieValue(c, cookieName))
-	if !ok {
-		return session{}, false, nil
-	}
-	return a.sessionOf(c.Request().Context(), key)
 }
 
 // keep writes the session's cookie, which expires with the session.
@@ -47,16 +36,10 @@ func (a *Auth) keep(c echo.Context, key string, v session) {
 	c.SetCookie(cookieOf(c, cookieName, key, max(seconds, 1)))
 }
 
-// forget deletes the session's cookie, even if this response was to renew it.
-func (a *Auth) forget(c echo.Context) {
-	c.Response().Header().Del(echo.HeaderSetCookie)
-	c.SetCookie(cookieOf(c, cookieName, "", -1))
-}
-
 func cookieOf(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: nameOf(c, name), Value: value, Path: "/", MaxAge: maxAge,
-		Secure: isHTTPS(c), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
 
@@ -118,12 +101,6 @@ func (v session) factorMissing(demanded bool) string {
 // keySize is the number of random bytes in a session's cookie.
 const keySize = 32
 
-// readKey decodes a cookie's value.
-func readKey(value string) ([]byte, bool) {
-	key, err := base64.RawURLEncoding.Strict().DecodeString(value)
-	return key, err == nil && len(key) == keySize
-}
-
 // holder is who may log in or stay logged in, and what that rests on: a password, or a provider's word.
 type holder struct {
 	Actor
@@ -158,9 +135,14 @@ func (v session) ends() time.Time {
 	return v.SeenAt.Add(idle)
 }
 
-// sessionOf returns the session with the key and its account. False: there is none, it has ended, or its account may no longer log
-// in that way.
-func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
+// current returns the session of a request and its account. False: there is none, it has ended, or its account may no longer log in that
+// way.
+func (a *Auth) current(c echo.Context) (session, bool, error) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, cookieName))
+	if err != nil || len(key) != keySize {
+		return session{}, false, nil
+	}
+	ctx := c.Request().Context()
 	s, now, err := a.Store.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
 	switch {
