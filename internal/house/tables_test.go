@@ -76,10 +76,7 @@ var edges = map[string]string{
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
 	"internal/console/live":       "internal/recipient internal/store internal/server",
 	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
-		"internal/policy internal/console/auth/password internal/console/auth/factor internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
-
-	"internal/console/auth/password": "",
-	"internal/console/auth/factor":   "",
+		"internal/policy internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
@@ -179,7 +176,7 @@ var modules = map[string]string{
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/andybalholm/brotli":         "internal/compress",
 	"github.com/evanw/esbuild":              "internal/bundle",
-	"github.com/boombuler/barcode":          "internal/console/auth/factor",
+	"github.com/boombuler/barcode":          "internal/console/auth",
 	"github.com/chromedp/cdproto":           "internal/page/pagetest tools/screenshots",
 	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/servertest/axe tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/openid",
@@ -195,7 +192,7 @@ var modules = map[string]string{
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/bench tools/rows tools/floor",
 	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
-	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
+	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          "tools/bench",
@@ -205,7 +202,7 @@ var modules = map[string]string{
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document tools/mutants",
 	"go.uber.org/goleak":                    testsOnly,
-	"golang.org/x/crypto":                   "internal/keyring internal/console/auth internal/console/auth/password internal/console/consoletest",
+	"golang.org/x/crypto":                   "internal/keyring internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                   "internal/openid",
 	"golang.org/x/sync":                     anywhere,

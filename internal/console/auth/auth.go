@@ -8,7 +8,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/keyring"
 	"sendcode/internal/server"
@@ -39,7 +38,7 @@ type Auth struct {
 	lines    server.Seldom
 	logger   *slog.Logger
 	now      func() time.Time
-	password password.Password
+	password credential
 	layout   *layout.Layout
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
@@ -54,7 +53,7 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 		checks: make(chan struct{}, maxChecks),
 	}
 	var err error
-	if a.password, err = password.Parse(c.Password, c.PasswordHash); err != nil {
+	if a.password, err = parsePassword(c.Password, c.PasswordHash); err != nil {
 		a.logger.Error("logging in to the console is not possible: the password's hash cannot be read", "error", err)
 	}
 	return a

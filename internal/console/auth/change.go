@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -107,8 +106,8 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 	}
 	switch {
 	case w.Do == "password", w.Do == "add" && *c.Identity == "":
-		made = password.New()
-		c.Password = new(password.Hash(made))
+		made = newPassword()
+		c.Password = new(hashPassword(made))
 	case w.Do == "close":
 		c.DisabledAt = &now
 	case w.Do == "open":

@@ -10,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -104,7 +103,7 @@ type refusal struct {
 
 // takeCode accepts a code of the account's second factor, or a recovery code, each once. It counts the attempt before it compares.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
-	ctx, w, code := c.Request().Context(), layout.Words(c), factor.Plain(typed)
+	ctx, w, code := c.Request().Context(), layout.Words(c), plainCode(typed)
 	if code == "" {
 		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
@@ -127,13 +126,13 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal,
 
 func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
-	if len(code) == factor.RecoverySize {
+	if len(code) == recoverySize {
 		act, err := a.Record(c, ActionFactor+".recovery")
 		if err != nil {
 			return false, err
 		}
 		act.Target = v.Account
-		return a.Store.TakeRecoveryCode(ctx, v.Account, factor.RecoveryHash(v.Account, code), act)
+		return a.Store.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
 	}
 	f, err := a.Store.SecondFactor(ctx, v.Account)
 	if errors.Is(err, store.ErrNotFound) {
@@ -147,7 +146,7 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
 		return false, verification.ErrUnavailable // a key that left the ring too early, not a wrong code
 	}
-	step, right := factor.StepOf(secret, code, a.now(), f.Step)
+	step, right := stepOf(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}

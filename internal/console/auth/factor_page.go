@@ -9,7 +9,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -29,7 +28,7 @@ type factorView struct {
 	Done       string
 
 	Secret   string // to be, in groups of four
-	Picture  factor.Picture
+	Picture  picture
 	Kept     string   // the same, sealed for this session
 	Recovery []string // shown this once
 }
@@ -99,16 +98,16 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	if !right {
 		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", left(count))})
 	}
-	return a.showSecret(c, http.StatusOK, s, factor.NewSecret(), "")
+	return a.showSecret(c, http.StatusOK, s, newSecret(), "")
 }
 
 func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
-	address, err := factor.KeyAddress(s.Account, secret)
+	address, err := keyAddress(s.Account, secret)
 	if err != nil {
 		return err
 	}
-	v := factorView{Problem: problem, Secret: grouped(factor.Spell(secret))}
-	if v.Picture, err = factor.Draw(address); err != nil {
+	v := factorView{Problem: problem, Secret: grouped(spell(secret))}
+	if v.Picture, err = drawCode(address); err != nil {
 		return err
 	}
 	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTime); err != nil {
@@ -133,7 +132,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if !ok {
 		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 	}
-	step, right := factor.StepOf(secret, factor.Plain(form.Get("code")), a.now(), 0)
+	step, right := stepOf(secret, plainCode(form.Get("code")), a.now(), 0)
 	if !right {
 		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}
@@ -146,7 +145,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	act.Target = s.Account
-	shown, kept := factor.NewRecoveryCodes(s.Account)
+	shown, kept := newRecoveryCodes(s.Account)
 	added, err := a.Store.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
 	switch {
 	case err != nil:
@@ -174,7 +173,7 @@ func (a *Auth) withCode(c echo.Context, s session, do string) error {
 		}
 		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
 	}
-	shown, kept := factor.NewRecoveryCodes(s.Account)
+	shown, kept := newRecoveryCodes(s.Account)
 	if _, err = a.Store.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/keyring"
 )
@@ -44,7 +43,7 @@ func (b *browser) setUp(password string) consoletest.Device {
 	d, kept := b.begin(password)
 	rec := b.confirm(kept, d.Code())
 	want(b.T, rec, http.StatusOK)
-	if d.Recovery = recoveryIn(rec); len(d.Recovery) != factor.RecoveryCodes {
+	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodes {
 		b.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
 	}
 	return d
@@ -194,7 +193,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	rec = b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}})
 	want(t, rec, http.StatusOK)
 	fresh := recoveryIn(rec)
-	if len(fresh) != factor.RecoveryCodes || fresh[0] == d.Recovery[0] {
+	if len(fresh) != recoveryCodes || fresh[0] == d.Recovery[0] {
 		t.Errorf("%v", fresh)
 	}
 	want(t, r.halfIn().giveCode(d.Recovery[0]), http.StatusUnauthorized)

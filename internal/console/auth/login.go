@@ -37,7 +37,7 @@ func (a *Auth) loginPage(c echo.Context) error {
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	v := loginView{Page: layout.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
-		Off: !a.password.IsSet() && a.Provider == nil}
+		Off: !a.password.isSet() && a.Provider == nil}
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
@@ -130,7 +130,7 @@ func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who hold
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
-		return who, who.password.Matches(typed), nil
+		return who, who.matches(typed), nil
 	case <-ctx.Done():
 		return who, false, ctx.Err()
 	}

@@ -100,7 +100,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if who.refused() {
+	if !who.isSet() {
 		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", networkOf(c))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
@@ -181,7 +181,7 @@ func (a *Auth) byIdentity(known store.Account) holder {
 
 // vouched returns the actor as one whom the provider identified by this name.
 func (a *Auth) vouched(who Actor, name string) holder {
-	return holder{Actor: who, identity: sha256.Sum256([]byte("provider\x00" + a.Provider.About + "\x00" + name))}
+	return holder{who, credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.About + "\x00" + name))}}
 }
 
 // errandWith returns the cookie of a login by the provider. It is Lax, since it must come with the provider's redirect.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/auth/password"
 	"sendcode/internal/store"
 )
 
@@ -101,14 +100,11 @@ func (v session) factorMissing(demanded bool) string {
 // keySize is the number of random bytes in a session's cookie.
 const keySize = 32
 
-// holder is who may log in or stay logged in, and what that rests on: a password, or a provider's word.
+// holder is who may log in or stay logged in, and what that rests on.
 type holder struct {
 	Actor
-	password password.Password // matches nothing if the provider vouches for them
-	identity [sha256.Size]byte // names the password or the provider's word: sessions end when it changes; zero: no login
+	credential
 }
-
-func (h holder) refused() bool { return h.identity == [sha256.Size]byte{} }
 
 // bound returns what a session stores of the holder, so that it ends when the password changes. It is keyed with the cookie's value, so
 // that a reader of the table can't try passwords.
@@ -154,7 +150,7 @@ func (a *Auth) current(c echo.Context) (session, bool, error) {
 		return v, false, nil
 	}
 	h, err := a.holderOf(ctx, s)
-	if err != nil || h.refused() {
+	if err != nil || !h.isSet() {
 		return v, false, err
 	}
 	if bound := h.bound(key); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
@@ -175,7 +171,7 @@ func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
 // account returns who logs in to an account with its password; refused if it is unknown, closed or has no password.
 func (a *Auth) account(ctx context.Context, name string) (holder, error) {
 	if name == bootstrap.Name {
-		return holder{bootstrap, a.password, a.password.Identity()}, nil
+		return holder{bootstrap, a.password}, nil
 	}
 	known, err := a.Store.Account(ctx, name)
 	switch {
@@ -184,12 +180,12 @@ func (a *Auth) account(ctx context.Context, name string) (holder, error) {
 	case err != nil || !known.DisabledAt.IsZero():
 		return holder{}, err
 	}
-	p, err := password.Parse("", known.Password)
+	p, err := parsePassword("", known.Password)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "an account's password cannot be read", "account", name, "error", err)
 		return holder{}, nil
 	}
-	return holder{Actor{known.Name, Role(known.Role)}, p, p.Identity()}, nil
+	return holder{Actor{known.Name, Role(known.Role)}, p}, nil
 }
 
 // begin completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/consoletest"
 )
 
@@ -111,9 +110,9 @@ func TestSessionsAreKeptAsHashes(t *testing.T) {
 	r.Must(err)
 	s, _, err := r.Log.Session(t.Context(), sha256.Sum256(key))
 	r.Must(err)
-	p, err := password.Parse(consoletest.Password, "")
+	p, err := parsePassword(consoletest.Password, "")
 	r.Must(err)
-	if s.Bound == p.Identity() || s.Bound != (holder{identity: p.Identity()}).bound(key) || s.Account != "admin" {
+	if s.Bound == p.identity || s.Bound != (holder{credential: p}).bound(key) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
 }

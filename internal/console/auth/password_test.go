@@ -1,4 +1,4 @@
-package password
+package auth
 
 import (
 	"strings"
@@ -48,13 +48,13 @@ func TestPHCRefuses(t *testing.T) {
 }
 
 func TestNewPasswords(t *testing.T) {
-	one := New()
-	if one == New() || len(one) < 24 {
+	one := newPassword()
+	if one == newPassword() || len(one) < 24 {
 		t.Errorf("%q", one)
 	}
-	hash := Hash(one)
-	p, err := Parse("", hash)
-	if err != nil || !p.Matches(one) || p.Matches(one+"x") || hash == Hash(one) {
+	hash := hashPassword(one)
+	p, err := parsePassword("", hash)
+	if err != nil || !p.matches(one) || p.matches(one+"x") || hash == hashPassword(one) {
 		t.Errorf("%s: %v", hash, err)
 	}
 	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {

@@ -1,0 +1,116 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/boombuler/barcode/qr"
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/totp"
+)
+
+// period is the time step of RFC 6238. A code is valid for one step more on either side, since clocks differ (section 5.2).
+const (
+	period    = 30 * time.Second
+	tolerance = 1
+)
+
+// Every authenticator app knows these, and some know no others.
+var codeOptions = totp.ValidateOpts{Period: uint(period / time.Second), Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
+
+// secretSize is in bytes (RFC 4226 section 4, R6).
+const secretSize = 20
+
+// newSecret returns a key of 160 random bits. The caller stores it encrypted.
+func newSecret() []byte {
+	secret := make([]byte, secretSize)
+	rand.Read(secret) // never fails: the program stops when the system has no randomness
+	return secret
+}
+
+// spell returns a secret as people type it and apps read it.
+func spell(secret []byte) string {
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
+}
+
+// stepOf returns the time step, at most one from now and later than after, whose code was typed. False: there is none.
+func stepOf(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
+	middle := now.Unix() / int64(period/time.Second)
+	found, ok := int64(0), false
+	for step := middle - tolerance; step <= middle+tolerance; step++ {
+		code, err := totp.GenerateCodeCustom(spell(secret), time.Unix(step*int64(period/time.Second), 0), codeOptions)
+		if err == nil && subtle.ConstantTimeCompare([]byte(code), []byte(typed)) == 1 && step > after && !ok {
+			found, ok = step, true
+		}
+	}
+	return found, ok
+}
+
+// keyAddress returns the otpauth URL for the QR code.
+func keyAddress(account string, secret []byte) (string, error) {
+	key, err := totp.Generate(totp.GenerateOpts{
+		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period, Digits: codeOptions.Digits,
+		Algorithm: codeOptions.Algorithm,
+	})
+	if err != nil {
+		return "", err
+	}
+	return key.URL(), nil
+}
+
+// picture is a QR code: the side with its margin of four (ISO/IEC 18004), and a path of the dark squares.
+type picture struct {
+	Side int
+	Path template.HTMLAttr
+}
+
+// drawCode returns the QR code of a text.
+func drawCode(text string) (picture, error) {
+	code, err := qr.Encode(text, qr.M, qr.Auto)
+	if err != nil {
+		return picture{}, err
+	}
+	const margin = 4
+	var path strings.Builder
+	size := code.Bounds().Dx()
+	for y := range size {
+		for x := range size {
+			if r, _, _, _ := code.At(x, y).RGBA(); r == 0 {
+				fmt.Fprintf(&path, "M%d %dh1v1h-1z", x+margin, y+margin)
+			}
+		}
+	}
+	return picture{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // digits and letters alone
+}
+
+// Recovery codes replace a lost device. Each has 80 random bits.
+const (
+	recoveryCodes = 10
+	recoverySize  = 16 // letters and digits of base32
+)
+
+// newRecoveryCodes returns new codes to show once, and the hashes to store.
+func newRecoveryCodes(account string) (shown []string, kept [][32]byte) {
+	for range recoveryCodes {
+		code := strings.ToLower(rand.Text()[:recoverySize])
+		shown = append(shown, code[:4]+"-"+code[4:8]+"-"+code[8:12]+"-"+code[12:])
+		kept = append(kept, recoveryHash(account, code))
+	}
+	return shown, kept
+}
+
+// recoveryHash returns the stored hash of an account's recovery code.
+func recoveryHash(account, code string) [32]byte {
+	return sha256.Sum256([]byte("recovery\x00" + account + "\x00" + code))
+}
+
+// plainCode removes the characters that people type between those of a code.
+func plainCode(typed string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed))
+}
