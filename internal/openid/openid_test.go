@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,29 +23,13 @@ func settings(p *openidtest.Provider) Settings {
 	}
 }
 
-// comeBack is what a browser returns with that was sent to an address.
-func comeBack(t *testing.T, address string) url.Values {
-	t.Helper()
-	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := visit.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	back, err := resp.Location()
-	if err != nil || !strings.HasPrefix(back.String(), redirect+"?") {
-		t.Fatalf("%d to %v: %v", resp.StatusCode, back, err)
-	}
-	return back.Query()
-}
-
 func begin(t *testing.T, p *Provider) (url.Values, Attempt) {
 	t.Helper()
 	address, attempt, err := p.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return comeBack(t, address), attempt
+	return openidtest.Visit(t, address).Query(), attempt
 }
 
 // refused wants an Error of the kind and the word.

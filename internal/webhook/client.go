@@ -77,7 +77,7 @@ func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer
 	at, id := c.now(), e.ID.String()
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {"sendcode"},
-		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {Sign(to.Secrets, id, at, body)},
+		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {sign(to.Secrets, id, at, body)},
 	}
 	resp, err := c.Do(r)
 	if err != nil {

@@ -236,28 +236,24 @@ func TestChange(t *testing.T) {
 	})
 }
 
+// forgetful is a log that is asked to forget alone: n old events in each step, and the rest of a step given up.
+type forgetful struct {
+	Log
+	steps []int
+}
+
+func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
+	n := f.steps[0]
+	f.steps = f.steps[1:]
+	return n, sweepLimit - n, nil
+}
+
 // One look forgets all that there is, in several steps.
 func TestForgetsInSteps(t *testing.T) {
-	left := []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}
-	log := forgetful(func() (int, int) {
-		n := left[0]
-		left = left[1:]
-		return n, sweepLimit - n
-	})
+	log := &forgetful{steps: []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}}
 	o := &rig{T: t, told: map[string]int{}}
 	New(Settings{}, Parts{Log: log, Observer: o, Logger: slog.New(slog.DiscardHandler)}).forget(t.Context())
-	if len(left) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
-		t.Errorf("%d steps left, %v", len(left), o.told)
+	if len(log.steps) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
+		t.Errorf("%d steps left, %v", len(log.steps), o.told)
 	}
-}
-
-type forgetful func() (int, int)
-
-func (forgetful) AppEventsDue(context.Context, time.Duration, []store.Share) ([]store.AppEvent, time.Time, error) {
-	return nil, time.Time{}, nil
-}
-func (forgetful) AppEventEnded(context.Context, store.AppEventEnd) (bool, error) { return true, nil }
-func (f forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
-	a, b := f()
-	return a, b, nil
 }

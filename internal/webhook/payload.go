@@ -57,10 +57,10 @@ func orNull(s string) *string {
 // seconds is for headers and logs.
 func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
 
-// Sign returns the webhook-signature header of a body. It has one signature for each secret, so that a receiver with either secret
+// sign returns the webhook-signature header of a body. It has one signature for each secret, so that a receiver with either secret
 // can verify it while secrets are replaced. Signed is id.timestamp.body, with HMAC-SHA256 (Standard Webhooks, "Signature scheme");
 // id and timestamp contain no full stop.
-func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
+func sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
 		mac := hmac.New(sha256.New, secret)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/texts"
 )
 
 func account(do, name, role, reason string) url.Values {
@@ -93,4 +94,28 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	fresh := r.from("192.0.3.200:1")
 	want(t, fresh.LoginAs("the-reader", "the-reader's password"), http.StatusTooManyRequests)
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther) // another account is another matter
+}
+
+func TestRoles(t *testing.T) {
+	for deed := range least {
+		for role, rank := range ranks {
+			if got := (Actor{"x", role}).May(deed); got != (rank >= ranks[least[deed]]) {
+				t.Errorf("%s, %s: %v", role, deed, got)
+			}
+		}
+		for _, unknown := range []Actor{{}, {"x", "root"}, {"x", ""}} {
+			if unknown.May(deed) {
+				t.Errorf("%v may %s", unknown, deed)
+			}
+		}
+	}
+	for _, recorded := range []string{"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",
+		"factor.add", "factor.codes", "factor.remove", "factor.recovery", ActionPassword, ActionLogin, ActionExport} {
+		if texts.For("").Get("deed."+recorded) == "" {
+			t.Errorf("the audit log has no word for %s", recorded)
+		}
+	}
+	if bootstrap.May("something new") {
+		t.Error("what the table does not name is allowed")
+	}
 }

@@ -94,18 +94,8 @@ func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
 // AtProvider begins a login, follows it at the provider, and returns the address that the provider redirects to.
 func (b *Browser) AtProvider(next string) string {
 	b.Helper()
-	address := LeadsTo(b.T, b.Post("/admin/oidc/start", url.Values{"next": {next}}))
-	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := visit.Get(address)
-	if err != nil {
-		b.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	back := resp.Header.Get("Location")
-	if !strings.HasPrefix(back, Address+"/admin/oidc/callback?") {
-		b.Fatalf("%d to %q", resp.StatusCode, back)
-	}
-	return strings.TrimPrefix(back, Address)
+	back := openidtest.Visit(b.T, LeadsTo(b.T, b.Post("/admin/oidc/start", url.Values{"next": {next}})))
+	return strings.TrimPrefix(back.String(), Address)
 }
 
 // ByProvider logs in by the provider.

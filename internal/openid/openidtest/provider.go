@@ -53,6 +53,22 @@ func New(t testing.TB, redirect string) *Provider {
 	return p
 }
 
+// Visit goes to the provider's address as a browser does, and returns the address that it is sent back to.
+func Visit(t testing.TB, address string) *url.URL {
+	t.Helper()
+	visitor := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := visitor.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	back, err := resp.Location()
+	if err != nil {
+		t.Fatalf("%d: %v", resp.StatusCode, err)
+	}
+	return back
+}
+
 // Rotate has a new key take the place of all others.
 func (p *Provider) Rotate() {
 	p.t.Helper()
