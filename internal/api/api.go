@@ -6,7 +6,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
@@ -39,10 +38,8 @@ type API struct {
 	Limits   *limits.Service     // behind /v1/limits
 	Proofs   *redemption.Service // behind /v1/proofs
 
-	codes  Codes
-	keys   atomic.Pointer[Keys]
-	logger *slog.Logger
-	now    func() time.Time
+	codes Codes
+	keys  atomic.Pointer[Keys]
 }
 
 // Requests bounds the requests of a network. Implementation: *server.Requests.
@@ -51,8 +48,8 @@ type Requests interface {
 }
 
 // New makes the API with the accepted keys. It registers no routes: call Register.
-func New(codes Codes, keys Keys, logger *slog.Logger) *API {
-	a := &API{codes: codes, logger: logger, now: time.Now}
+func New(codes Codes, keys Keys) *API {
+	a := &API{codes: codes}
 	a.keys.Store(&keys)
 	return a
 }

@@ -57,7 +57,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 	api.New(codes, api.Keys{
 		{App: "shop", ID: "s", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret))},
 		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Origins: []string{shop}},
-	}, logger).Register(e)
+	}).Register(e)
 	return e
 }
 

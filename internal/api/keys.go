@@ -58,7 +58,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		if !ok {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
 		}
-		key, now := a.Keys().find(presented), a.now()
+		key, now := a.Keys().find(presented), time.Now()
 		switch {
 		case key == nil:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}

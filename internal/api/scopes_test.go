@@ -27,7 +27,7 @@ func scoped(t *testing.T) *echo.Echo {
 		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
 	}
 	e := server.New(server.Config{Logger: logger})
-	api.New(nil, keys, logger).Register(e)
+	api.New(nil, keys).Register(e)
 	return e
 }
 

@@ -61,8 +61,8 @@ func askOf(c echo.Context, who verification.Caller, body sendBody) (verification
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
 	}
-	if ask.Locale == "" {
-		ask.Languages = acceptLanguage(c)
+	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
+		ask.Languages = languages
 	}
 	if err := onBehalf(&ask.Caller, body.ClientIP); err != nil {
 		return ask, err
@@ -77,14 +77,6 @@ func askOf(c echo.Context, who verification.Caller, body sendBody) (verification
 
 // maxLanguages bounds what is read of an Accept-Language header, in bytes.
 const maxLanguages = 128
-
-func acceptLanguage(c echo.Context) string {
-	header := c.Request().Header.Get("Accept-Language")
-	if len(header) > maxLanguages {
-		return ""
-	}
-	return header
-}
 
 // onBehalf sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may not
 // name one, since it could evade these rules. Error: *verification.InvalidError.

@@ -67,7 +67,7 @@ func (a *App) listen() error {
 	}
 	front, back := a.listeners[0].handler, a.listeners[len(a.listeners)-1].handler
 	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, a.now)
-	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
+	a.api = api.New(a.codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
 	a.api.Register(front)
 	a.registerProviders(front)

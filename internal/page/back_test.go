@@ -131,7 +131,7 @@ func TestAnExpiredReferenceIsRefusedOverHTTP(t *testing.T) {
 		r.Svc.Prover = proofs
 		references := &redemption.Service{Store: r.Store, Proofs: proofs, Vault: r.Settings.Vault, Policy: r.Svc.Policy, Now: time.Now, Logger: logger}
 		e := server.New(server.Config{Logger: logger})
-		back := api.New(r.Svc, api.Keys{{App: "shop", ID: "k", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_shop"))}}, logger)
+		back := api.New(r.Svc, api.Keys{{App: "shop", ID: "k", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_shop"))}})
 		back.Proofs = references
 		back.Register(e)
 		page.New(page.Config{

@@ -133,7 +133,7 @@ func (w *world) start(index, life int) *Replica {
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
 	r.Process = verificationtest.New(settings, r.Parts)
 	e := server.New(server.Config{Logger: logger})
-	api.New(r.Process.Service, keys(), logger).Register(e)
+	api.New(r.Process.Service, keys()).Register(e)
 	r.http = e
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

@@ -69,11 +69,11 @@ func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 	}
 	v.who.attachTo(c)
-	right, problem, err := a.takeCode(c, v, form.Get("code"))
+	problem, err := a.takeCode(c, v, form.Get("code"))
 	switch {
 	case err != nil:
 		return err
-	case !right:
+	case problem != nil:
 		return a.showCode(c, problem.status, next, problem.text)
 	}
 	if err := a.replaceSession(c, v); err != nil {
@@ -101,27 +101,29 @@ type refusal struct {
 	text   string
 }
 
-// takeCode accepts a code of the account's second factor, or a recovery code, each once. It counts the attempt before it compares.
-func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
+// takeCode accepts a code of the account's second factor, or a recovery code, each once: then it returns nil. It counts the attempt before
+// it compares.
+func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, error) {
 	ctx, w, code := c.Request().Context(), layout.Words(c), plainCode(typed)
 	if code == "" {
-		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
+		return &refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
 	count, err := a.attempts.code(ctx, v.Account)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
-		return false, refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
+		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
 		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", networkOf(c))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
-		return false, refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
+		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.isCode(c, v, code)
-	if err == nil && !right {
-		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", networkOf(c))
+	if err != nil || right {
+		return nil, err
 	}
-	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, err
+	a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", networkOf(c))
+	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, nil
 }
 
 func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {

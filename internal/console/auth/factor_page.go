@@ -72,11 +72,10 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	case "confirm":
 		return a.confirmFactor(c, s, form)
 	case "codes", "remove":
-		right, problem, err := a.takeCode(c, s, form.Get("code"))
-		if err != nil {
+		switch problem, err := a.takeCode(c, s, form.Get("code")); {
+		case err != nil:
 			return err
-		}
-		if !right {
+		case problem != nil:
 			return a.showFactor(c, s, problem.status, factorView{Problem: problem.text})
 		}
 		return a.withCode(c, s, form.Get("do"))

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -23,27 +24,14 @@ const (
 
 var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// least is the lowest role that is allowed each action. A route names its action, and is refused to lower roles; an action that is
-// missing here is refused to everyone. Actions that change something are recorded under the same word.
-var least = map[string]Role{
-	ActionRead:  Reader,
-	ActionLogin: Reader,
-
-	ActionPassword: Reader,
-	ActionFactor:   Reader, // their own
-	ActionSuppress: Operator,
-	ActionLift:     Operator,
-
-	ActionLiftPrefix: Operator,
-
-	ActionReset:    Operator,
-	ActionResend:   Operator,
-	ActionCancel:   Operator,
-	ActionReveal:   Operator,
-	ActionErase:    Owner,
-	ActionAccounts: Owner,
-	ActionExport:   Operator,
-	ActionPreview:  Operator,
+// allowed are the actions that a role may do beyond those of the roles below it. A route names its action, and is refused to lower roles; an
+// action that is missing here is refused to everyone. Actions that change something are recorded under the same word.
+var allowed = map[Role][]string{
+	Reader: {ActionRead, ActionFactor}, // their own factor
+	Operator: {
+		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal, ActionExport, ActionPreview,
+	},
+	Owner: {ActionErase, ActionAccounts},
 }
 
 // The actions.
@@ -75,9 +63,14 @@ type Actor struct {
 	Role Role
 }
 
+// May reports whether the actor's role allows the action.
 func (w Actor) May(action string) bool {
-	needed, known := ranks[least[action]]
-	return known && ranks[w.Role] >= needed
+	for role, actions := range allowed {
+		if slices.Contains(actions, action) {
+			return ranks[w.Role] >= ranks[role]
+		}
+	}
+	return false
 }
 
 // The actors without an account in the log: the one with the configured password, and the bearer of the configured token.
@@ -99,8 +92,8 @@ func ActorOf(c echo.Context) Actor {
 	return w
 }
 
-// allowed rejects actors whose role does not allow the action.
-func (a *Auth) allowed(action string) echo.MiddlewareFunc {
+// needRole rejects actors whose role does not allow the action.
+func (a *Auth) needRole(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
@@ -133,12 +126,12 @@ func (a *Auth) Add(e *echo.Echo, routes []Route) {
 
 // PagesFor returns the middleware of a page that needs a session with a role that allows the action.
 func (a *Auth) PagesFor(action string) []echo.MiddlewareFunc {
-	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.allowed(action))
+	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.needRole(action))
 }
 
 // ProgramsFor returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
 func (a *Auth) ProgramsFor(action string) []echo.MiddlewareFunc {
-	return append(a.layout.ProgramMiddleware(), a.programsNeedKey, a.allowed(action))
+	return append(a.layout.ProgramMiddleware(), a.programsNeedKey, a.needRole(action))
 }
 
 // Record begins the audit entry of an action with the account and the network. The caller adds the rest and has it written: by the

@@ -70,7 +70,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	w.Visitor = NewVisitorOf(e)
 	page.RegisterStatic(e)
 	widget.Register(e)
-	w.api = api.New(w.Codes, nil, logger)
+	w.api = api.New(w.Codes, nil)
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
 	w.page = page.New(page.Config{
