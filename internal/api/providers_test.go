@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/events"
 	"sendcode/internal/feedback"
 	"sendcode/internal/server"
+	"sendcode/internal/servertest"
 	"sendcode/internal/verification"
 )
 
@@ -138,7 +139,5 @@ func TestForgedEvents(t *testing.T) {
 	}
 	rec := httptest.NewRecorder()
 	x.h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, here, nil))
-	if rec.Code != http.StatusMethodNotAllowed {
-		t.Errorf("GET: %d", rec.Code)
-	}
+	servertest.Same(t, "status of a GET", rec.Code, http.StatusMethodNotAllowed)
 }

@@ -220,9 +220,7 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 			return browser.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"verification_id":%q}`, id), "")
 		}
 		for what, ask := range map[string]func() *httptest.ResponseRecorder{"look": look, "resend": resend} {
-			if got := rules(t, ask()); got != "minute day client network" {
-				t.Errorf("%s while it is pending: %q", what, got)
-			}
+			servertest.Same(t, what+": while it is pending", rules(t, ask()), "minute day client network")
 		}
 		time.Sleep(30 * time.Second)
 		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "", "")

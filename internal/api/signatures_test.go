@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/events"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
+	"sendcode/internal/servertest"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -99,9 +100,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	s.now = s.now.Add(time.Second)
 	one.post(here, "", first, http.StatusUnauthorized) // too old by now
 	one.post(here, "", s.event(s.now, "abd", "spam"), http.StatusNoContent)
-	if len(one.events.heard) != 1 {
-		t.Error("another token was not heard")
-	}
+	servertest.Same(t, "heard of another token", len(one.events.heard), 1)
 	if !slices.Contains(ProviderOutcomes(), "replayed") {
 		t.Error("no series for it")
 	}
@@ -121,13 +120,9 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	}
 	x.events.err = nil
 	x.post(here, "", body, http.StatusNoContent)
-	if len(x.events.heard) != 1 {
-		t.Error("the retry was not heard")
-	}
+	servertest.Same(t, "heard of the retry", len(x.events.heard), 1)
 	x.post(here, "", body, http.StatusNoContent)
-	if len(x.events.heard) != 0 {
-		t.Error("heard twice")
-	}
+	servertest.Same(t, "heard again", len(x.events.heard), 0)
 }
 
 // While the limiter is away each replica remembers what it has seen itself.
@@ -145,9 +140,7 @@ func TestSignaturesWhileTheLimiterIsAway(t *testing.T) {
 	x.post(here, "", s.event(s.now, "abd", "ok"), http.StatusServiceUnavailable)
 	x.events.err = nil
 	x.post(here, "", s.event(s.now, "abd", "ok"), http.StatusNoContent)
-	if len(x.events.heard) != 1 {
-		t.Error("the retry was not heard")
-	}
+	servertest.Same(t, "heard of the retry", len(x.events.heard), 1)
 }
 
 // Of a hundred copies at once one is heard.
@@ -161,13 +154,9 @@ func TestCopiesAtOnce(t *testing.T) {
 		wg.Go(func() {
 			w := httptest.NewRecorder()
 			x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body)))
-			if w.Code != http.StatusNoContent {
-				t.Errorf("%d", w.Code)
-			}
+			servertest.Same(t, "status", w.Code, http.StatusNoContent)
 		})
 	}
 	wg.Wait()
-	if len(x.events.heard) != 1 {
-		t.Errorf("heard %d times", len(x.events.heard))
-	}
+	servertest.Same(t, "heard of all", len(x.events.heard), 1)
 }

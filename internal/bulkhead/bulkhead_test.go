@@ -45,9 +45,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 		for _, held := range slots[1:] {
 			held.ReleaseNow()
 		}
-		if n := l.of["ana"].used; n != 1 {
-			t.Errorf("%d slots are taken", n)
-		}
+		servertest.Same(t, "slots are taken", l.of["ana"].used, 1)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/feedback"
+	"sendcode/internal/servertest"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -79,9 +80,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 		inquiring(t, o, func(r *vtest.Rig) {
 			a := r.Send(vtest.TextTo(vtest.Mobile))
 			r.Sleep(29 * time.Second)
-			if n := len(o.inquiries()); n != 0 {
-				r.Errorf("%d inquiries at once", n)
-			}
+			servertest.Same(r.T, "inquiries at once", len(o.inquiries()), 0)
 			r.Sleep(3 * time.Minute)
 			got := o.inquiries()
 			if len(got) != 3 || got[0].Send != a.View.Send.ID || got[0].ID != "id-1" || got[0].To != vtest.Mobile ||
@@ -90,9 +89,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			}
 			r.WantStatus(a, want)
 			r.Sleep(time.Hour)
-			if n := len(o.inquiries()); n != 3 {
-				r.Errorf("%d inquiries", n)
-			}
+			servertest.Same(r.T, "inquiries", len(o.inquiries()), 3)
 			if d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, ""); err != nil || d.Quota.Rules[1].Used != 1 &&
 				d.Quota.Rules[2].Used != 1 {
 				r.Errorf("a receipt gave a place back: %+v, %v", d.Quota, err)
@@ -122,21 +119,15 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 			r.Errorf("%v", err)
 		}
 		r.Sleep(2 * time.Minute)
-		if n := len(o.inquiries()); n != 0 {
-			r.Errorf("%d inquiries about what was told", n)
-		}
+		servertest.Same(r.T, "inquiries about what was told", len(o.inquiries()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
 		// A replica that died then wrote the receipt.
 		r.NoError(vtest.Err(r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
 		r.Sleep(2 * time.Minute)
-		if n := len(o.inquiries()); n != 0 {
-			r.Errorf("%d inquiries about what is known", n)
-		}
+		servertest.Same(r.T, "inquiries about what is known", len(o.inquiries()), 0)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.Sleep(10 * time.Minute)
-		if n := len(o.inquiries()); n != 1 {
-			r.Errorf("%d inquiries of one who refuses", n)
-		}
+		servertest.Same(r.T, "inquiries of one who refuses", len(o.inquiries()), 1)
 	})
 	o = &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {
@@ -145,9 +136,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		r.NoError(err)
 		r.NoError(r.Svc.Desk.Erase(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)
-		if n := len(o.inquiries()); n != 0 {
-			r.Errorf("%d inquiries about one who was erased", n)
-		}
+		servertest.Same(r.T, "inquiries about one who was erased", len(o.inquiries()), 0)
 	})
 }
 
@@ -161,9 +150,7 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 				r.Errorf("%v: %v", byID, err)
 			}
 			r.Sleep(time.Hour)
-			if n := len(o.inquiries()); n != 0 {
-				r.Errorf("%d inquiries", n)
-			}
+			servertest.Same(r.T, "inquiries", len(o.inquiries()), 0)
 		})
 	}
 }
@@ -182,9 +169,7 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 		}
 		r.Sleep(45 * time.Second)
 		got := o.inquiries()
-		if len(got) != 2*feedback.PollConcurrency {
-			r.Errorf("%d inquiries at once", len(got))
-		}
+		servertest.Same(r.T, "inquiries at once", len(got), 2*feedback.PollConcurrency)
 		seen := map[string]bool{}
 		for _, q := range got {
 			if seen[q.Send] {

@@ -114,9 +114,7 @@ func TestTakePeekAndRecord(t *testing.T) {
 		r.says("peek", r.does(limits.Peek, "gift", "", "user", "42"), false, []int{0, 0}, time.Hour)
 		const want = "gift peek looked, gift take admitted, gift take refused, gift take admitted, " +
 			"gift record recorded, gift record recorded, gift record recorded, gift peek looked"
-		if got := strings.Join(r.heard, ", "); got != want {
-			r.Errorf("outcomes: %s", got)
-		}
+		servertest.Same(r.T, "outcomes", strings.Join(r.heard, ", "), want)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/servertest"
 )
 
 func TestProvidersInTrouble(t *testing.T) {
@@ -132,9 +133,7 @@ func TestRotationAndDiscovery(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := server.Seen("/keys"); n != 1 {
-		t.Errorf("fetched the keys %d times", n)
-	}
+	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 1)
 	server.Rotate()
 	if err := login(); err != nil {
 		t.Errorf("after a rotation: %v", err)
@@ -144,12 +143,8 @@ func TestRotationAndDiscovery(t *testing.T) {
 	if err := login(); err != nil {
 		t.Error(err)
 	}
-	if n := server.Seen("/.well-known/openid-configuration"); n != 2 {
-		t.Errorf("discovered %d times", n)
-	}
-	if n := server.Seen("/keys"); n != 2 {
-		t.Errorf("fetched the keys %d times", n)
-	}
+	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 2)
+	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 2)
 	now = now.Add(discoveredFor)
 	server.Do(func() {
 		server.Intercept = func(w http.ResponseWriter, r *http.Request) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/servertest"
 )
 
 const redirect = "http://console.example/admin/oidc/callback"
@@ -52,9 +53,7 @@ func TestLogin(t *testing.T) {
 	}
 	_, err = p.Finish(t.Context(), attempt, answer)
 	refused(t, "the code once more", err, Untrusted, "invalid_grant")
-	if n := server.Seen("/.well-known/openid-configuration"); n != 1 {
-		t.Errorf("discovered %d times", n)
-	}
+	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 1)
 	_, other := begin(t, p)
 	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier || len(other.State) < 26 ||
 		len(other.Verifier) < 43 {
@@ -197,8 +196,6 @@ func TestNames(t *testing.T) {
 	}
 	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]", `["a",["b"],"c"]`: "[a c]",
 		``: "[]"} {
-		if got := fmt.Sprint(values(json.RawMessage(raw))); got != want {
-			t.Errorf("%s: %s", raw, got)
-		}
+		servertest.Same(t, raw, fmt.Sprint(values(json.RawMessage(raw))), want)
 	}
 }

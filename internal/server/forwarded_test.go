@@ -28,9 +28,7 @@ func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	}
 	lines := func(want int) {
 		t.Helper()
-		if got := strings.Count(out.String(), "SENDCODE_TRUSTED_PROXIES"); got != want {
-			t.Errorf("%d warnings, want %d", got, want)
-		}
+		servertest.Same(t, "warnings", strings.Count(out.String(), "SENDCODE_TRUSTED_PROXIES"), want)
 	}
 	from("192.0.2.1:1", "X-Forwarded-For")
 	from("10.0.0.1:1", "")

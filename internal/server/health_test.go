@@ -65,8 +65,6 @@ func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
 		}
 		time.Sleep(fresh)
 		h.ready(t.Context())
-		if looks != 2 {
-			t.Errorf("%d looks after a second", looks)
-		}
+		servertest.Same(t, "looks after a second", looks, 2)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/servertest"
 )
 
 type requestRig struct {
@@ -48,9 +50,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 		}
 	}
 	r.SetLimit(0)
-	if in := r.from("192.0.2.1", 1000); in != 1000 {
-		t.Errorf("without a limit %d of 1000 let in", in)
-	}
+	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
 }
 
 // The wait that is told is true: one more is let in exactly then, whenever the requests came, and not a moment before.
@@ -88,13 +88,9 @@ func TestRequestsSlide(t *testing.T) {
 		t.Errorf("%d let in within 2 s", in)
 	}
 	r.at = r.at.Add(2 * window)
-	if in := r.from("192.0.2.1", 1000); in != 300 {
-		t.Errorf("%d let in after a pause", in)
-	}
+	servertest.Same(t, "let in after a pause", r.from("192.0.2.1", 1000), 300)
 	r.at = r.at.Add(-time.Hour)
-	if in := r.from("192.0.2.1", 1000); in != 300 {
-		t.Errorf("%d let in after the clock was set back", in)
-	}
+	servertest.Same(t, "let in after the clock was set back", r.from("192.0.2.1", 1000), 300)
 }
 
 // Too many networks are counted together, and beyond that not at all; memory keeps its bound.
@@ -108,17 +104,13 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	if in := r.from(address(200), 2) + r.from(address(201), 2); in != 3 {
 		t.Errorf("of two networks in one /24 that is counted together %d are let in", in)
 	}
-	if in := r.from(address(0), 5); in != 2 {
-		t.Errorf("of a network with a count of its own %d more are let in", in)
-	}
+	servertest.Same(t, "let in of a network with a count of its own", r.from(address(0), 5), 2)
 	for i := range 1000 {
 		if in := r.from(address(256*(i+1)), 1); in != 1 {
 			t.Fatalf("network %d is stopped by others", i)
 		}
 	}
-	if len(r.counts) != 200 {
-		t.Errorf("%d networks are kept", len(r.counts))
-	}
+	servertest.Same(t, "networks are kept", len(r.counts), 200)
 	r.at = r.at.Add(window)
 	for i := range 100_000 {
 		r.from(address(i), 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/verification"
 )
 
@@ -92,9 +93,7 @@ func TestPersonGetsAPage(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Header().Get("Content-Type"))
 	}
 	w = get(e, "/v1/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
-	if w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Errorf("the API answers %s", w.Header().Get("Content-Type"))
-	}
+	servertest.Same(t, "the API answers", w.Header().Get("Content-Type"), "application/problem+json")
 }
 
 func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
@@ -162,8 +161,6 @@ func TestSecurityHeaders(t *testing.T) {
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 		"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store", "Strict-Transport-Security": "max-age=31536000",
 	} {
-		if got := w.Header().Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		servertest.Same(t, name, w.Header().Get(name), want)
 	}
 }

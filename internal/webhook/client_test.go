@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/dns/dnsmessage"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 )
 
@@ -180,14 +181,10 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 			if strings.HasPrefix(name, "silence") {
 				client.timeout = 300 * time.Millisecond
 			}
-			if got := client.post(t.Context(), Receiver{URL: hook.URL}, someEvent); got != c.want {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
+			servertest.Same(t, "answer", client.post(t.Context(), Receiver{URL: hook.URL}, someEvent), c.want)
 		})
 	}
-	if n := elsewhere.Load(); n != 0 {
-		t.Errorf("%d redirects were followed", n)
-	}
+	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
 }
 
 // Where a name leads is looked at when it is dialled, at each attempt: what led outside before gains nothing, and neither
@@ -277,9 +274,7 @@ func TestSignAgainstThePublishedVector(t *testing.T) {
 	}
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	at, body := time.Unix(1614265330, 999), []byte(`{"test": 2432232314}`)
-	if got := sign([][]byte{secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	servertest.Same(t, "signature", sign([][]byte{secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body), want)
 	// While secrets are exchanged: one signature each, the first secret's first.
 	both := strings.Split(sign([][]byte{secret, []byte("another secret of 24 bytes")}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body), " ")
 	if len(both) != 2 || both[0] != want || both[1] == want || !strings.HasPrefix(both[1], "v1,") {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 )
 
@@ -100,9 +101,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		}
 		d.Wake()
 		synctest.Wait()
-		if n := r.count("dead"); n != maxShare {
-			t.Errorf("%d attempts under way, want %d", n, maxShare)
-		}
+		servertest.Same(t, "attempts under way", r.count("dead"), maxShare)
 		for range 40 {
 			id := r.happens("shop")
 			d.Wake()
@@ -135,9 +134,7 @@ func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 		_, stop := r.replica("shop")
 		defer stop()
 		pass(100 * time.Millisecond)
-		if n := r.told["shop delivered"]; n != 10*maxShare {
-			t.Errorf("%d arrived", n)
-		}
+		servertest.Same(t, "arrived", r.told["shop delivered"], 10*maxShare)
 	})
 }
 
@@ -175,9 +172,7 @@ func TestStopHandsBack(t *testing.T) {
 		_, stop := r.replica("shop", "slow")
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took != stopWait {
-			t.Errorf("stopped after %v", took)
-		}
+		servertest.Same(t, "stopped after", time.Since(began), stopWait)
 		r.is(id, store.EventDelivered, 1)
 		r.is(slow, store.EventPending, 1)
 		r.answers("slow", nil)
@@ -194,9 +189,7 @@ func TestTheLogIsAwayForAWhile(t *testing.T) {
 		id := r.happens("shop")
 		r.fail("AppEventsDue", "ForgetAppEvents")
 		pass(time.Minute)
-		if len(r.posts) != 0 {
-			t.Errorf("%d attempts without a lease", len(r.posts))
-		}
+		servertest.Same(t, "attempts without a lease", len(r.posts), 0)
 		r.fail("AppEventEnded")
 		pass(2 * tick)
 		r.fail()

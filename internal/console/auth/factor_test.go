@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/keyring"
+	"sendcode/internal/servertest"
 )
 
 var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
@@ -132,9 +133,7 @@ func TestGuessingCodes(t *testing.T) {
 	half := r.halfIn()
 	rec := half.giveCode(d.Next())
 	want(t, rec, http.StatusTooManyRequests)
-	if rec.Header().Get("Retry-After") != "870" {
-		t.Error(rec.Header().Get("Retry-After"))
-	}
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
 	want(t, half.giveCode(d.Recovery[0]), http.StatusTooManyRequests)
 	r.Clock.Add(15 * time.Minute)
 	want(t, half.Get(codePage), http.StatusSeeOther) // halfway for 10 minutes at most

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 )
 
@@ -54,9 +55,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	rec := fresh.Login(consoletest.Password)
 	want(t, rec, http.StatusTooManyRequests)
 	contains(t, rec, "Browsers that have logged in to this account before can still log in")
-	if rec.Header().Get("Retry-After") != "840" {
-		t.Errorf("Retry-After %s", rec.Header().Get("Retry-After"))
-	}
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "840")
 	owner.From = "203.0.113.99:1" // a browser is known wherever it is
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 	want(t, owner.Get("/admin"), http.StatusOK)
@@ -93,17 +92,13 @@ func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 		}
 		return n
 	}
-	if n := guesses(); n != 10 {
-		t.Errorf("%d guesses at once, want 10", n)
-	}
+	servertest.Same(t, "guesses at once", guesses(), 10)
 	all := 10
 	for range 4 {
 		r.Clock.Add(15 * time.Minute)
 		all += guesses()
 	}
-	if all != 30 {
-		t.Errorf("%d guesses in a day, want 30", all)
-	}
+	servertest.Same(t, "guesses in a day", all, 30)
 }
 
 // Every login gives the browser another cookie, so what a thief did with an earlier one does not count against it.

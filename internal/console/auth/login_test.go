@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/servertest"
 )
 
 func TestWithoutSession(t *testing.T) {
@@ -84,18 +85,14 @@ func TestPasswordsByTheSettings(t *testing.T) {
 
 func TestLoginComesBack(t *testing.T) {
 	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x", "/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
-		if got := consolePageOr(path); got != path {
-			t.Errorf("%q leads to %q", path, got)
-		}
+		servertest.Same(t, "leads to", consolePageOr(path), path)
 	}
 	for _, path := range []string{
 		"", "/", "/adminx", "/admin/logout", "https://evil.example/admin", "//evil.example/admin", "/\\evil.example", "/admin/sends/../../x",
 		"/admin/sends/%2e%2e/x", "/admin/sends/x\r\nA: b", "x:/admin", "/admin/sends/x\ty", "javascript:alert(1)", "/admin\t?x",
 		"//user@evil.example/admin", "/admin/sends/\\evil.example",
 	} {
-		if got := consolePageOr(path); got != "" {
-			t.Errorf("%q leads to %q", path, got)
-		}
+		servertest.Same(t, path+": leads to", consolePageOr(path), "")
 	}
 	b := newRig(t).browser()
 	for next, to := range map[string]string{"/admin?status=sent": "/admin?status=sent", "//evil.example/admin": "/admin"} {
@@ -120,13 +117,9 @@ func TestLoginIsLimited(t *testing.T) {
 	}
 	rec := b.Login(consoletest.Password)
 	want(t, rec, http.StatusTooManyRequests)
-	if got := rec.Header().Get("Retry-After"); got != "890" {
-		t.Errorf("Retry-After %s, want 890: the first try leaves its window then", got)
-	}
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "890")
 	contains(t, rec, "14 min 50 s")
-	if len(b.Cookies) != 0 {
-		t.Error("the right password got through the limit")
-	}
+	servertest.Same(t, "cookies beyond the limit", len(b.Cookies), 0)
 	want(t, r.from("192.0.2.2:5000").Login(consoletest.Password), http.StatusSeeOther)
 
 	r.Clock.Add(890*time.Second - time.Microsecond)
@@ -145,9 +138,7 @@ func TestNetworksAreLimited(t *testing.T) {
 				tried++
 			}
 		}
-		if tried != tries {
-			t.Errorf("%s: %d attempts, want %d", form, tried, tries)
-		}
+		servertest.Same(t, form+": attempts", tried, tries)
 		for _, other := range []string{"192.0.2.9:1", "[2001:db8:2::1]:1"} {
 			want(t, r.from(other).Login(consoletest.Password), http.StatusSeeOther)
 		}
@@ -169,9 +160,7 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 	if _, right, err := a.tryPassword(t.Context(), bootstrap.Name, consoletest.Password); err != nil || !right {
 		t.Errorf("%v, %v", right, err)
 	}
-	if len(a.checks) != maxChecks-1 {
-		t.Error("a turn was not given back")
-	}
+	servertest.Same(t, "turns taken", len(a.checks), maxChecks-1)
 }
 
 func TestFormsAreForms(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 )
 
@@ -18,14 +19,10 @@ func TestLoginByTheProvider(t *testing.T) {
 	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
 	elsewhere := r.browser()
 	consoletest.Is(server, "bo", "support")
-	if to := consoletest.LeadsTo(t, elsewhere.ByProvider("//evil.example")); to != "/admin" {
-		t.Errorf("leads to %q", to)
-	}
+	servertest.Same(t, "leads to", consoletest.LeadsTo(t, elsewhere.ByProvider("//evil.example")), "/admin")
 	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
 	rec := b.ByProvider("/admin/preview")
-	if to := consoletest.LeadsTo(t, rec); to != "/admin/preview" {
-		t.Errorf("leads to %q", to)
-	}
+	servertest.Same(t, "leads to", consoletest.LeadsTo(t, rec), "/admin/preview")
 	c := b.Cookies[cookieName]
 	if c == nil || c.SameSite != http.SameSiteStrictMode || b.Cookies[errandCookie] != nil {
 		t.Fatalf("%+v", b.Cookies)
@@ -114,12 +111,8 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		consoletest.LeadsTo(t, b.ByProvider(""))
 		want(t, b.Get("/admin"), http.StatusOK)
 		c.change()
-		if got := b.Get("/admin").Code; got != http.StatusSeeOther {
-			t.Errorf("%s: %d", what, got)
-		}
-		if got := b.Get("/v1/admin/sends").Code; got != http.StatusUnauthorized {
-			t.Errorf("%s: %d for a program", what, got)
-		}
+		servertest.Same(t, what, b.Get("/admin").Code, http.StatusSeeOther)
+		servertest.Same(t, what+": for a program", b.Get("/v1/admin/sends").Code, http.StatusUnauthorized)
 		r.auth.Provider = whole
 		r.Account(store.Account{Name: "bo", Role: "reader"})
 		r.Clock.Add(time.Hour) // the limits forget

@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/servertest"
 )
 
 func TestErrandsOverHTTPS(t *testing.T) {
@@ -63,9 +64,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	refused("the same once more", again, back, "took too long")
 	again.Handler, again.Cookies[errandCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
-	if server.Seen("/token") != calls {
-		t.Error("the provider was asked about a login that had come back")
-	}
+	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
 	late := r.browser()
 	back = late.AtProvider("")
 	r.Clock.Add(errands)

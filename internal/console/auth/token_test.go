@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/servertest"
 )
 
 func (b *browser) withToken(token string) int {
@@ -32,12 +33,8 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	}
 	rec := b.Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token)
 	want(t, rec, http.StatusTooManyRequests) // a guess that is right gains nothing either
-	if rec.Header().Get("Retry-After") != "900" {
-		t.Errorf("Retry-After %q", rec.Header().Get("Retry-After"))
-	}
-	if n := strings.Count(r.Logged.String(), "wrong admin tokens were refused"); n != 1 {
-		t.Errorf("%d lines, want 1", n)
-	}
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "900")
+	servertest.Same(t, "lines about wrong tokens", strings.Count(r.Logged.String(), "wrong admin tokens were refused"), 1)
 	r.Clock.Add(time.Minute)
 	b.withToken("wrong-token-of-length-300")
 	if !strings.Contains(r.Logged.String(), `msg="wrong admin tokens were refused" count=301`) {
@@ -46,14 +43,10 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	r.Unlogged("wrong-token", consoletest.Token)
 	other := r.browser()
 	other.From = "192.0.3.1:1"
-	if got := other.withToken(consoletest.Token); got != http.StatusOK {
-		t.Errorf("from another network: %d", got)
-	}
+	servertest.Same(t, "from another network", other.withToken(consoletest.Token), http.StatusOK)
 	want(t, r.loggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
 	r.Clock.Add(14 * time.Minute)
-	if got := b.withToken(consoletest.Token); got != http.StatusOK {
-		t.Errorf("after the wait: %d", got)
-	}
+	servertest.Same(t, "after the wait", b.withToken(consoletest.Token), http.StatusOK)
 }
 
 func TestRightTokensAreNotLimited(t *testing.T) {
@@ -75,9 +68,7 @@ func TestListedTokens(t *testing.T) {
 	b := r.browser()
 	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden}, "desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
 		header := []string{"Authorization", "Bearer the-token-of-" + id}
-		if got := [2]int{b.Get("/v1/admin/sends", header...).Code, b.Get("/v1/admin/sends.csv", header...).Code}; got != is {
-			t.Errorf("%s: %v, want %v", id, got, is)
-		}
+		servertest.Same(t, id, [2]int{b.Get("/v1/admin/sends", header...).Code, b.Get("/v1/admin/sends.csv", header...).Code}, is)
 	}
 	acts := r.Entries(ActionExport)
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
@@ -90,13 +81,9 @@ func TestListedTokens(t *testing.T) {
 		}
 	}
 	r.Clock.Add(time.Hour)
-	if got := b.withToken("the-token-of-charts"); got != http.StatusUnauthorized {
-		t.Errorf("expired: %d", got)
-	}
+	servertest.Same(t, "expired", b.withToken("the-token-of-charts"), http.StatusUnauthorized)
 	if !strings.Contains(r.Logged.String(), "an admin token that has expired was refused\" token=charts") {
 		t.Errorf("%s", r.Logged)
 	}
-	if got := b.withToken(consoletest.Token); got != http.StatusOK {
-		t.Errorf("the token of the environment: %d", got)
-	}
+	servertest.Same(t, "the token of the environment", b.withToken(consoletest.Token), http.StatusOK)
 }
