@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/server"
+	"sendcode/internal/servertest"
 	"sendcode/internal/verification"
 )
 
@@ -79,9 +80,7 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 		}
 		delete(want, name)
 		for _, s := range api.Scopes {
-			if got := allowed(t, e, route.Method, route.Path, "sk_"+string(s)); got != (s == needed) {
-				t.Errorf("%s with a key for %s: allowed %v", name, s, got)
-			}
+			servertest.Same(t, name+" with a key for "+string(s), allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
 		}
 		if !allowed(t, e, route.Method, route.Path, "sk_all") {
 			t.Errorf("%s refuses a key without scopes", name)

@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/events"
 	"sendcode/internal/feedback"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -47,9 +48,7 @@ func TestWhatAProviderTells(t *testing.T) {
 				t.Errorf("%s: %+v", to, after)
 			}
 			if c.want == "" {
-				if len(story.Suppressions) != 0 {
-					t.Errorf("%s: %+v", to, story.Suppressions)
-				}
+				servertest.Same(t, to+": suppressions", len(story.Suppressions), 0)
 				r.SendTo(to)
 				continue
 			}

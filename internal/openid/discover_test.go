@@ -112,9 +112,7 @@ func TestSafe(t *testing.T) {
 		"":                              false, "https://": false, "//id.example": false, "https://u:p@id.example": false,
 		"https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
 	} {
-		if safe(address) != ok {
-			t.Errorf("%q", address)
-		}
+		servertest.Same(t, address, safe(address), ok)
 	}
 }
 

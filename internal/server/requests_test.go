@@ -45,9 +45,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	}{
 		{"192.0.2.2", 300}, {"::ffff:192.0.2.1", 0}, {"2001:db8::1", 300}, {"2001:db8:0:0:ffff::2%eth0", 0}, {"2001:db8:0:1::1", 300},
 	} {
-		if in := r.from(c.ip, 301); in != c.in {
-			t.Errorf("%s: %d let in, want %d", c.ip, in, c.in)
-		}
+		servertest.Same(t, c.ip, r.from(c.ip, 301), c.in)
 	}
 	r.SetLimit(0)
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
@@ -66,13 +64,9 @@ func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 					t.Fatalf("limit %d: %v, %v", limit, wait, ok)
 				}
 				r.at = r.at.Add(wait - time.Microsecond)
-				if in := r.from("192.0.2.1", 1); in != 0 {
-					t.Fatalf("limit %d: let in before the wait of %v was over", limit, wait)
-				}
+				servertest.Same(t, "let in before the wait", r.from("192.0.2.1", 1), 0)
 				r.at = r.at.Add(time.Microsecond)
-				if in := r.from("192.0.2.1", 1); in != 1 {
-					t.Fatalf("limit %d: refused after the wait of %v", limit, wait)
-				}
+				servertest.Same(t, "let in after the wait", r.from("192.0.2.1", 1), 1)
 			}
 		}
 	}
@@ -101,14 +95,10 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	for i := range 100 {
 		r.from(address(i), 1)
 	}
-	if in := r.from(address(200), 2) + r.from(address(201), 2); in != 3 {
-		t.Errorf("of two networks in one /24 that is counted together %d are let in", in)
-	}
+	servertest.Same(t, "let in of two networks in one /24, counted together", r.from(address(200), 2)+r.from(address(201), 2), 3)
 	servertest.Same(t, "let in of a network with a count of its own", r.from(address(0), 5), 2)
 	for i := range 1000 {
-		if in := r.from(address(256*(i+1)), 1); in != 1 {
-			t.Fatalf("network %d is stopped by others", i)
-		}
+		servertest.Same(t, "let in beside others", r.from(address(256*(i+1)), 1), 1)
 	}
 	servertest.Same(t, "networks are kept", len(r.counts), 200)
 	r.at = r.at.Add(window)

@@ -143,9 +143,7 @@ func TestClientIPAndScheme(t *testing.T) {
 			r.Header.Set("X-Real-Ip", "9.9.9.9")
 			r.Header.Set("X-Forwarded-Proto", "https")
 		})
-		if got := w.Body.String(); got != c.ip+" "+c.scheme {
-			t.Errorf("%s: got %s, want %s by %s", c.name, got, c.ip, c.scheme)
-		}
+		servertest.Same(t, c.name, w.Body.String(), c.ip+" "+c.scheme)
 	}
 	e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: true})
 	e.GET("/x", func(ctx echo.Context) error { return ctx.String(http.StatusOK, ctx.Scheme()) })

@@ -3,6 +3,8 @@ package webhook
 import (
 	"net/netip"
 	"testing"
+
+	"sendcode/internal/servertest"
 )
 
 // Every kind of address that is not the public internet, in each form that it can be written in.
@@ -44,12 +46,8 @@ func TestGuard(t *testing.T) {
 	} {
 		for _, text := range c.addresses {
 			a := netip.MustParseAddr(text)
-			if got := none.allows(a, false); got != c.byDefault {
-				t.Errorf("%s: %s by default: %v", c.kind, text, got)
-			}
-			if got := some.allows(a, false); got != c.whenSome {
-				t.Errorf("%s: %s where networks are allowed: %v", c.kind, text, got)
-			}
+			servertest.Same(t, c.kind+": "+text+" by default", none.allows(a, false), c.byDefault)
+			servertest.Same(t, c.kind+": "+text+" where networks are allowed", some.allows(a, false), c.whenSome)
 			// In the clear only to networks that were named.
 			if none.allows(a, true) || some.allows(a, true) != (c.whenSome && !c.byDefault) {
 				t.Errorf("%s: %s in the clear", c.kind, text)

@@ -38,9 +38,8 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	want(t, owner.Post("/admin/logout", nil), http.StatusSeeOther)
 	alarms := func(n int) {
 		t.Helper()
-		if got := strings.Count(r.Logged.String(), `level=ERROR msg="login attempts of unknown browsers are refused`); got != n {
-			t.Errorf("%d alarms, want %d", got, n)
-		}
+		got := strings.Count(r.Logged.String(), `level=ERROR msg="login attempts of unknown browsers are refused`)
+		servertest.Same(t, "alarms", got, n)
 	}
 	r.attackLogins()
 	alarms(1)
@@ -138,9 +137,7 @@ func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 	r.attackLogins()
 	for what, value := range map[string]string{"another account's": other, "cut": good[:len(good)-2], "empty": "", "text": "known", "altered": "B" + good[1:]} {
 		owner.Cookies[admins].Value = value
-		if rec := owner.Login(consoletest.Password); rec.Code != http.StatusTooManyRequests {
-			t.Errorf("%s: %d", what, rec.Code)
-		}
+		servertest.Same(t, what, owner.Login(consoletest.Password).Code, http.StatusTooManyRequests)
 	}
 	owner.Cookies[admins].Value = good
 	r.Clock.Add(90*24*time.Hour - time.Second)
@@ -156,11 +153,8 @@ func TestHalfLoginsMakeNoBrowserKnown(t *testing.T) {
 	first := r.loggedIn()
 	d := first.setUp(consoletest.Password)
 	half := r.halfIn()
-	if half.Cookies[browserName("admin")] != nil {
-		t.Error("the password alone made the browser known")
-	}
+	known := browserName("admin")
+	servertest.Same(t, "known by the password alone", half.Cookies[known] != nil, false)
 	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
-	if half.Cookies[browserName("admin")] == nil {
-		t.Error("the code did not make the browser known")
-	}
+	servertest.Same(t, "known by the code", half.Cookies[known] != nil, true)
 }

@@ -69,9 +69,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		rec := b.ByProvider("")
 		want(t, rec, http.StatusForbidden)
 		contains(t, rec, "you have no access here")
-		if b.Cookies[cookieName] != nil {
-			t.Errorf("%q: a session", groups)
-		}
+		servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
 	}
 }
 

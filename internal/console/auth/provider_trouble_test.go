@@ -46,9 +46,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	other := r.browser()
 	other.AtProvider("")
 	refused("another's answer", other, back, "cannot be believed")
-	if other.Cookies[errandCookie] != nil {
-		t.Error("a failed errand is kept")
-	}
+	servertest.Same(t, "a failed errand is kept", other.Cookies[errandCookie] != nil, false)
 	planted := r.browser()
 	sealed, err := consoletest.Ring(t).Seal(errandLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
 	r.Must(err)
@@ -117,9 +115,7 @@ func TestProviderInTrouble(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	b := r.browser()
 	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
-	if b.Cookies[cookieName] != nil {
-		t.Error("a session")
-	}
+	servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
 }
 
 func down(w http.ResponseWriter, _ *http.Request) bool {

@@ -52,9 +52,7 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 func TestRightTokensAreNotLimited(t *testing.T) {
 	b := newRig(t).browser()
 	for range 50 {
-		if got := b.withToken(consoletest.Token); got != http.StatusOK {
-			t.Fatal(got)
-		}
+		servertest.Same(t, "a right token", b.withToken(consoletest.Token), http.StatusOK)
 	}
 }
 
@@ -76,9 +74,8 @@ func TestListedTokens(t *testing.T) {
 	}
 	for role, is := range map[Role]int{"": http.StatusForbidden, "root": http.StatusForbidden, Reader: http.StatusForbidden, Operator: http.StatusOK} {
 		own := newRig(t, func(c *Config) { c.Tokens[0].Role = role }).browser()
-		if got := own.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token).Code; got != is {
-			t.Errorf("the token of the environment, %q: %d", role, got)
-		}
+		got := own.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token).Code
+		servertest.Same(t, "the token of the environment, "+string(role), got, is)
 	}
 	r.Clock.Add(time.Hour)
 	servertest.Same(t, "expired", b.withToken("the-token-of-charts"), http.StatusUnauthorized)
