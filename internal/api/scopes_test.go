@@ -3,10 +3,8 @@ package api_test
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -22,23 +20,18 @@ import (
 // the check of its key panics in the use cases that are not there, and is a 500; one with a body that is not JSON is a 4xx.
 func scoped(t *testing.T) *echo.Echo {
 	t.Helper()
-	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_all"))}}
 	for _, s := range api.Scopes {
 		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
 	}
-	e := server.New(server.Config{Logger: logger})
+	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	api.New(nil, keys).Register(e)
 	return e
 }
 
 func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 	t.Helper()
-	r := httptest.NewRequest(method, strings.ReplaceAll(path, ":id", "x"), strings.NewReader("{"))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+key)
-	w := httptest.NewRecorder()
-	e.ServeHTTP(w, r)
+	w := client{t, e, "192.0.2.1", key}.do(method, strings.ReplaceAll(path, ":id", "x"), "{", "")
 	var p struct{ Type, Detail string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
 	if w.Code == http.StatusForbidden {

@@ -45,8 +45,7 @@ func TestProvidersInTrouble(t *testing.T) {
 		"keys away": {keys, down, Unavailable, "keys"}, "keys elsewhere": {keys, elsewhere, Unavailable, "keys"}, "huge keys": {keys, huge, Unavailable, "keys"},
 		"tokens away": {token, down, Unavailable, "token"}, "a huge token": {token, huge, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
 	} {
-		server := openidtest.New(t, redirect)
-		p := New(settings(server), time.Now)
+		server, p := open(t)
 		if c.at == discovery {
 			server.Do(func() { server.Intercept = at(c.at, c.do) })
 			_, _, err := p.Begin(t.Context())
@@ -66,11 +65,10 @@ func TestProvidersInTrouble(t *testing.T) {
 
 // A provider that hangs holds a login no longer than its client waits.
 func TestHangingProvider(t *testing.T) {
-	server := openidtest.New(t, redirect)
+	server, p := open(t)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	server.Intercept = func(http.ResponseWriter, *http.Request) bool { <-release; return true }
-	p := New(settings(server), time.Now)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	for range 2 { // one asks, one waits for its turn
@@ -159,7 +157,7 @@ func TestRotationAndDiscovery(t *testing.T) {
 }
 
 func TestSecretsInTheBody(t *testing.T) {
-	server := openidtest.New(t, redirect)
+	server, p := open(t)
 	var body, header string
 	server.Document = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_post"}}
 	server.Intercept = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -169,7 +167,6 @@ func TestSecretsInTheBody(t *testing.T) {
 		}
 		return false
 	}
-	p := New(settings(server), time.Now)
 	answer, attempt := begin(t, p)
 	_, _ = p.Finish(t.Context(), attempt, answer)
 	if body != openidtest.ClientSecret || header != "" {

@@ -24,6 +24,13 @@ func settings(p *openidtest.Provider) Settings {
 	}
 }
 
+// open is a client of a new provider.
+func open(t *testing.T) (*openidtest.Provider, *Provider) {
+	t.Helper()
+	server := openidtest.New(t, redirect)
+	return server, New(settings(server), time.Now)
+}
+
 func begin(t *testing.T, p *Provider) (url.Values, Attempt) {
 	t.Helper()
 	address, attempt, err := p.Begin(t.Context())
@@ -43,9 +50,8 @@ func refused(t *testing.T, what string, err error, kind Kind, why string) {
 }
 
 func TestLogin(t *testing.T) {
-	server := openidtest.New(t, redirect)
+	server, p := open(t)
 	server.Claims = map[string]any{"sub": "ana-1", "groups": []any{"staff", 7, "", "on-call"}}
-	p := New(settings(server), time.Now)
 	answer, attempt := begin(t, p)
 	person, err := p.Finish(t.Context(), attempt, answer)
 	if err != nil || fmt.Sprint(person) != "{ana-1 [staff on-call]}" {
@@ -63,8 +69,7 @@ func TestLogin(t *testing.T) {
 
 // What a browser brings must belong to the attempt.
 func TestAnswersOfOthers(t *testing.T) {
-	server := openidtest.New(t, redirect)
-	p := New(settings(server), time.Now)
+	_, p := open(t)
 	answer, attempt := begin(t, p)
 	for what, c := range map[string]struct {
 		change func(url.Values)
@@ -143,17 +148,15 @@ func TestTokensThatAreNotBelieved(t *testing.T) {
 		"another's key":   {func(p *openidtest.Provider) { p.Token = openidtest.New(t, redirect).Signed }, "id_token"},
 		"no token at all": {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "" } }, "no_id_token"},
 	} {
-		server := openidtest.New(t, redirect)
-		p := New(settings(server), time.Now)
+		server, p := open(t)
 		answer, attempt := begin(t, p)
 		server.Do(func() { c.wrong(server) })
 		person, err := p.Finish(t.Context(), attempt, answer)
 		refused(t, what, err, Untrusted, c.why)
 		servertest.Same(t, what, person.Name, "")
 	}
-	server := openidtest.New(t, redirect)
+	server, p := open(t)
 	server.Claims = map[string]any{"sub": "ana", "aud": []string{openidtest.ClientID, "shop"}, "azp": openidtest.ClientID}
-	p := New(settings(server), time.Now)
 	answer, attempt := begin(t, p)
 	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
 		t.Errorf("for two, asked for by us: %v", err)
