@@ -100,9 +100,9 @@ func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 		return
 	}
 	report, known, err := asker.Ask(ctx, q)
-	var fail *delivery.Error
+	fail, failed := errors.AsType[*delivery.Error](err)
 	switch {
-	case errors.As(err, &fail) && fail.Class == delivery.Rejected:
+	case failed && fail.Class == delivery.Rejected:
 		r.endPolling(ctx, a.Send)
 	case err != nil:
 		r.Logger.Info("a carrier did not answer an inquiry", "send", a.Send, "carrier", a.Carrier, "error", err)

@@ -29,8 +29,7 @@ func (r *Reason) Unwrap() error { return r.Err }
 
 // withReason appends the error's Reason to a state, if it has one.
 func withReason(state string, err error) string {
-	var r *Reason
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Reason](err); ok {
 		return state + ": " + r.Word + ": " + r.Text
 	}
 	return state

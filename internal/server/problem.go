@@ -94,8 +94,7 @@ func wantsPage(c echo.Context) bool {
 
 // problemOf returns the problem of an error: itself, or by the table, or a 500.
 func problemOf(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	for _, row := range table {

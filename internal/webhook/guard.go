@@ -81,11 +81,6 @@ func bare(a netip.Addr) netip.Addr {
 	return a
 }
 
-// public reports whether a is a public address, at which everyone on the internet reaches the same machine.
-func public(a netip.Addr) bool {
-	return a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a)
-}
-
 // allows reports whether a may be dialled; plain means without TLS.
 func (g Guard) allows(a netip.Addr, plain bool) bool {
 	a = bare(a)
@@ -95,7 +90,8 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	case within(g.Allow, a):
 		return true
 	}
-	return public(a) && !plain
+	public := a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a) // everyone on the internet reaches the same machine there
+	return public && !plain
 }
 
 // control is net.Dialer.ControlContext. It is called for each resolved address before a connection to it is made.
