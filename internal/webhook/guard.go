@@ -90,7 +90,8 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	case within(g.Allow, a):
 		return true
 	}
-	public := a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a) // everyone on the internet reaches the same machine there
+	// At a public address everyone on the internet reaches the same machine.
+	public := a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a)
 	return public && !plain
 }
 
