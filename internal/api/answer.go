@@ -63,10 +63,11 @@ func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.00
 
 func verificationOf(a verification.Answer, kind verification.Kind) verificationJSON {
 	v := a.View
+	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
-		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: support(v.Send.ID),
+		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: store.SupportReference(send),
 			Instead: verification.Instead(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
 	}
@@ -78,14 +79,6 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
 	}
 	return out
-}
-
-func support(send string) string {
-	id, err := uuid.Parse(send)
-	if err != nil {
-		return ""
-	}
-	return store.SupportReference(id)
 }
 
 func checkOf(c verification.Checked, kind verification.Kind) checkJSON {

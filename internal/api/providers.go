@@ -90,7 +90,7 @@ func (p *Providers) hear(c echo.Context) error {
 	case len(body) > events.MaxBody:
 		return &server.Problem{Kind: server.TooLarge, Detail: "Events may come in at most 1 MiB at once."}
 	}
-	if err := source.Verify(c.Request().Header, body, p.now()); err != nil {
+	if !source.Verify(c.Request().Header, body, p.now()) {
 		p.count(source.Name, forged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
@@ -109,8 +109,8 @@ func (p *Providers) hear(c echo.Context) error {
 // once takes the events, unless their signature was used before: one that does not cover the events themselves would let who has
 // seen it tell anything. The answer to a repetition is the same, so that a provider whose first answer was lost does not go on.
 func (p *Providers) once(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
-	signature, single := source.Signature(body)
-	if !single {
+	signature := source.Signature(body)
+	if signature == "" {
 		return p.each(ctx, source.Name, all)
 	}
 	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)

@@ -63,10 +63,10 @@ func TestDocumentedProviders(t *testing.T) {
 		}
 		body := []byte(strings.NewReplacer("SEND", send, "SIGNATURE", hex.EncodeToString(mac.Sum(nil))).Replace(string(raw)))
 		s := sourceOf(t, c, x.source)
-		if err := s.Verify(x.header, body, at); err != nil {
-			t.Errorf("%s: %v", x.file, err)
+		if !s.Verify(x.header, body, at) {
+			t.Errorf("%s is not the provider's", x.file)
 		}
-		if err := s.Verify(http.Header{}, []byte(strings.Replace(string(body), "tok", "kot", 1)), at); err == nil {
+		if s.Verify(http.Header{}, []byte(strings.Replace(string(body), "tok", "kot", 1)), at) {
 			t.Errorf("%s: anybody may say so", x.file)
 		}
 		all, err := s.Parse(body)

@@ -51,31 +51,25 @@ type Auth struct {
 	Time Path `yaml:"signed_time,omitempty"`
 }
 
-// Verify returns an error that wraps ErrForged unless the provider signed the request, at a time near now. Comparisons take
-// constant time.
-func (s Source) Verify(h http.Header, body []byte, now time.Time) error {
+// Verify reports whether the request is the provider's, and its time, if it is signed, near now. Comparisons take constant time.
+func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
-	right := false
+	given, prefixed := strings.CutPrefix(h.Get(a.Header), a.Prefix)
 	switch a.Scheme {
 	case StandardWebhooks:
-		right = a.standard(h, body, now)
+		return a.standard(h, body, now)
 	case HMAC:
-		signature, ok := strings.CutPrefix(h.Get(a.Header), a.Prefix)
-		right = ok && a.signed(signature, body)
+		return prefixed && a.signed(given, body)
 	case HMACFields:
-		right = a.fields(body, now)
+		return a.fields(body, now)
 	case Header:
-		given, ok := strings.CutPrefix(h.Get(a.Header), a.Prefix)
-		right = ok && a.secret([]byte(given))
+		return prefixed && a.secret([]byte(given))
 	case Basic:
 		user, password, ok := (&http.Request{Header: h}).BasicAuth()
 		known := subtle.ConstantTimeCompare([]byte(user), []byte(a.User)) == 1
-		right = a.secret([]byte(password)) && ok && known
+		return a.secret([]byte(password)) && ok && known
 	}
-	if !right {
-		return ErrForged
-	}
-	return nil
+	return false
 }
 
 // standard verifies a signature of https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
@@ -111,18 +105,15 @@ func (a Auth) covered(value any) (all []byte) {
 	return all
 }
 
-// Signature names what a verified request was signed with, where that is good for one request: HMACFields does not cover the
-// events. It is the same however the signature is written, and not the signature itself.
-func (s Source) Signature(body []byte) (name string, single bool) {
+// Signature names what a verified request was signed with, where that is good for one request, since it does not cover the events: with
+// HMACFields; else "". It is the same however the signature is written, and not the signature itself.
+func (s Source) Signature(body []byte) string {
 	if s.Auth.Scheme != HMACFields {
-		return "", false
+		return ""
 	}
-	value, err := decode(body)
-	if err != nil {
-		return "", false
-	}
+	value, _ := decode(body) // Verify has decoded it
 	sum := sha256.Sum256(s.Auth.covered(value))
-	return hex.EncodeToString(sum[:]), true
+	return hex.EncodeToString(sum[:])
 }
 
 func (a Auth) signed(signature string, message []byte) bool {

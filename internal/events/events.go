@@ -69,9 +69,6 @@ type Shape struct {
 	Detail []Path `yaml:"detail,omitempty" single:"yes" style:"flow"`
 }
 
-// ErrForged: a request is not the provider's, or too old. It does not say why.
-var ErrForged = errors.New("events: the request is not the provider's")
-
 // ErrMalformed: a body is not JSON of the source's shape.
 var ErrMalformed = errors.New("events: the body cannot be read")
 

@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 		plain.Shape.List = nil
 		fields := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("kind", "at"), Signature: path("tag"),
 			Time: path("at")}}
-		if fields.Verify(nil, body, now) == nil {
+		if fields.Verify(nil, body, now) {
 			t.Error("signed by chance")
 		}
 		for _, s := range []Source{general, plain} {

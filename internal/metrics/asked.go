@@ -22,17 +22,20 @@ func (m *Metrics) gauge(name, help string, labels prometheus.Labels, value func(
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 }
 
-func answers(ask func(context.Context) error) float64 {
+// answer returns the number that a question is answered with within scrapeTimeout; otherwise if it fails.
+func answer(question func(context.Context) (int, error), otherwise float64) float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	return number(ask(ctx) == nil)
+	n, err := question(ctx)
+	if err != nil {
+		return otherwise
+	}
+	return float64(n)
 }
 
-func number(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
+// succeeds returns 1 while a check succeeds, 0 while it fails.
+func succeeds(check func(context.Context) error) float64 {
+	return answer(func(ctx context.Context) (int, error) { return 1, check(ctx) }, 0)
 }
 
 // Limiter adds a gauge of whether the limiter answers. With nil it is in this process and always does.
@@ -41,14 +44,14 @@ func (m *Metrics) Limiter(ping func(context.Context) error) {
 		if ping == nil {
 			return 1
 		}
-		return answers(ping)
+		return succeeds(ping)
 	})
 }
 
 // Writable shows whether the log can be written.
 func (m *Metrics) Writable(check func(context.Context) error) {
 	m.gauge("sendcode_log_writable", "1 while rows can be written, 0 while nothing can be sent: the database is away, full or read-only.", nil,
-		func() float64 { return answers(check) })
+		func() float64 { return succeeds(check) })
 }
 
 // Rebuilds adds a counter of how often the limiter was rebuilt from the log.
@@ -62,15 +65,7 @@ func (m *Metrics) Rebuilds(n func() int64) {
 // PausedPrefixes adds a gauge of the pauses of prefixes that apply now; -1 if the log does not answer.
 func (m *Metrics) PausedPrefixes(holding func(context.Context) (int, error)) {
 	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages rest now, at most 200; -1: the log does not answer.", nil,
-		func() float64 {
-			ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-			defer cancel()
-			n, err := holding(ctx)
-			if err != nil {
-				return -1
-			}
-			return float64(n)
-		})
+		func() float64 { return answer(holding, -1) })
 }
 
 // MailServers adds a gauge of whether each mail server is in use.
@@ -88,7 +83,12 @@ func (m *Metrics) Carriers(health func() []failover.Health) {
 func (m *Metrics) up(name, help, label string, health func() []failover.Health) {
 	for n, h := range health() {
 		m.gauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
-			func() float64 { return number(health()[n].Up) })
+			func() float64 {
+				if health()[n].Up {
+					return 1
+				}
+				return 0
+			})
 	}
 }
 

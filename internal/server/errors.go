@@ -21,64 +21,64 @@ type Kind struct {
 	Explanation string // shown at /problems/<slug>
 }
 
+// kinds are all kinds, by slug.
+var kinds = map[string]Kind{}
+
+func kind(slug string, status int, title, explanation string) Kind {
+	kinds[slug] = Kind{slug, status, title, explanation}
+	return kinds[slug]
+}
+
 // The kinds of problems. Each has a page at /problems/<slug>.
 var (
-	MalformedJSON = Kind{"malformed-json", http.StatusBadRequest, "Not valid JSON",
-		"The body could not be read as one JSON object. `position` is the byte at which reading stopped."}
-	UnknownField = Kind{"unknown-field", http.StatusBadRequest, "Unknown field",
-		"The body holds a field that this endpoint does not know; `field` names it. Nothing was done."}
-	BadRequest   = Kind{"bad-request", http.StatusBadRequest, "Bad request", "The request could not be understood."}
-	Unauthorized = Kind{"unauthorized", http.StatusUnauthorized, "Not authorised",
-		"Send an API key: `Authorization: Bearer sk_…`. `sendcode key` makes one."}
-	Forbidden    = Kind{"forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that."}
-	ScopeMissing = Kind{"insufficient-scope", http.StatusForbidden, "Insufficient scope",
-		"The API key has `scopes`, and the one that this request needs is not among them; `detail` names it. Nothing was done."}
-	NotFound = Kind{"not-found", http.StatusNotFound, "Not found",
-		"Page not found."}
-	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
-		"The header Allow names the methods that this address knows."}
-	Conflict = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}
-	NotDone  = Kind{"not-done", http.StatusConflict, "Not done",
-		"What was asked for is not possible any more, or a rule is against it. It is recorded that it was tried."}
-	ProofRedeemed = Kind{"proof-redeemed", http.StatusConflict, "Proof redeemed before",
-		"A proof or reference is exchanged for the address once. A repetition needs the Idempotency-Key of the first request."}
-	Erased    = Kind{"erased", http.StatusGone, "Erased", "The recipient was erased since; its address is not kept any more."}
-	KeyReused = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
-		"This Idempotency-Key came with another request in the last 24 hours. Use a new key for a new request. Nothing was done."}
-	TooLarge         = Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB."}
-	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type",
-		"Send `Content-Type: application/json`."}
-	InvalidField = Kind{"invalid-field", http.StatusUnprocessableEntity, "Invalid field",
-		"`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence."}
-	QuotaExceeded = Kind{"quota-exceeded", http.StatusTooManyRequests, "Too many codes",
-		"At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a " +
-			"request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline."}
-	TooManyChecks = Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
-		"Too many wrong codes were entered for this recipient or from this network, so none is compared now. A new code gives no new tries, " +
-			"and none is sent that could not be checked: recipients are counted apart for what browsers and what secret keys asked for. " +
-			"`retry_after` is the wait in whole seconds. Nothing was counted or sent."}
-	TooManyAttempts = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
-	TooManyRequests = Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests",
-		"Browsers of your network made too many requests in the last minute, whatever they asked for. Wait as long as Retry-After says. " +
-			"Nothing was done, and nothing was counted against a recipient. Back ends with a secret key have no such limit."}
-	Internal = Kind{"internal", http.StatusInternalServerError, "Internal error",
-		"Something went wrong on our side; the request's X-Request-Id finds it in the log."}
-	DeliveryFailed = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered",
-		"The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; " +
-			"`paused`: nothing is sent for now). The attempt did not count: another code may be asked for at once."}
-	Unavailable = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable",
-		"A part that decides is away. This is not a quota: try again after Retry-After. `may_have_counted` false: nothing was sent, and " +
-			"nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may " +
-			"count; what it did not take is given back once it answers."}
+	MalformedJSON = kind("malformed-json", http.StatusBadRequest, "Not valid JSON",
+		"The body could not be read as one JSON object. `position` is the byte at which reading stopped.")
+	UnknownField = kind("unknown-field", http.StatusBadRequest, "Unknown field",
+		"The body holds a field that this endpoint does not know; `field` names it. Nothing was done.")
+	BadRequest   = kind("bad-request", http.StatusBadRequest, "Bad request", "The request could not be understood.")
+	Unauthorized = kind("unauthorized", http.StatusUnauthorized, "Not authorised",
+		"Send an API key: `Authorization: Bearer sk_…`. `sendcode key` makes one.")
+	Forbidden    = kind("forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that.")
+	ScopeMissing = kind("insufficient-scope", http.StatusForbidden, "Insufficient scope",
+		"The API key has `scopes`, and the one that this request needs is not among them; `detail` names it. Nothing was done.")
+	NotFound = kind("not-found", http.StatusNotFound, "Not found",
+		"Page not found.")
+	MethodNotAllowed = kind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
+		"The header Allow names the methods that this address knows.")
+	Conflict = kind("conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on.")
+	NotDone  = kind("not-done", http.StatusConflict, "Not done",
+		"What was asked for is not possible any more, or a rule is against it. It is recorded that it was tried.")
+	ProofRedeemed = kind("proof-redeemed", http.StatusConflict, "Proof redeemed before",
+		"A proof or reference is exchanged for the address once. A repetition needs the Idempotency-Key of the first request.")
+	Erased    = kind("erased", http.StatusGone, "Erased", "The recipient was erased since; its address is not kept any more.")
+	KeyReused = kind("idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
+		"This Idempotency-Key came with another request in the last 24 hours. Use a new key for a new request. Nothing was done.")
+	TooLarge         = kind("too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB.")
+	UnsupportedMedia = kind("unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type",
+		"Send `Content-Type: application/json`.")
+	InvalidField = kind("invalid-field", http.StatusUnprocessableEntity, "Invalid field",
+		"`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence.")
+	QuotaExceeded = kind("quota-exceeded", http.StatusTooManyRequests, "Too many codes",
+		"At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a "+
+			"request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline.")
+	TooManyChecks = kind("too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
+		"Too many wrong codes were entered for this recipient or from this network, so none is compared now. A new code gives no new tries, "+
+			"and none is sent that could not be checked: recipients are counted apart for what browsers and what secret keys asked for. "+
+			"`retry_after` is the wait in whole seconds. Nothing was counted or sent.")
+	TooManyAttempts = kind("too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says.")
+	TooManyRequests = kind("too-many-requests", http.StatusTooManyRequests, "Too many requests",
+		"Browsers of your network made too many requests in the last minute, whatever they asked for. Wait as long as Retry-After says. "+
+			"Nothing was done, and nothing was counted against a recipient. Back ends with a secret key have no such limit.")
+	Internal = kind("internal", http.StatusInternalServerError, "Internal error",
+		"Something went wrong on our side; the request's X-Request-Id finds it in the log.")
+	DeliveryFailed = kind("delivery-failed", http.StatusBadGateway, "Could not be delivered",
+		"The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; "+
+			"`paused`: nothing is sent for now). The attempt did not count: another code may be asked for at once.")
+	Unavailable = kind("unavailable", http.StatusServiceUnavailable, "Temporarily unavailable",
+		"A part that decides is away. This is not a quota: try again after Retry-After. `may_have_counted` false: nothing was sent, and "+
+			"nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may "+
+			"count; what it did not take is given back once it answers.")
 )
-
-// Kinds lists all kinds, for the problem pages and the API specification.
-var Kinds = []Kind{
-	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, ScopeMissing, NotFound, MethodNotAllowed, Conflict, NotDone, ProofRedeemed,
-	Erased, KeyReused,
-	TooLarge,
-	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, TooManyRequests, Internal, DeliveryFailed, Unavailable,
-}
 
 func invalidField(field, reason, detail string) *Problem {
 	return &Problem{Kind: InvalidField, Detail: detail, Extra: map[string]any{"field": field, "reason": reason}}

@@ -26,10 +26,9 @@ func page(c echo.Context, status int, title, detail, explanation string) error {
 
 // problemPage serves the page that explains a kind of problem, at the address in its member `type`.
 func problemPage(c echo.Context) error {
-	for _, k := range Kinds {
-		if k.Slug == c.Param("slug") {
-			return page(c, http.StatusOK, k.Title, "", k.Explanation)
-		}
+	k, ok := kinds[c.Param("slug")]
+	if !ok {
+		return echo.ErrNotFound
 	}
-	return echo.ErrNotFound
+	return page(c, http.StatusOK, k.Title, "", k.Explanation)
 }
