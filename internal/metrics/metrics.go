@@ -110,8 +110,8 @@ func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, d t
 // PrefixPaused implements jobs.Observer.
 func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(app, country).Inc() }
 
-// Told implements webhook.Observer.
-func (m *Metrics) Told(app, outcome string, age time.Duration) {
+// Attempted implements webhook.Observer.
+func (m *Metrics) Attempted(app, outcome string, age time.Duration) {
 	m.attempts.WithLabelValues(app, outcome).Inc()
 	if outcome == webhook.Delivered {
 		m.arrived.WithLabelValues(app).Observe(age.Seconds())

@@ -218,8 +218,8 @@ func (r *Replica) nextCommit(method string) Kind {
 
 type unheard struct{}
 
-// Told implements webhook.Observer.
-func (unheard) Told(string, string, time.Duration) {}
+// Attempted implements webhook.Observer.
+func (unheard) Attempted(string, string, time.Duration) {}
 
 // serve answers a request, unless the replica dies before; then nil.
 func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {

@@ -28,9 +28,9 @@ type Deliverer struct {
 
 // lane bounds the attempts of one app that are under way.
 type lane struct {
-	flying int
-	share  int  // the bound: halved by a failure, one more after each delivery
-	more   bool // there may be more in the log than there was room for
+	underWay int
+	share    int  // the bound: halved by a failure, one more after each delivery
+	more     bool // there may be more in the log than there was room for
 }
 
 // New makes a deliverer. Nothing is delivered until Run.
@@ -124,15 +124,15 @@ func (d *Deliverer) take(ctx context.Context) {
 		return
 	}
 	d.away = false
-	got := map[string]int{}
+	counts := map[string]int{}
 	for _, e := range events {
-		got[e.App]++
-		d.fly(e, now)
+		counts[e.App]++
+		d.start(e, now)
 	}
 	for _, s := range shares {
 		l := d.lanes[s.App]
-		l.more = got[s.App] == s.Limit
-		if l.more && l.flying < l.share { // an attempt ended meanwhile, and could not know that there is more
+		l.more = counts[s.App] == s.Limit
+		if l.more && l.underWay < l.share { // an attempt ended meanwhile, and could not know that there is more
 			d.Wake()
 		}
 	}
@@ -148,30 +148,30 @@ func (d *Deliverer) room() (shares []store.Share) {
 			l = &lane{share: maxShare}
 			d.lanes[app] = l
 		}
-		if n := l.share - l.flying; n > 0 {
+		if n := l.share - l.underWay; n > 0 {
 			shares = append(shares, store.Share{App: app, Limit: n})
 		}
 	}
 	return shares
 }
 
-// fly starts an attempt. The caller holds the lock.
-func (d *Deliverer) fly(e store.AppEvent, now time.Time) {
+// start starts an attempt. The caller holds the lock.
+func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Receivers[e.App], d.client, d.lanes[e.App]
-	l.flying++
+	l.underWay++
 	d.done.Go(func() {
-		heard := d.post(c, d.base, to, e)
-		d.land(l, heard)
-		d.record(e, now.Sub(e.At), heard)
+		got := d.post(c, d.base, to, e)
+		d.finish(l, got)
+		d.record(e, now.Sub(e.At), got)
 	})
 }
 
-// land ends an attempt, before the log is written, and widens or narrows the app's share.
-func (d *Deliverer) land(l *lane, heard answer) {
+// finish ends an attempt, before the log is written, and widens or narrows the app's share.
+func (d *Deliverer) finish(l *lane, got answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l.flying--
-	if heard.ok {
+	l.underWay--
+	if got.ok {
 		l.share = min(l.share+1, maxShare)
 	} else {
 		l.share = max(l.share/2, 1)
@@ -183,16 +183,16 @@ func (d *Deliverer) land(l *lane, heard answer) {
 
 // record writes the result of an attempt. If the log fails, the event is delivered again after its lease, so it may arrive twice
 // but is not lost.
-func (d *Deliverer) record(e store.AppEvent, age time.Duration, heard answer) {
-	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: heard.word, State: store.EventPending}
+func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
+	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: got.word, State: store.EventPending}
 	outcome := Retried
-	wait := max(d.backoff(e.Attempt), heard.after)
+	wait := max(d.backoff(e.Attempt), got.after)
 	switch {
-	case heard.ok:
+	case got.ok:
 		end.State, outcome = store.EventDelivered, Delivered
 	case d.base.Err() != nil:
 		// This process stops: another one goes on at once.
-	case heard.gone || age+wait > life:
+	case got.gone || age+wait > life:
 		end.State, outcome = store.EventGivenUp, GivenUp
 	default:
 		end.After = wait
@@ -217,7 +217,7 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 	case outcome == Retried:
 		d.Logger.Info("an event was not delivered; it is tried again", append(about, "seconds", seconds(end.After))...)
 	}
-	d.Observer.Told(e.App, outcome, age)
+	d.Observer.Attempted(e.App, outcome, age)
 }
 
 // backoff returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h, changed by up to a quarter at
@@ -244,7 +244,7 @@ func (d *Deliverer) forget(ctx context.Context) {
 			d.Logger.Error("events were given up: not delivered for a week", "count", givenUp)
 		}
 		for range givenUp {
-			d.Observer.Told("", GivenUp, keep)
+			d.Observer.Attempted("", GivenUp, keep)
 		}
 		more = max(forgotten, givenUp) == sweepLimit
 	}

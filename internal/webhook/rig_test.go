@@ -78,7 +78,7 @@ func (r *rig) post(_ *client, ctx context.Context, _ Receiver, e store.AppEvent)
 	return f(ctx)
 }
 
-func (r *rig) Told(app, outcome string, _ time.Duration) {
+func (r *rig) Attempted(app, outcome string, _ time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.told[app+" "+outcome]++

@@ -47,9 +47,9 @@ const (
 
 // Observer counts attempts, for metrics. It must not block.
 type Observer interface {
-	// Told: an attempt ended in outcome, age after the event happened. app is empty for events that were given up since
+	// Attempted: an attempt ended in outcome, age after the event happened. app is empty for events that were given up since
 	// no process was there to deliver them.
-	Told(app, outcome string, age time.Duration)
+	Attempted(app, outcome string, age time.Duration)
 }
 
 // Parts are what a Deliverer works with.

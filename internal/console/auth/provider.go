@@ -37,18 +37,18 @@ const (
 // viaProvider says in a session how a person logged in, and begins the name of a person without an account.
 const viaProvider = "oidc"
 
-// errands is how long a person may take at the provider.
-const errands = 10 * time.Minute
+// stateLife is how long a person may take at the provider.
+const stateLife = 10 * time.Minute
 
-// errand is what the browser keeps while the person is at the provider, sealed.
-type errand struct {
+// oauthState is what the browser keeps while the person is at the provider, sealed.
+type oauthState struct {
 	openid.Attempt
 	Next string `json:"to"`
 }
 
 const (
-	errandLabel  = "provider"
-	errandCookie = cookieName + "-provider"
+	stateLabel  = "provider"
+	stateCookie = cookieName + "-provider"
 )
 
 // startProvider sends the browser to the identity provider. It uses a page, since browsers apply form-action, which allows this
@@ -59,11 +59,11 @@ func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	if err != nil {
 		return a.notVouchedFor(c, next, err)
 	}
-	value, err := seal(a, errandLabel, nil, errand{attempt, next}, errands)
+	value, err := seal(a, stateLabel, nil, oauthState{attempt, next}, stateLife)
 	if err != nil {
 		return err
 	}
-	c.SetCookie(errandWith(c, value, int(errands/time.Second)))
+	c.SetCookie(stateCookieWith(c, value, int(stateLife/time.Second)))
 	return a.redirectPage(c, address)
 }
 
@@ -77,8 +77,8 @@ func (a *Auth) redirectPage(c echo.Context, address string) error {
 // finishProvider handles the provider's redirect back. It ends with a page that leads to the console, since a redirect chain from
 // another site does not carry the new cookie (SameSite=Strict).
 func (a *Auth) finishProvider(c echo.Context) error {
-	kept, ok := unseal[errand](a, errandLabel, nil, cookieValue(c, errandCookie))
-	c.SetCookie(errandWith(c, "", -1))
+	kept, ok := unseal[oauthState](a, stateLabel, nil, cookieValue(c, stateCookie))
+	c.SetCookie(stateCookieWith(c, "", -1))
 	w := layout.Words(c)
 	if !ok {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
@@ -88,7 +88,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	if answered, err := a.uncounted(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*errands); err != nil || !fresh {
+	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*stateLife); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", networkOf(c), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
@@ -184,9 +184,9 @@ func (a *Auth) vouched(who Actor, name string) holder {
 	return holder{who, credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.About + "\x00" + name))}}
 }
 
-// errandWith returns the cookie of a login by the provider. It is Lax, since it must come with the provider's redirect.
-func errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
-	cookie := cookieOf(c, errandCookie, value, maxAge)
+// stateCookieWith returns the cookie of a login by the provider. It is Lax, since it must come with the provider's redirect.
+func stateCookieWith(c echo.Context, value string, maxAge int) *http.Cookie {
+	cookie := cookieOf(c, stateCookie, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode
 	return cookie
 }

@@ -24,7 +24,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	rec := b.ByProvider("/admin/preview")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, rec), "/admin/preview")
 	c := b.Cookies[cookieName]
-	if c == nil || c.SameSite != http.SameSiteStrictMode || b.Cookies[errandCookie] != nil {
+	if c == nil || c.SameSite != http.SameSiteStrictMode || b.Cookies[stateCookie] != nil {
 		t.Fatalf("%+v", b.Cookies)
 	}
 	want(t, b.Get("/admin"), http.StatusOK)

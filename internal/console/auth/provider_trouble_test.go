@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/servertest"
 )
 
-func TestErrandsOverHTTPS(t *testing.T) {
+func TestStatesOverHTTPS(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
 	b := r.browser()
@@ -25,12 +25,12 @@ func TestErrandsOverHTTPS(t *testing.T) {
 }
 
 // What comes back must come from the browser that was sent, in time, and once.
-func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
+func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
 	b := r.browser()
 	back := b.AtProvider("")
-	c := b.Cookies[errandCookie]
+	c := b.Cookies[stateCookie]
 	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Secure || c.Path != "/" || c.MaxAge != 600 {
 		t.Errorf("%+v", c)
 	}
@@ -46,30 +46,30 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	other := r.browser()
 	other.AtProvider("")
 	refused("another's answer", other, back, "cannot be believed")
-	servertest.Same(t, "a failed errand is kept", other.Cookies[errandCookie] != nil, false)
+	servertest.Same(t, "the state of a failed login is kept", other.Cookies[stateCookie] != nil, false)
 	planted := r.browser()
-	sealed, err := consoletest.Ring(t).Seal(errandLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
+	sealed, err := consoletest.Ring(t).Seal(stateLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
 	r.Must(err)
 	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
-		planted.Cookies[errandCookie] = &http.Cookie{Name: errandCookie, Value: value}
+		planted.Cookies[stateCookie] = &http.Cookie{Name: stateCookie, Value: value}
 		refused("a cookie that was made up", planted, ProviderCallback+"?state=x&code=x", "took too long")
 	}
 	kept := *c
 	consoletest.LeadsTo(t, b.Get(back))
 	again := r.browser()
-	again.Cookies[errandCookie] = &kept
+	again.Cookies[stateCookie] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
-	again.Handler, again.Cookies[errandCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
+	again.Handler, again.Cookies[stateCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
 	late := r.browser()
 	back = late.AtProvider("")
-	r.Clock.Add(errands)
+	r.Clock.Add(stateLife)
 	refused("late", late, back, "took too long")
 	intime := r.browser()
 	back = intime.AtProvider("")
-	r.Clock.Add(errands - time.Microsecond)
+	r.Clock.Add(stateLife - time.Microsecond)
 	server.Do(func() { server.Now = r.Clock.Now })
 	consoletest.LeadsTo(t, intime.Get(back))
 }
