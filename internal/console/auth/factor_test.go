@@ -80,6 +80,8 @@ func TestSecondFactor(t *testing.T) {
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()
+	known := func() bool { return half.Cookies[browserName("admin")] != nil }
+	servertest.Same(t, "known by the password alone", known(), false)
 	old := half.Cookies[cookieName].Value
 	want(t, half.giveCode(""), http.StatusUnprocessableEntity)
 	rec := half.giveCode(d.Wrong())
@@ -88,6 +90,7 @@ func TestSecondFactor(t *testing.T) {
 	want(t, half.giveCode(d.Code()), http.StatusUnauthorized) // that confirmed the app
 	code := d.Next()
 	redirects(t, half.giveCode(code[:3]+" "+code[3:]), "/admin/tail")
+	servertest.Same(t, "known by the code", known(), true)
 	want(t, half.Get("/admin"), http.StatusOK)
 	if half.Cookies[cookieName].Value == old {
 		t.Error("the cookie of before goes on")

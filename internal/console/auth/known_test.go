@@ -146,15 +146,3 @@ func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 	r.Clock.Add(time.Second)
 	want(t, owner.Login(consoletest.Password), http.StatusTooManyRequests)
 }
-
-// The cookie comes with a login that is complete: not after the password alone where a code follows.
-func TestHalfLoginsMakeNoBrowserKnown(t *testing.T) {
-	r := newRig(t)
-	first := r.loggedIn()
-	d := first.setUp(consoletest.Password)
-	half := r.halfIn()
-	known := browserName("admin")
-	servertest.Same(t, "known by the password alone", half.Cookies[known] != nil, false)
-	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
-	servertest.Same(t, "known by the code", half.Cookies[known] != nil, true)
-}
