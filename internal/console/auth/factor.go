@@ -2,7 +2,6 @@ package auth
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -136,11 +135,8 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 		act.Target = v.Account
 		return a.Store.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
 	}
-	f, err := a.Store.SecondFactor(ctx, v.Account)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
+	f, has, err := a.factorOf(ctx, v.Account)
+	if err != nil || !has {
 		return false, err
 	}
 	secret, err := a.Ring.Open(factorLabel, f.Sealed, []byte(v.Account))

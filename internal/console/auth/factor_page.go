@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,23 +33,19 @@ type factorView struct {
 }
 
 func (a *Auth) factorPage(c echo.Context) error {
-	s, _, err := a.current(c)
-	if err != nil {
-		return err
-	}
-	return a.showFactor(c, s, http.StatusOK, factorView{})
+	return a.showFactor(c, sessionOf(c), http.StatusOK, factorView{})
 }
 
 func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account = s.Account
-	f, err := a.Store.SecondFactor(ctx, s.Account)
-	switch {
-	case err == nil:
-		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
-	case !errors.Is(err, store.ErrNotFound):
+	f, has, err := a.factorOf(ctx, s.Account)
+	if err != nil {
 		return err
+	}
+	if has {
+		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
 	}
 	return a.layout.Show(c, status, "factor", v)
 }
@@ -58,12 +53,8 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 // changeFactor handles the form of the second factor: begin one (needs the password), confirm it with a first code, remove it or
 // make new recovery codes (need a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
-	s, ok, err := a.current(c)
-	if err != nil {
-		return err
-	}
-	w := layout.Words(c)
-	if !ok || s.Via == viaProvider {
+	s, w := sessionOf(c), layout.Words(c)
+	if s.Account == "" || s.Via == viaProvider {
 		return a.showFactor(c, s, http.StatusForbidden, factorView{})
 	}
 	switch form.Get("do") {

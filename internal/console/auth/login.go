@@ -70,7 +70,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
 	}
 	action := ActionLogin
-	if half, err := a.hasFactor(ctx, name); err != nil {
+	if _, half, err := a.factorOf(ctx, name); err != nil {
 		return err
 	} else if half {
 		action = ActionPassword
@@ -81,12 +81,13 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
-func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
-	_, err := a.Store.SecondFactor(ctx, account)
+// factorOf returns the second factor of an account, if it has one.
+func (a *Auth) factorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
+	f, err = a.Store.SecondFactor(ctx, account)
 	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+		return f, false, nil
 	}
-	return err == nil, err
+	return f, err == nil, err
 }
 
 // uncounted answers an attempt that was refused, or could not be counted.

@@ -42,10 +42,19 @@ func cookieOf(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	}
 }
 
-// use attaches the session's actor to the request. It records, at most once a minute, that the session is in use, so that it does not
+const sessionKey = "sendcode.admin.session"
+
+// sessionOf returns the session that use has attached to the request.
+func sessionOf(c echo.Context) session {
+	v, _ := c.Get(sessionKey).(session)
+	return v
+}
+
+// use attaches the session and its actor to the request. It records, at most once a minute, that the session is in use, so that it does not
 // expire as idle.
 func (a *Auth) use(c echo.Context, v session) error {
 	v.who.attachTo(c)
+	c.Set(sessionKey, v)
 	if v.now.Sub(v.SeenAt) < renewal {
 		return nil
 	}
