@@ -86,11 +86,10 @@ func everyPage(r *rig) map[string]string {
 	r.Helper()
 	row := busy(r)
 	_, hash := r.recipient("ana@example.com")
-	for _, b := range []support.SuppressRequest{
-		{Channel: "email", To: "bo@" + strings.Repeat("long.", 9) + "example.com", Why: "asked by telephone, and again in a letter of the fourth of March"},
-		{Channel: "email", To: "cy@example.com", Why: "spam", By: "admin"},
+	for to, why := range map[string]string{
+		"bo@" + strings.Repeat("long.", 9) + "example.com": "asked by telephone, and again in a letter of the fourth of March", "cy@example.com": "spam",
 	} {
-		_, err := r.codes.Desk.Suppress(r.Context(), b)
+		_, err := r.codes.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: why}, store.AuditEntry{ID: r.id(), Who: "admin", What: auth.ActionSuppress, Outcome: store.AuditDone})
 		r.Must(err)
 	}
 	toldApps(r)

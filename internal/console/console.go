@@ -22,7 +22,6 @@ import (
 	"sendcode/internal/console/live"
 	"sendcode/internal/console/policies"
 	"sendcode/internal/console/records"
-	"sendcode/internal/console/rows"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -39,7 +38,7 @@ type Log interface {
 	Referenced(ctx context.Context, support string) ([]store.Send, error)
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
-	rows.Codes
+	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 

@@ -12,7 +12,6 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
-	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -24,11 +23,8 @@ import (
 type sendView struct {
 	layout.Page
 	Verdict explain.Verdict
-	State   explain.Label
-	Send    rows.Row
+	Send    row
 	Code    string // state of the verification, in words; empty without one
-	Person  string // address of everything of this recipient; empty: they were forgotten
-	Facts   store.Send
 	Support string // what the person reads out to support
 	Trial   string // rules in mode observe that would have refused it
 	Line    []explain.Entry
@@ -61,13 +57,10 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		return err
 	}
 	v := sendView{
-		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, State: rows.State(s.Send, w),
-		Send: rows.Of(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
-		Quota:  quota,
-		Person: explain.RecipientAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
+		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
+		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
 	}
-	v.Facts.Locale = explain.Locale(s.Send)
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {
 		v.Code = w.Get("code." + string(verification.StateOf(*s.Verification, s.Now)))
@@ -107,9 +100,8 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quota
 	case err != nil:
 		return quotaView{Reason: w.Get("quota.away")}
 	}
-	v := quotaView{As: w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))}
-	v.Rows = rows.Pips(d, w)
-	return v
+	as := w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))
+	return quotaView{Rows: pips(d, w), As: as}
 }
 
 // facts reads what the verdict on a row depends on.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/csv"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -14,12 +15,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
-	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // The rows of a list as a table for a spreadsheet, all of them, read and written page by page. It has nothing that a list does not show,
@@ -48,10 +47,8 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range onlyOfPages {
-		if q.given.Has(name) {
-			return layout.Invalid(name, "unknown", "An export is all rows; from and to bound it.")
-		}
+	if err := q.without("An export is all rows; from and to bound it.", onlyOfPages...); err != nil {
+		return err
 	}
 	select {
 	case a.exports <- struct{}{}:
@@ -175,27 +172,17 @@ func exportAddress(given url.Values) string {
 	return "/v1/admin/sends.csv?" + all.Encode()
 }
 
+// exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
 func exportRow(s store.Send) []string {
-	number := func(n int64, known bool) string {
-		if !known {
-			return ""
+	row := rowJSON(s)
+	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
+	cells := make([]string, len(exportHead))
+	for i, name := range exportHead {
+		if value := row[name]; value != nil {
+			cells[i] = withoutFormula(fmt.Sprint(value))
 		}
-		return strconv.FormatInt(n, 10)
 	}
-	recipient := s.Recipient.String()
-	if s.Recipients > 0 {
-		recipient = ""
-	}
-	row := []string{
-		*listing.Stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
-		number(int64(quota.Seconds(s.RetryAfter)), s.Status == store.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
-		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP,
-		s.Country, number(int64(s.Recipients), s.Recipients > 0),
-	}
-	for i, cell := range row {
-		row[i] = withoutFormula(cell)
-	}
-	return row
+	return cells
 }
 
 // dividers are the characters at which a spreadsheet may divide lines instead of commas, as many do at semicolons, and those that then

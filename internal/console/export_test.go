@@ -61,7 +61,7 @@ func TestExport(t *testing.T) {
 		"status": "refused", "blocked_by": "minute", "retry_after": "42", "count": "3", "to": "l•••@qq.com", "reference": "two\nlines, \"quoted\"", "took_ms": "",
 	})
 	holds(t, rows[1], map[string]string{
-		"id": s.ID.String(), "at": *listing.Stamp(s.LoggedAt), "status": "sent", "retry_after": "", "recipient": s.Recipient.String(), "reference": "'" + s.Reference,
+		"id": s.ID.String(), "at": listing.Stamp(s.LoggedAt).(string), "status": "sent", "retry_after": "", "recipient": s.Recipient.String(), "reference": "'" + s.Reference,
 		"provider": "mx1.example.net", "took_ms": "184", "app": "shop", "number": "1", "network": "203.0.113.0/24",
 	})
 	if rows := exportOf(t, b.Get("/v1/admin/sends.csv?status=sent&recipient="+s.Recipient.String()).Body.Bytes()); len(rows) != 1 || rows[0]["id"] != s.ID.String() {

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	assets "sendcode/web/admin"
@@ -159,12 +158,12 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statuses {
-		if texts.For("").Get("status."+string(s)) == "" || rows.Signs[s] == "" {
+		if texts.For("").Get("status."+string(s)) == "" || signs[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
-	v := rows.Of(store.Send{Status: "delivered", Reason: "new_word"}, texts.For(""))
-	if v.State.Word != "delivered" || v.Why != "new_word" {
-		t.Errorf("words of a later version are lost: %+v", v)
+	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.For("")}
+	if r.State().Word != "new_state" || r.Why() != "new_word" {
+		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"time"
 
@@ -16,93 +17,12 @@ import (
 	"sendcode/quota"
 )
 
-// rowJSON is a row of the log as scripts see it. Every member is always there; what a row does not have is null.
-type rowJSON struct {
-	ID             string       `json:"id"`
-	VerificationID *string      `json:"verification_id"`
-	At             string       `json:"at"`
-	Channel        string       `json:"channel"`
-	To             string       `json:"to"`
-	Recipient      string       `json:"recipient"`
-	Purpose        string       `json:"purpose"`
-	App            string       `json:"app"`
-	Status         store.Status `json:"status"`
-	Reason         *string      `json:"reason"`
-	BlockedBy      *string      `json:"blocked_by"`
-	RetryAfter     *int         `json:"retry_after"`
-	Count          int          `json:"count"`
-	Recipients     int          `json:"recipients,omitempty"` // in rows of several alone
-	Attempts       int          `json:"attempts"`
-	Provider       *string      `json:"provider"`
-	ProviderCode   *string      `json:"provider_code"`
-	TookMS         *int64       `json:"took_ms"`
-	Reference      *string      `json:"reference"`
-}
-
-type listJSON struct {
-	Sends []rowJSON `json:"sends"`
-	Next  *string   `json:"next"`
-}
-
-// storyJSON is a row with all that is known of it.
-type storyJSON struct {
-	rowJSON
-	Number       int                   `json:"number"`
-	InDoubt      bool                  `json:"in_doubt"`
-	Counts       bool                  `json:"counts"`
-	Locale       *string               `json:"locale"`
-	Country      *string               `json:"country"`
-	Network      *string               `json:"network"`
-	FinishedAt   *string               `json:"finished_at"`
-	Verification *verificationJSON     `json:"verification"`
-	Observed     []string              `json:"observed"`
-	Related      []rowJSON             `json:"related"`
-	Quota        *quotaJSON            `json:"quota"`
-	Suppressions []records.Suppression `json:"suppressions"`
-	Events       []toldJSON            `json:"events"`
-	Verdict      verdictJSON           `json:"verdict"`
-}
-
-type verificationJSON struct {
-	ID          string             `json:"id"`
-	Status      verification.State `json:"status"`
-	CreatedAt   string             `json:"created_at"`
-	ExpiresAt   string             `json:"expires_at"`
-	Attempts    int                `json:"attempts"`
-	MaxAttempts int                `json:"max_attempts"`
-	Sends       int                `json:"sends"`
-	ApprovedAt  *string            `json:"approved_at"`
-	CanceledAt  *string            `json:"canceled_at"`
-}
-
-// quotaJSON is the quota object of DESIGN.md, section 3.
-type quotaJSON struct {
-	Allowed    bool       `json:"allowed"`
-	RetryAfter int        `json:"retry_after"`
-	RetryAt    *string    `json:"retry_at"`
-	BlockedBy  *string    `json:"blocked_by"`
-	Rules      []ruleJSON `json:"rules"`
-}
-
-type ruleJSON struct {
-	Name       string `json:"name"`
-	Limit      int    `json:"limit"`
-	Window     int    `json:"window"`
-	Remaining  int    `json:"remaining"`
-	ResetAfter int    `json:"reset_after"`
-}
-
-type verdictJSON struct {
-	What string `json:"what"`
-	Next string `json:"next"`
-}
-
 func (a *Console) listJSON(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return err
 	}
-	return a.answerList(c, q.filter)
+	return a.answerList(c, q)
 }
 
 // searchJSON is listJSON for callers that have an address and no hash. The recipient is in the body, never in the URL.
@@ -123,15 +43,33 @@ func (a *Console) searchJSON(c echo.Context) error {
 		return err
 	}
 	q.filter.Recipient = &h
-	return a.answerList(c, q.filter)
+	return a.answerList(c, q)
 }
 
-func (a *Console) answerList(c echo.Context, f store.Filter) error {
-	page, err := a.find(c.Request().Context(), f)
+func (a *Console) answerList(c echo.Context, q query) error {
+	page, err := a.sends().Page(c.Request().Context(), q.filter, q.given)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, listJSON{Sends: rowsOf(page.rows), Next: listing.Text(page.next)})
+	return a.sends().Answer(c, page)
+}
+
+// rowJSON returns a row of the log for scripts.
+func rowJSON(s store.Send) listing.Object {
+	row := listing.Object{
+		"id": s.ID, "verification_id": listing.Null(s.VerificationID), "at": listing.Stamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
+		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": listing.Null(s.Reason),
+		"blocked_by": listing.Null(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
+		"provider": listing.Null(s.Provider), "provider_code": listing.Null(s.ProviderCode),
+		"took_ms": listing.Null(quota.Milliseconds(s.Took)), "reference": listing.Null(s.Reference),
+	}
+	if s.Recipients > 0 {
+		row["recipient"], row["recipients"] = "", s.Recipients
+	}
+	if s.Status == store.Refused {
+		row["retry_after"] = quota.Seconds(s.RetryAfter)
+	}
+	return row
 }
 
 func (a *Console) sendJSON(c echo.Context) error {
@@ -145,88 +83,45 @@ func (a *Console) sendJSON(c echo.Context) error {
 		return err
 	}
 	v := explain.Judge(s, known, layout.Words(c))
-	out := storyJSON{
-		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
-		Locale: listing.Text(s.Send.Locale), Network: listing.Text(s.Send.IP), Country: listing.Text(s.Send.Country),
-		FinishedAt:   listing.Stamp(s.Send.FinishedAt),
-		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
-		Suppressions: records.SuppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events),
-		Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
+	story := rowJSON(s.Send)
+	maps.Copy(story, listing.Object{
+		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": listing.Null(s.Send.Locale),
+		"country": listing.Null(s.Send.Country), "network": listing.Null(s.Send.IP), "finished_at": listing.Stamp(s.Send.FinishedAt),
+		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": listing.Objects(s.Related, rowJSON), "quota": nil,
+		"suppressions": listing.Objects(s.Suppressions, func(x store.Suppression) listing.Object { return records.SuppressionJSON(x, s.Now) }),
+		"events":       listing.Objects(s.Events, providerEventJSON), "verdict": listing.Object{"what": v.What.String(), "next": v.Next.String()},
+	})
+	if s.Verification != nil {
+		story["verification"] = verificationJSON(*s.Verification, s.Now)
 	}
 	if away == nil {
-		out.Quota = quotaOf(now)
+		story["quota"] = quotaJSON(now)
 	}
-	return c.JSON(http.StatusOK, out)
+	return c.JSON(http.StatusOK, story)
 }
 
-func rowsOf(sends []store.Send) []rowJSON {
-	rows := make([]rowJSON, 0, len(sends))
-	for _, s := range sends {
-		rows = append(rows, rowOf(s))
-	}
-	return rows
-}
-
-func rowOf(s store.Send) rowJSON {
-	row := rowJSON{
-		ID: s.ID.String(), VerificationID: listing.Text(s.VerificationID), At: *listing.Stamp(s.LoggedAt), Channel: string(s.Channel),
-		To: s.To, Recipient: s.Recipient.String(), Purpose: s.Purpose, App: s.App, Status: s.Status, Reason: listing.Text(s.Reason),
-		BlockedBy: listing.Text(s.BlockedBy), Count: s.Count, Attempts: s.Attempt, Provider: listing.Text(s.Provider),
-		ProviderCode: listing.Text(s.ProviderCode), Reference: listing.Text(s.Reference),
-	}
-	if s.Recipients > 0 {
-		row.Recipient, row.Recipients = "", s.Recipients
-	}
-	if s.Status == store.Refused {
-		wait := quota.Seconds(s.RetryAfter)
-		row.RetryAfter = &wait
-	}
-	if s.Took > 0 {
-		took := quota.Milliseconds(s.Took)
-		row.TookMS = &took
-	}
-	return row
-}
-
-func verificationOf(s store.Story) *verificationJSON {
-	if s.Verification == nil {
-		return nil
-	}
-	v := *s.Verification
-	return &verificationJSON{
-		ID: v.ID, Status: verification.StateOf(v, s.Now), CreatedAt: *listing.Stamp(v.CreatedAt), ExpiresAt: *listing.Stamp(v.ExpiresAt),
-		Attempts: v.Attempts, MaxAttempts: v.MaxAttempts, Sends: v.Sends,
-		ApprovedAt: listing.Stamp(v.ApprovedAt), CanceledAt: listing.Stamp(v.CanceledAt),
+func verificationJSON(v store.Verification, now time.Time) listing.Object {
+	return listing.Object{
+		"id": v.ID, "status": verification.StateOf(v, now), "created_at": listing.Stamp(v.CreatedAt), "expires_at": listing.Stamp(v.ExpiresAt),
+		"attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends, "approved_at": listing.Stamp(v.ApprovedAt),
+		"canceled_at": listing.Stamp(v.CanceledAt),
 	}
 }
 
-func quotaOf(d quota.Decision) *quotaJSON {
-	out := &quotaJSON{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []ruleJSON{}}
+// quotaJSON returns the quota object of the admin API, in which all members are always there.
+func quotaJSON(d quota.Decision) listing.Object {
+	q := listing.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil, "blocked_by": nil}
 	if worst, blocked := d.Blocking(); blocked {
-		out.BlockedBy = &worst.Name
-		out.RetryAt = listing.Stamp(explain.FreeAt(d, worst))
+		q["blocked_by"], q["retry_at"] = worst.Name, listing.Stamp(explain.FreeAt(d, worst))
 	}
-	for _, s := range d.Public().Rules {
-		out.Rules = append(out.Rules, ruleJSON{
-			Name: s.Name, Limit: s.Limit, Window: quota.Seconds(s.Window), Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter),
-		})
-	}
-	return out
+	q["rules"] = listing.Objects(d.Public().Rules, func(s quota.State) listing.Object {
+		return listing.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window), "remaining": s.Remaining(),
+			"reset_after": quota.Seconds(s.ResetAfter)}
+	})
+	return q
 }
 
-type toldJSON struct {
-	Kind     store.ProviderEventKind `json:"kind"`
-	At       string                  `json:"at"`
-	HeardAt  string                  `json:"heard_at"`
-	Provider string                  `json:"provider"`
-	Detail   *string                 `json:"detail"`
-}
-
-func toldOf(list []store.ProviderEvent) []toldJSON {
-	out := make([]toldJSON, 0, len(list))
-	for _, e := range list {
-		out = append(out, toldJSON{Kind: e.Kind, At: *listing.Stamp(e.At), HeardAt: *listing.Stamp(e.HeardAt), Provider: e.Provider,
-			Detail: listing.Text(e.Detail)})
-	}
-	return out
+func providerEventJSON(e store.ProviderEvent) listing.Object {
+	return listing.Object{"kind": e.Kind, "at": listing.Stamp(e.At), "heard_at": listing.Stamp(e.HeardAt), "provider": e.Provider,
+		"detail": listing.Null(e.Detail)}
 }

@@ -1,34 +1,56 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
-	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
+	"sendcode/internal/verification"
 )
+
+// sends returns the list of sends and refusals; parseQuery parses its parameters.
+func (a *Console) sends() listing.List[store.Filter, store.Send] {
+	return listing.List[store.Filter, store.Send]{
+		Name: "sends", Path: "/admin", Mark: markOf,
+		JSON: func(s store.Send, _ time.Time) listing.Object { return rowJSON(s) },
+		Place: func(f *store.Filter) listing.Place {
+			return listing.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
+		},
+		Read: func(ctx context.Context, f store.Filter) ([]store.Send, time.Time, error) {
+			rows, err := a.Log.Sends(ctx, f)
+			return rows, time.Time{}, err
+		},
+	}
+}
+
+// page is one page of that list.
+type page = listing.Result[store.Filter, store.Send]
+
+func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // listView is the list with its filters.
 type listView struct {
 	layout.Page
+	page
 	Filter  filterView
 	Search  searchView
 	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
 	Aside   []texts.Sentence // mail servers and carriers that get nothing now
 	Person  *personView      // when the list is one recipient's
-	Rows    []rows.Row
+	Rows    []row
 	Count   string           // of the rows
-	Older   string           // address; empty: this is the end
-	Newer   string           // address of the page before; empty: this is the first
-	Newest  string           // address of the first page; empty: this is it
 	Nothing string           // why there are no rows
 	Verdict *explain.Verdict // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
 	Export  string           // address of all rows as a file; empty: not for this account
@@ -43,10 +65,9 @@ type searchView struct {
 // personView is the recipient whose rows these are.
 type personView struct {
 	Who    texts.Sentence
-	Known  bool   // the log has rows of them
-	All    string // address of the list without this filter
+	Known  bool // the log has rows of them
 	Quota  quotaView
-	Newest string // page of the row that the verdict is on; empty: there is no verdict, or no row
+	Newest uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
 }
 
 func (a *Console) listPage(c echo.Context) error {
@@ -63,17 +84,18 @@ func (a *Console) listPage(c echo.Context) error {
 }
 
 func (a *Console) showList(c echo.Context, status int, q query, s searchView) error {
-	found, err := a.find(c.Request().Context(), q.filter)
-	if err == nil && q.filter.After != nil && len(found.rows) < q.filter.Limit { // back at the first page, which is full
+	ctx := c.Request().Context()
+	found, err := a.sends().Page(ctx, q.filter, q.given)
+	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit { // back at the first page, which is full
 		q.given.Del("newer")
 		q.filter.After = nil
-		found, err = a.find(c.Request().Context(), q.filter)
+		found, err = a.sends().Page(ctx, q.filter, q.given)
 	}
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
-	v := listView{Page: layout.NewPage(c, "list.title", "sends"), Search: s, Filter: filterOf(q, w)}
+	v := listView{Page: layout.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}}
 	for _, m := range a.Aside() {
 		key := "list.aside"
 		if m.Carrier {
@@ -82,58 +104,49 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
 			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
 	}
-	if v.Rows, err = rows.Page(c.Request().Context(), a.Log, a.Desk.Codes, found.rows, w); err != nil {
+	if v.Rows, err = a.rowsNow(ctx, found.Rows, w); err != nil {
 		return err
 	}
-	v.Count = w.Plural("list.count", len(found.rows))
-	if found.next != "" {
-		v.Count = w.Plural("list.count.more", len(found.rows))
+	v.Count = w.Plural("list.count", len(found.Rows))
+	if found.Next != "" {
+		v.Count = w.Plural("list.count.more", len(found.Rows))
 	}
-	if len(found.rows) == 0 {
+	if len(found.Rows) == 0 {
 		if v.Nothing = w.Get(emptyReason(q)); emptyReason(q) == noRecipient {
-			v.Verdict, err = a.withoutRows(c.Request().Context(), q.hints, w)
+			v.Verdict, err = a.withoutRows(ctx, q.hints, w)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if q.filter.Recipient != nil {
-		if err := a.person(c, q, found, &v); err != nil {
+		if err := a.person(c, &v); err != nil {
 			return err
 		}
 	}
-	if q.filter.Support != "" && len(found.rows) > 1 {
-		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.rows[0].ID)))
+	if q.filter.Support != "" && len(found.Rows) > 1 {
+		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
-	if auth.ActorOf(c).May(auth.ActionExport) && len(found.rows) > 0 {
+	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
 		v.Export = exportAddress(q.given)
-	}
-	if found.next != "" {
-		v.Older = address(q.given, "cursor", found.next)
-	}
-	if found.newer != "" {
-		v.Newer = address(q.given, "newer", found.newer)
-	}
-	if q.filter.Before != nil || q.filter.After != nil {
-		v.Newest = address(q.given, "cursor", "")
 	}
 	return a.layout.Show(c, status, "list", v)
 }
 
 // person adds the recipient that the rows are about, the verdict on the newest row, and what the rules say now. Forgotten
 // recipients share one hash, so they get no verdict.
-func (a *Console) person(c echo.Context, q query, f found, v *listView) (err error) {
+func (a *Console) person(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
-	v.Person = &personView{Who: v.W.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
-	if len(f.rows) == 0 {
+	v.Person = &personView{Who: v.W.Tell("filter.recipient.unknown")}
+	if len(v.Rows) == 0 {
 		if masked := searched(c); masked != "" {
 			v.Person.Who = v.W.Tell("filter.recipient", texts.Strong("to", masked))
 		}
 		return nil
 	}
-	newest := f.rows[0]
+	newest := v.Rows[0].Send
 	v.Person.Known, v.Person.Who = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
-	if q.filter.Before != nil || q.filter.After != nil || newest.Recipient.IsZero() {
+	if v.Newest != "" || newest.Recipient.IsZero() {
 		now, away := a.quotaOf(ctx, newest)
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
 		return nil
@@ -142,7 +155,7 @@ func (a *Console) person(c echo.Context, q query, f found, v *listView) (err err
 	if err != nil {
 		return err
 	}
-	v.Person.Newest, v.Verdict = explain.SendAddress(newest.ID), new(explain.Verdict)
+	v.Person.Newest, v.Verdict = newest.ID, new(explain.Verdict)
 	*v.Verdict, v.Person.Quota, err = a.verdictAndQuota(ctx, story, v.W)
 	return err
 }
@@ -170,4 +183,36 @@ func emptyReason(q query) string {
 // address returns the list's address with one parameter changed, or removed if the value is empty.
 func address(given url.Values, name, value string) string {
 	return listing.Address("/admin", given, name, value)
+}
+
+// story reads one row with everything that belongs to it.
+func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
+		return store.Story{}, verification.ErrNotFound
+	}
+	s, err := a.Log.Story(ctx, parsed)
+	if err == nil && s.Verification == nil {
+		s.Related, err = a.countedBefore(ctx, s.Send)
+	}
+	return s, err
+}
+
+// What led to a refusal that belongs to no verification: so many of the recipient's rows, so far back.
+const (
+	leadRows = 5
+	leadTime = 24 * time.Hour
+)
+
+// countedBefore returns the rows that the recipient's rules most likely counted, and the row itself, oldest first.
+func (a *Console) countedBefore(ctx context.Context, s store.Send) ([]store.Send, error) {
+	if s.Recipient.IsZero() { // forgotten, as others are
+		return []store.Send{s}, nil
+	}
+	rows, err := a.Log.Sends(ctx, store.Filter{
+		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
+		Before: new(markOf(s)), Limit: leadRows,
+	})
+	slices.Reverse(rows)
+	return append(rows, s), err
 }

@@ -105,8 +105,8 @@ func (a *Console) overviewPage(c echo.Context) error {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
 	d := statistics.Drawing{Stretches: s.Stretches, Each: time.Duration(s.Each) * time.Second, W: w, Rows: rowsOfTime(given)}
-	v.Sends, v.Became = d.Sends(), d.SendsTable()
-	v.Measures, v.Measured = d.Measures(), d.MeasuresTable()
+	v.Sends, v.Became = d.Sends()
+	v.Measures, v.Measured = d.Measures()
 	for _, d := range dimensions {
 		v.By = append(v.By, byView{w.Get("filter." + string(d)), listing.Address("/admin/overview", given, "by", string(d)) + "#codes-title", d == by})
 	}

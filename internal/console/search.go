@@ -104,7 +104,7 @@ func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
-		if problem := parameters["reference"](&store.Filter{}, typed, a.Now()); problem != "" {
+		if problem := listing.Word(new(string))(typed); problem != "" {
 			return "", layout.Invalid("q", "invalid", problem)
 		}
 		return address(nil, "reference", typed), nil

@@ -11,7 +11,6 @@ import (
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
-	"sendcode/internal/console/rows"
 	"sendcode/internal/store"
 )
 
@@ -24,10 +23,8 @@ func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err erro
 	if err != nil {
 		return q, nil, err
 	}
-	for _, name := range onlyOfLists {
-		if q.given.Has(name) {
-			return q, nil, layout.Invalid(name, "unknown", "A tail takes filters only: it begins now and has no end.")
-		}
+	if err := q.without("A tail takes filters only: it begins now and has no end.", onlyOfLists...); err != nil {
+		return q, nil, err
 	}
 	from, q.filter.After, q.filter.Limit = q.filter.After, nil, live.PageSize
 	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
@@ -44,7 +41,7 @@ func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err erro
 // tailJSON streams rows to scripts.
 func (a *Console) tailJSON(c echo.Context) error {
 	return a.stream(c, "send", func(s store.Send) (string, error) {
-		body, err := json.Marshal(rowOf(s))
+		body, err := json.Marshal(rowJSON(s))
 		return string(body), err
 	})
 }
@@ -53,7 +50,7 @@ func (a *Console) tailJSON(c echo.Context) error {
 func (a *Console) tailRows(c echo.Context) error {
 	w := layout.Words(c)
 	return a.stream(c, "row", func(s store.Send) (string, error) {
-		return a.layout.Draw("tail", "row", tailRow{s.ID.String(), rows.Of(s, w)})
+		return a.layout.Draw("tail", "row", row{Send: s, W: w})
 	})
 }
 
@@ -70,12 +67,7 @@ type tailView struct {
 	layout.Page
 	Filter filterView
 	Stream string
-	Rows   []tailRow
-}
-
-type tailRow struct {
-	ID string
-	rows.Row
+	Rows   []row
 }
 
 func (a *Console) tailPage(c echo.Context) error {
@@ -84,18 +76,18 @@ func (a *Console) tailPage(c echo.Context) error {
 		return err
 	}
 	q.filter.Limit = listing.DefaultLimit
-	found, err := a.find(c.Request().Context(), q.filter)
+	sends, err := a.Log.Sends(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
-	v := tailView{Page: layout.NewPage(c, "tail.title", "tail"), Filter: filterOf(q, w)}
+	v := tailView{Page: layout.NewPage(c, "tail.title", "tail"), Filter: filterView{q.given, w}}
 	stream := maps.Clone(q.given)
-	for i, row := range found.rows {
-		if i == 0 {
-			stream.Set("newer", listing.WriteCursor(markOf(row)))
-		}
-		v.Rows = append(v.Rows, tailRow{row.ID.String(), rows.Of(row, w)})
+	for _, s := range sends {
+		v.Rows = append(v.Rows, row{Send: s, W: w})
+	}
+	if len(sends) > 0 {
+		stream.Set("newer", listing.WriteCursor(markOf(sends[0])))
 	}
 	v.Stream = "/admin/tail/rows?" + stream.Encode()
 	return a.layout.Show(c, http.StatusOK, "tail", v)

@@ -137,7 +137,7 @@ func (w *week) administrators() {
 		if err != nil {
 			return err
 		}
-		_, err = w.Desk.Suppress(ctx, support.SuppressRequest{Channel: "email", To: "ines@campus.example", Why: why, By: entry.Who, Act: &entry})
+		_, err = w.Desk.Suppress(ctx, support.SuppressRequest{Channel: "email", To: "ines@campus.example", Reason: why}, entry)
 		return err
 	})
 }

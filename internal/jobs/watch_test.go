@@ -120,9 +120,9 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			r.Fatalf("%v, %v", list, err)
 		}
-		lifting := store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}
-		if _, done, err := r.Svc.Desk.LiftPrefix(r.Context(), lifting, vtest.AuditEntry("prefix.lift")); err != nil || !done {
-			r.Errorf("%v, %v", done, err)
+		p, err := r.Svc.Desk.LiftPrefix(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
+		if err != nil || p.LiftedBy != "mei" {
+			r.Errorf("%+v, %v", p, err)
 		}
 		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
 		r.Sleep(30 * time.Minute)

@@ -147,14 +147,16 @@ func TestSuppressedIsBoundedByFailures(t *testing.T) {
 func TestSuppressByHandAndLift(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		s := r.Suppress("ana.maria@EXAMPLE.com", time.Hour)
-		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "ops" || s.App != "" || s.Send != uuid.Nil ||
+		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "mei" || s.App != "" || s.Send != uuid.Nil ||
 			s.To != vtest.AnaMasked || s.Until.Sub(s.Since) != time.Hour {
 			t.Errorf("%+v", s)
 		}
 		r.SendFails(vtest.Ana, "suppressed")
-		lift := support.LiftRequest{Channel: "email", To: vtest.Ana, Why: "mended", By: "ops"}
+		lift := func(l support.LiftRequest) ([]store.Suppression, error) {
+			return r.Svc.Desk.Lift(r.Context(), l, vtest.AuditEntry("suppression.lift"))
+		}
 		for _, want := range []int{1, 0} {
-			if list, err := r.Svc.Desk.Lift(r.Context(), lift); len(list) != want || err != nil {
+			if list, err := lift(support.LiftRequest{Channel: "email", To: vtest.Ana, Reason: "mended"}); len(list) != want || err != nil {
 				t.Fatal(list, err)
 			}
 		}
@@ -162,29 +164,27 @@ func TestSuppressByHandAndLift(t *testing.T) {
 		r.WantMails(1)
 		again := r.Suppress(vtest.Ana, time.Hour)
 		r.Sleep(time.Minute)
-		if n, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: "email", Address: again.Address, Why: "as listed"}); len(n) != 1 || err != nil {
+		if n, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: "as listed"}); len(n) != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		r.SendTo(vtest.Ana)
 
 		for field, wish := range map[string]support.SuppressRequest{
-			"to":      {Channel: "email", To: "noone", Why: "x"},
-			"channel": {Channel: "pigeon", To: vtest.Ana, Why: "x"}, "app": {Channel: "email", To: vtest.Ana, App: "nope", Why: "x"},
-			"reason": {Channel: "email", To: vtest.Ana}, "for": {Channel: "email", To: vtest.Ana, Why: "x", For: support.MaxSuppression + 1},
+			"to":      {Channel: "email", To: "noone", Reason: "x"},
+			"channel": {Channel: "pigeon", To: vtest.Ana, Reason: "x"}, "app": {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
+			"reason": {Channel: "email", To: vtest.Ana},
 		} {
-			_, err := r.Svc.Desk.Suppress(r.Context(), wish)
+			_, err := r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))
 			var bad *verification.InvalidError
 			if !errors.As(err, &bad) || bad.Field != field {
 				t.Errorf("%s: %v", field, err)
 			}
-			if field == "for" {
-				continue
-			}
-			if _, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Why: wish.Why}); !errors.As(err, &bad) || bad.Field != field {
+			_, err = lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Reason: wish.Reason})
+			if !errors.As(err, &bad) || bad.Field != field {
 				t.Errorf("lift, %s: %v", field, err)
 			}
 		}
-		if _, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: "email", Address: again.Address, Why: strings.Repeat("x", 201)}); err == nil {
+		if _, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)}); err == nil {
 			t.Error("a reason without end")
 		}
 	})

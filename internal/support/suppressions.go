@@ -1,8 +1,8 @@
 package support
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,12 +14,11 @@ import (
 
 // SuppressRequest asks that a recipient gets no mail for a while.
 type SuppressRequest struct {
-	Channel, To string
-	App         string        // empty: from no app
-	Why         string        // at most 200 characters
-	For         time.Duration // 0: as long as a bounce; at most MaxSuppression
-	By          string
-	Act         *store.AuditEntry // that it is recorded as; recipient and reason are added
+	Channel string        `json:"channel"`
+	To      string        `json:"to"`
+	App     string        `json:"app"`    // empty: from no app
+	Reason  string        `json:"reason"` // at most 200 characters
+	For     time.Duration `json:"-"`      // at most MaxSuppression; 0: as long as a bounce
 }
 
 // MaxSuppression is how long a suppression lasts at most, DefaultSuppression how long without a wish.
@@ -29,75 +28,56 @@ const (
 	maxWhy             = 200
 )
 
-// Suppress keeps mail from a recipient. Errors: *InvalidError, verification.ErrUnavailable.
-func (d *Desk) Suppress(ctx context.Context, b SuppressRequest) (store.Suppression, error) {
-	to, err := d.named(b.Channel, b.To, b.App, b.Why)
+// Suppress keeps mail from a recipient; recipient and reason are added to the act. Errors: *InvalidError, verification.ErrUnavailable.
+func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
+	to, err := d.named(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
 		return store.Suppression{}, err
-	}
-	if b.For < 0 || b.For > MaxSuppression {
-		return store.Suppression{}, invalid("for", "out_of_range", "A suppression lasts for a second at least and 366 days at most.")
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return store.Suppression{}, err
 	}
-	lasts := b.For
-	if lasts == 0 {
-		lasts = d.lasts()
-	}
 	row, _, err := d.Store.Suppress(ctx, store.Suppression{
 		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to), To: to.Masked(),
-		Cause: store.Manual, Detail: b.Why, By: b.By,
-	}, lasts, d.on(b.Act, to, b.App, b.Why))
+		Cause: store.Manual, Detail: b.Reason, By: act.Who,
+	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.on(act, to, b.App, b.Reason))
 	return row, d.failed(ctx, err)
-}
-
-// lasts returns how long a suppression without a duration of its own holds.
-func (d *Desk) lasts() time.Duration {
-	if d := d.Policy.Get().SuppressFor; d > 0 {
-		return d
-	}
-	return DefaultSuppression
 }
 
 // LiftRequest asks that a recipient gets mail again.
 type LiftRequest struct {
-	Channel, To string
-	Address     recipient.Hash // instead of To: as a list of suppressions has it
-	App         string         // only what is of this app alone; empty: all
-	Why         string
-	By          string
-	Act         *store.AuditEntry // as in SuppressRequest
+	Channel string         `json:"channel"`
+	To      string         `json:"to"`
+	Address recipient.Hash `json:"-"`   // instead of To: as a list of suppressions has it
+	App     string         `json:"app"` // only what is of this app alone; empty: all
+	Reason  string         `json:"reason"`
 }
 
-// Lift ends what is suppressed for a recipient now, and returns it. Errors: *InvalidError, verification.ErrUnavailable.
-func (d *Desk) Lift(ctx context.Context, l LiftRequest) ([]store.Suppression, error) {
-	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: l.By, Why: l.Why}
-	if l.Address == (recipient.Hash{}) {
-		to, err := d.named(l.Channel, l.To, l.App, l.Why)
+// Lift ends what is suppressed for a recipient now, and returns it; recipient and reason are added to the act. Errors: *InvalidError,
+// verification.ErrUnavailable.
+func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
+	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who, Why: l.Reason}
+	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
+	record := &act
+	if l.Address.IsZero() {
+		to, err := d.named(l.Channel, l.To, l.App, l.Reason)
 		if err != nil {
 			return nil, err
 		}
 		lifting.Channel, lifting.Address = to.Channel(), d.Vault.AddressHash(to)
-		l.Act = d.on(l.Act, to, l.App, l.Why)
-	} else if err := checkWhy(l.Why, ""); err != nil {
+		record = d.on(act, to, l.App, l.Reason)
+	} else if err := checkWhy(l.Reason, ""); err != nil {
 		return nil, err
-	} else if l.Act != nil {
-		l.Act.App, l.Act.Channel, l.Act.Reason = l.App, lifting.Channel, l.Why
 	}
-	list, err := d.Store.Lift(ctx, lifting, l.Act)
+	list, err := d.Store.Lift(ctx, lifting, record)
 	return list, d.failed(ctx, err)
 }
 
-// on returns the audit entry with the recipient and the reason; nil for nil.
-func (d *Desk) on(act *store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
-	if act == nil {
-		return nil
-	}
-	a := *act
-	a.App, a.Channel, a.Recipient, a.To, a.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
-	return &a
+// on returns the act with the recipient and the reason.
+func (d *Desk) on(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
+	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
+	return &act
 }
 
 // named parses the recipient and checks the app and the reason of a request.
@@ -123,18 +103,15 @@ func checkWhy(why, to string) error {
 	return CheckReason(why, to)
 }
 
-// LiftPrefix ends a prefix's pause before its time; the act is recorded with it. False: it had ended. Errors: verification.ErrNotFound,
-// *InvalidError, verification.ErrUnavailable.
-func (d *Desk) LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error) {
-	if err := CheckReason(l.Why, ""); err != nil {
-		return store.PrefixPause{}, false, err
+// LiftPrefix ends a prefix's pause before its time; the act is recorded with it, unless the pause had ended. Errors:
+// verification.ErrNotFound, *InvalidError, verification.ErrUnavailable.
+func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string, act store.AuditEntry) (store.PrefixPause, error) {
+	if err := CheckReason(reason, ""); err != nil {
+		return store.PrefixPause{}, err
 	}
-	act.Reason = l.Why
+	act.Reason = reason
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	p, done, err := d.Store.LiftPrefix(ctx, l, &act)
-	if errors.Is(err, store.ErrNotFound) {
-		return p, false, verification.ErrNotFound
-	}
-	return p, done, d.failed(ctx, err)
+	p, _, err := d.Store.LiftPrefix(ctx, store.PrefixLifting{ID: id, By: act.Who, Why: reason}, &act)
+	return p, d.failed(ctx, err)
 }

@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/compress"
@@ -28,10 +29,10 @@ type Option struct {
 }
 
 // Options returns the choices of a field; the first one chooses nothing.
-func Options(w texts.Words, field, names, chosen string, values ...string) []Option {
+func Options[T ~string](w texts.Words, field, names string, chosen T, values ...T) []Option {
 	all := []Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
-		all = append(all, Option{Value: v, Text: w.Get(names + "." + v), Chosen: v == chosen})
+		all = append(all, Option{Value: string(v), Text: w.Get(names + "." + string(v)), Chosen: v == chosen})
 	}
 	return all
 }
@@ -52,7 +53,9 @@ func New(logger *slog.Logger) *Layout {
 		body := must(fs.ReadFile(assets.FS, name))
 		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
-	base := template.New("layout.html").Funcs(template.FuncMap{"static": web.Path, "own": l.path})
+	base := template.New("layout.html").Funcs(template.FuncMap{
+		"static": web.Path, "own": l.path, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
+	})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
 	for _, file := range must(fs.Glob(assets.FS, "*.html")) {

@@ -44,79 +44,81 @@ func ReadCursor(text string) (store.Mark, bool) {
 	return store.Mark{At: at, ID: uuid.UUID(b[9:])}, inRange(at)
 }
 
+// Place are the fields of a filter that say where a page stands.
+type Place struct {
+	Limit  *int         // rows of a page
+	Before **store.Mark // they are older than this one
+	After  **store.Mark // they are newer than this one; nil: the list has no way back
+}
+
 // List is one kind of rows, read by a filter F, newest first.
 type List[F, R any] struct {
-	Name  string // of the rows in JSON
-	Path  string // of the page
-	Known Parameters[F]
+	Name  string                          // of the rows in JSON
+	Path  string                          // of the page
+	Known func(f *F) Parameters           // its filters, beside cursor and limit
+	Place func(f *F) Place                // in a filter
+	Mark  func(r R) store.Mark            // where a row stands
+	JSON  func(r R, now time.Time) Object // a row for scripts
 	Read  func(ctx context.Context, f F) (rows []R, now time.Time, err error)
-	Bound func(f *F) *int                    // how many rows are read
-	Next  func(f *F, last R) (cursor string) // has the filter go on behind a row
-	Later func(f F) bool                     // it begins behind a row
 }
 
-// Marked returns a list with the parameters cursor and limit, which set these fields of the filter; mark returns a row's place.
-func (l List[F, R]) Marked(limit func(f *F) *int, before func(f *F) **store.Mark, mark func(r R) store.Mark) List[F, R] {
-	l.Known["cursor"], l.Known["limit"], l.Bound = Cursor(before), Limit(limit), limit
-	l.Next = func(f *F, last R) string {
-		m := mark(last)
-		*before(f) = &m
-		return WriteCursor(m)
-	}
-	l.Later = func(f F) bool { return *before(&f) != nil }
-	return l
-}
-
-// Page is what one request reads of a list.
-type Page[F, R any] struct {
+// Result is one page of a list, and the addresses of the others.
+type Result[F, R any] struct {
 	Filter F
 	Rows   []R
 	Now    time.Time
-	Cursor string // of the next page; empty: this is the end
-	path   string
-	given  url.Values
-	later  bool
-}
-
-// Pages lead to the rest of a list.
-type Pages struct {
-	Older  string // address; empty: this is the end
+	Next   string // cursor of the next page; empty: this is the end
+	Older  string // address of the next page; empty: this is the end
+	Newer  string // address of the page before; empty: this is the first, or the list has no way back
 	Newest string // address of the first page; empty: this is it
+
+	path  string
+	given url.Values
 }
 
-// Find reads the page that the raw query asks for; start is the filter without parameters.
-func (l List[F, R]) Find(ctx context.Context, raw string, start F) (p Page[F, R], err error) {
-	*l.Bound(&start) = DefaultLimit
-	f, given, err := Parse(raw, start, l.Known, time.Time{})
+// Find reads the page that the raw query asks for; f is the filter without parameters.
+func (l List[F, R]) Find(ctx context.Context, raw string, f F) (Result[F, R], error) {
+	place, known := l.Place(&f), l.Known(&f)
+	*place.Limit, known["limit"], known["cursor"] = DefaultLimit, Limit(place.Limit), Cursor(place.Before)
+	given, err := known.Parse(raw)
 	if err != nil {
+		return Result[F, R]{}, err
+	}
+	return l.Page(ctx, f, given)
+}
+
+// Page reads the page that a filter selects; given are the parameters that made the filter.
+func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F, R], err error) {
+	p = Result[F, R]{Filter: f, path: l.Path, given: given}
+	place := l.Place(&f)
+	later, back := *place.Before != nil, place.After != nil && *place.After != nil
+	if later || back {
+		p.Newest = p.With("cursor", "")
+	}
+	if p.Rows, p.Now, err = l.Read(ctx, f); err != nil || len(p.Rows) == 0 {
 		return p, err
 	}
-	p = Page[F, R]{Filter: f, path: l.Path, given: given, later: l.Later(f)}
-	if p.Rows, p.Now, err = l.Read(ctx, f); err != nil || len(p.Rows) < *l.Bound(&f) {
-		return p, err
+	full := len(p.Rows) == *place.Limit
+	if place.After != nil && (later || back && full) {
+		p.Newer = p.With("newer", WriteCursor(l.Mark(p.Rows[0])))
 	}
-	cursor := l.Next(&f, p.Rows[len(p.Rows)-1])
-	*l.Bound(&f) = 1 // so that a next page is named only where there is one
+	if !full && !back {
+		return p, nil
+	}
+	last := l.Mark(p.Rows[len(p.Rows)-1])
+	if *place.Before, *place.Limit = &last, 1; back { // one row more, so that a next page is named only where there is one
+		*place.After = nil
+	}
 	more, _, err := l.Read(ctx, f)
 	if len(more) > 0 {
-		p.Cursor = cursor
+		p.Next = WriteCursor(last)
+		p.Older = p.With("cursor", p.Next)
 	}
 	return p, err
 }
 
 // With returns the list's address with one parameter changed, or removed if the value is empty. It starts again at the newest row.
-func (p Page[F, R]) With(name, value string) string { return Address(p.path, p.given, name, value) }
-
-// Pages are the addresses of the rest.
-func (p Page[F, R]) Pages() (to Pages) {
-	if p.Cursor != "" {
-		to.Older = p.With("cursor", p.Cursor)
-	}
-	if p.later {
-		to.Newest = p.With("cursor", "")
-	}
-	return to
-}
+func (p Result[F, R]) With(name, value string) string { return Address(p.path, p.given, name, value) }
 
 // Address returns a list's address with one parameter changed, or removed if the value is empty.
 func Address(path string, given url.Values, name, value string) string {
@@ -136,34 +138,46 @@ func Address(path string, given url.Values, name, value string) string {
 	return path + "?" + next.Encode()
 }
 
-// JSON returns a handler that answers with the page that the request asks for: the rows by their name, and the cursor of the next page
-// or null.
-func JSON[F, R, J any](l List[F, R], start F, row func(r R, now time.Time) J) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, err := l.Find(c.Request().Context(), c.Request().URL.RawQuery, start)
-		if err != nil {
-			return err
-		}
-		rows := make([]J, 0, len(p.Rows))
-		for _, r := range p.Rows {
-			rows = append(rows, row(r, p.Now))
-		}
-		return c.JSON(http.StatusOK, map[string]any{l.Name: rows, "next": Text(p.Cursor)})
+// Serve returns a handler that answers with the page that the request asks for.
+func (l List[F, R]) Serve(c echo.Context) error {
+	var all F
+	p, err := l.Find(c.Request().Context(), c.Request().URL.RawQuery, all)
+	if err != nil {
+		return err
 	}
+	return l.Answer(c, p)
 }
 
-// Stamp writes a time as RFC 3339 in UTC, to the millisecond; null for the zero time.
-func Stamp(t time.Time) *string {
+// Answer answers with a page: the rows by their name, and the cursor of the next page or null.
+func (l List[F, R]) Answer(c echo.Context, p Result[F, R]) error {
+	return c.JSON(http.StatusOK, Object{l.Name: Objects(p.Rows, func(r R) Object { return l.JSON(r, p.Now) }), "next": Null(p.Next)})
+}
+
+// Object is an object in JSON. Missing values are null.
+type Object map[string]any
+
+// Objects returns an object for each of the rows; never nil.
+func Objects[R any](rows []R, of func(R) Object) []Object {
+	all := make([]Object, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, of(r))
+	}
+	return all
+}
+
+// Null returns the value, or nil for the zero value.
+func Null[T comparable](value T) any {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return value
+}
+
+// Stamp returns a time as RFC 3339 in UTC, to the millisecond; nil for the zero time.
+func Stamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return Text(t.UTC().Format("2006-01-02T15:04:05.000Z"))
-}
-
-// Text is null for nothing.
-func Text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }

@@ -1,5 +1,5 @@
 // Package listing is what the console's lists have in common: parameters of an address that become a filter, cursors, pages and their
-// addresses. A list says which parameters it has, how it is read, and where a page goes on.
+// addresses, and rows as JSON. A list says which parameters it has, how it is read, and where a row stands.
 package listing
 
 import (
@@ -27,48 +27,37 @@ const (
 // Spans are the values of "last", which pages have beside "from" and "to".
 var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
-// Set sets one part of a filter, or says what is wrong with the value.
-type Set[F any] func(f *F, value string, now time.Time) (detail string)
+// Set parses a parameter's value into the variable that it was made for. It returns what is wrong with the value, else "".
+type Set func(value string) (problem string)
 
-// Parameters are those that a list knows.
-type Parameters[F any] map[string]Set[F]
+// Parameters are those that an address may have, by name.
+type Parameters map[string]Set
 
-// Parse parses a raw query into a filter. A parameter that is unknown, repeated or wrong is an error that names it, since a filter
-// that is silently ignored would answer another question. given has no empty parameters.
-func Parse[F any](raw string, f F, known Parameters[F], now time.Time) (_ F, given url.Values, err error) {
-	given = url.Values{}
-	err = each(raw, func(name, value string) error {
-		set, ok := known[name]
-		if !ok {
-			return Unknown(name)
-		}
-		if value == "" {
-			return nil
-		}
-		if detail := set(&f, value, now); detail != "" {
-			return layout.Invalid(name, "invalid", detail)
-		}
-		given.Set(name, value)
-		return nil
-	})
-	return f, given, err
-}
-
-// each calls take for the parameters in the order of their names. A repeated one is an error.
-func each(raw string, take func(name, value string) error) error {
+// Parse parses a raw query, in the order of the parameters' names. A parameter that is unknown, repeated or wrong is an error that names
+// it, since a filter that is silently ignored would answer another question. given has no empty parameters.
+func (known Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := Values(raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	given = url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if len(values[name]) > 1 {
-			return layout.Invalid(safeName(name), "repeated", "Give this parameter once.")
+		set, ok := known[name]
+		value := values.Get(name)
+		switch {
+		case len(values[name]) > 1:
+			return nil, layout.Invalid(safeName(name), "repeated", "Give this parameter once.")
+		case !ok:
+			return nil, Unknown(name)
+		case value == "":
+			continue
 		}
-		if err := take(name, values.Get(name)); err != nil {
-			return err
+		if problem := set(value); problem != "" {
+			return nil, layout.Invalid(name, "invalid", problem)
 		}
+		given.Set(name, value)
 	}
-	return nil
+	return given, nil
 }
 
 // Values are an address's parameters, whatever they are.
@@ -97,70 +86,80 @@ func safeName(name string) string {
 const maxWord = 64
 
 // Word parses a text that a row may hold; others are an error, since a database would reject them.
-func Word[F any](field func(*F) *string) Set[F] {
-	return func(f *F, value string, _ time.Time) string {
+func Word(to *string) Set {
+	return func(value string) string {
 		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
 			return "This has at most 64 characters, and no control character among them."
 		}
-		*field(f) = value
+		*to = value
 		return ""
+	}
+}
+
+// OneOf parses one of the values.
+func OneOf[T ~string](to *T, values ...T) Set {
+	return func(value string) string {
+		if *to = T(value); slices.Contains(values, *to) {
+			return ""
+		}
+		var names []string
+		for _, v := range values {
+			names = append(names, string(v))
+		}
+		return "This is one of: " + strings.Join(names, ", ") + "."
+	}
+}
+
+// Active parses whether only entries that apply now are listed.
+func Active(to *bool) Set {
+	return func(value string) string {
+		*to = value == "active"
+		return OneOf(&value, "active", "all")(value)
 	}
 }
 
 // Recipient parses a recipient's hash.
-func Recipient[F any](field func(*F) **recipient.Hash) Set[F] {
-	return func(f *F, value string, _ time.Time) string {
+func Recipient(to **recipient.Hash) Set {
+	return func(value string) string {
 		h, err := recipient.ParseHash(value)
 		if err != nil {
 			return "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search."
 		}
-		*field(f) = &h
+		*to = &h
 		return ""
 	}
 }
 
-const badCursor = "A cursor is passed back as the list before gave it."
-
 // Cursor reads a place in a list.
-func Cursor[F any](field func(*F) **store.Mark) Set[F] {
-	return func(f *F, value string, _ time.Time) string {
+func Cursor(to **store.Mark) Set {
+	return func(value string) string {
 		m, ok := ReadCursor(value)
 		if !ok {
-			return badCursor
+			return "A cursor is passed back as the list before gave it."
 		}
-		*field(f) = &m
+		*to = &m
 		return ""
 	}
 }
 
 // Limit reads how many rows a page has.
-func Limit[F any](field func(*F) *int) Set[F] {
-	return func(f *F, value string, _ time.Time) string {
+func Limit(to *int) Set {
+	return func(value string) string {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > MaxLimit {
 			return "A limit is a number from 1 to 200."
 		}
-		*field(f) = n
+		*to = n
 		return ""
 	}
 }
 
-// Active parses whether only entries that apply now are listed.
-func Active[F any](field func(*F) *bool) Set[F] {
-	return func(f *F, value string, _ time.Time) string {
-		if *field(f) = value == "active"; value != "active" && value != "all" {
-			return "A state is active or all."
-		}
-		return ""
-	}
-}
-
-// Instant parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone of now.
-func Instant[F any](field func(*F) *time.Time) Set[F] {
-	return func(f *F, value string, now time.Time) string {
+// Instant parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
+func Instant(to *time.Time, zone *time.Location) Set {
+	return func(value string) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-			if t, err := time.ParseInLocation(layout, value, now.Location()); err == nil && inRange(t) {
-				*field(f) = t.UTC()
+			if t, err := time.ParseInLocation(layout, value, zone); err == nil && inRange(t) {
+				*to = t.UTC()
 				return ""
 			}
 		}

@@ -23,69 +23,40 @@ import (
 
 // Number prefixes that get no text messages for a while, because hardly any code of theirs was entered.
 
-// prefixesView is the page of them.
-type prefixesView struct {
-	layout.Page
-	Rows    []prefixView
-	May     bool // the reader may lift
-	Problem string
-	listing.Pages
-	Other  string // address of the list of the other state
-	Active bool   // only those that hold now
-}
-
-type prefixView struct {
-	ID           string
-	Since, Until texts.Clock
-	Prefix, App  string
-	Country      string
-	Sends        string // address of what was sent to the country
-	Why          string // the numbers
-	State        explain.Label
-	After        texts.Sentence // who lifted it, when and why
-	Active       bool
-}
-
-// prefixJSON is a pause in the JSON API.
-type prefixJSON struct {
-	ID        string  `json:"id"`
-	App       string  `json:"app"`
-	Country   string  `json:"country"`
-	Prefix    string  `json:"prefix"`
-	Since     string  `json:"since"`
-	Until     string  `json:"until"`
-	Sends     int     `json:"sends"`
-	Approved  int     `json:"approved"`
-	Usual     *int    `json:"usual_percent"`
-	Active    bool    `json:"active"`
-	LiftedAt  *string `json:"lifted_at"`
-	LiftedBy  *string `json:"lifted_by"`
-	LiftedWhy *string `json:"lifted_reason"`
-}
+const prefixesPath = "/admin/prefixes"
 
 // prefixes returns the list of present and past pauses.
 func (a *Records) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
-		Name: "prefixes", Path: PrefixesPath,
-		Known: listing.Parameters[store.PrefixPauseFilter]{
-			"state": listing.Active(func(f *store.PrefixPauseFilter) *bool { return &f.Active }),
+		Name: "prefixes", Path: prefixesPath, JSON: prefixJSON, Read: a.Store.PrefixPauses,
+		Known: func(f *store.PrefixPauseFilter) listing.Parameters {
+			return listing.Parameters{"state": listing.Active(&f.Active)}
 		},
-		Read: a.Store.PrefixPauses,
-	}.Marked(func(f *store.PrefixPauseFilter) *int { return &f.Limit }, func(f *store.PrefixPauseFilter) **store.Mark { return &f.Before },
-		func(r store.PrefixPause) store.Mark { return store.Mark{At: r.Since, ID: r.ID} })
+		Place: func(f *store.PrefixPauseFilter) listing.Place {
+			return listing.Place{Limit: &f.Limit, Before: &f.Before}
+		},
+		Mark: func(p store.PrefixPause) store.Mark { return store.Mark{At: p.Since, ID: p.ID} },
+	}
 }
 
-func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
-	out := prefixJSON{
-		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *listing.Stamp(p.Since), Until: *listing.Stamp(p.Until),
-		Sends:    p.Sends,
-		Approved: p.Approved, Active: p.Active(now), LiftedAt: listing.Stamp(p.LiftedAt), LiftedBy: listing.Text(p.LiftedBy),
-		LiftedWhy: listing.Text(p.LiftedWhy),
+func prefixJSON(p store.PrefixPause, now time.Time) listing.Object {
+	o := listing.Object{
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": listing.Stamp(p.Since), "until": listing.Stamp(p.Until),
+		"sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now), "lifted_at": listing.Stamp(p.LiftedAt),
+		"lifted_by": listing.Null(p.LiftedBy), "lifted_reason": listing.Null(p.LiftedWhy),
 	}
 	if p.Usual >= 0 {
-		out.Usual = &p.Usual
+		o["usual_percent"] = p.Usual
 	}
-	return out
+	return o
+}
+
+// prefixesView is the page of them.
+type prefixesView struct {
+	layout.Page
+	listing.Result[store.PrefixPauseFilter, store.PrefixPause]
+	May     bool // the reader may lift
+	Problem string
 }
 
 func (a *Records) prefixesPage(c echo.Context) error {
@@ -97,31 +68,21 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) 
 	if err != nil {
 		return err
 	}
-	w := layout.Words(c)
-	v := prefixesView{
-		Page: layout.NewPage(c, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix),
-		Problem: problem,
-		Active:  p.Filter.Active, Other: PrefixesPath + "?state=all",
-	}
-	if !v.Active {
-		v.Other = PrefixesPath
-	}
-	for _, x := range p.Rows {
-		v.Rows = append(v.Rows, prefixViewOf(x, p.Now, w))
-	}
-	return a.Layout.Show(c, status, "prefixes", v)
+	may := auth.ActorOf(c).May(auth.ActionLiftPrefix)
+	return a.Layout.Show(c, status, "prefixes", prefixesView{layout.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
 }
 
-// PrefixesPath is the page of the pauses.
-const PrefixesPath = "/admin/prefixes"
+// Why returns the numbers that led to a pause.
+func (v prefixesView) Why(p store.PrefixPause) string { return explain.Numbers(p, v.W) }
 
-func prefixViewOf(p store.PrefixPause, now time.Time, w texts.Words) prefixView {
-	v := prefixView{
-		ID: p.ID.String(), Since: w.Clock(p.Since), Until: w.Clock(p.Until), Prefix: p.Prefix, App: p.App, Country: p.Country,
-		Sends: listing.Address("/admin", nil, "country", p.Country), Why: explain.Numbers(p, w), Active: p.Active(now),
-	}
-	v.State, v.After = heldOrLifted(v.Active, w.Get("prefixes.holds"), p.LiftedAt, p.LiftedBy, p.LiftedWhy, w)
-	return v
+// State returns whether a pause holds.
+func (v prefixesView) State(p store.PrefixPause) explain.Label {
+	return holdLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
+}
+
+// After says who lifted a pause, when and why.
+func (v prefixesView) After(p store.PrefixPause) texts.Sentence {
+	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }
 
 // liftPrefix ends a pause and writes the audit entry with it.
@@ -134,9 +95,7 @@ func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPau
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	p, _, err := a.Desk.LiftPrefix(c.Request().Context(),
-		store.PrefixLifting{ID: pause, By: auth.ActorOf(c).Name, Why: strings.TrimSpace(reason)}, act)
-	return p, err
+	return a.Desk.LiftPrefix(c.Request().Context(), pause, strings.TrimSpace(reason), act)
 }
 
 func (a *Records) liftPrefixJSON(c echo.Context) error {
@@ -151,7 +110,7 @@ func (a *Records) liftPrefixJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, prefixJSONOf(p, a.Now()))
+	return c.JSON(http.StatusOK, prefixJSON(p, a.Now()))
 }
 
 func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
@@ -163,5 +122,5 @@ func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, PrefixesPath)
+	return c.Redirect(http.StatusSeeOther, prefixesPath)
 }

@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 )
@@ -36,20 +35,18 @@ func (a *Records) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: a.actsPage, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/suppressions", Handler: a.suppressionsPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/suppressions", Handler: layout.Form(a.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: "/admin/suppressions/lift", Handler: layout.Form(a.liftForm), Action: auth.ActionLift},
-		{Method: get, Path: PrefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/prefixes/lift", Handler: layout.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
+		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
+		{Method: post, Path: suppressionsPath, Handler: layout.Form(a.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: layout.Form(a.liftForm), Action: auth.ActionLift},
+		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
+		{Method: post, Path: prefixesPath + "/lift", Handler: layout.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
 		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/acts", Handler: listing.JSON(a.acts(), store.AuditFilter{}, actJSONOf), Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/suppressions", Handler: listing.JSON(a.suppressions(), store.SuppressionFilter{}, suppressionOf),
-			Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/suppressions", Handler: a.suppressJSON, Action: auth.ActionSuppress},
-		{Method: post, Path: "/v1/admin/suppressions/lift", Handler: a.liftJSON, Action: auth.ActionLift},
-		{Method: get, Path: "/v1/admin/prefixes", Handler: listing.JSON(a.prefixes(), store.PrefixPauseFilter{}, prefixJSONOf),
-			Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/prefixes/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
-		{Method: get, Path: "/v1/admin/webhooks", Handler: listing.JSON(a.events(), store.AppEventFilter{}, eventJSONOf), Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().Serve, Action: auth.ActionRead},
+		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().Serve, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
+		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftJSON, Action: auth.ActionLift},
+		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixes().Serve, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: a.events().Serve, Action: auth.ActionRead},
 	}
 }

@@ -1,86 +1,129 @@
 package records
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
+	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
 )
 
-// Suppression is a suppression in the JSON API. Missing values are null.
-type Suppression struct {
-	ID        string      `json:"id"`
-	App       *string     `json:"app"`
-	Channel   string      `json:"channel"`
-	To        string      `json:"to"`
-	Recipient string      `json:"recipient"`
-	Reason    store.Cause `json:"reason"`
-	Detail    *string     `json:"detail"`
-	SendID    *string     `json:"send_id"`
-	By        *string     `json:"by"`
-	Since     string      `json:"since"`
-	Until     string      `json:"until"`
-	Active    bool        `json:"active"`
-	LiftedAt  *string     `json:"lifted_at"`
-	LiftedBy  *string     `json:"lifted_by"`
-	LiftedWhy *string     `json:"lifted_reason"`
-}
-
-type liftedJSON struct {
-	Lifted []Suppression `json:"lifted"`
-}
+const suppressionsPath = "/admin/suppressions"
 
 // suppressions returns the list of present and past suppressions.
 func (a *Records) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
 	return listing.List[store.SuppressionFilter, store.Suppression]{
-		Name: "suppressions", Path: "/admin/suppressions",
-		Known: listing.Parameters[store.SuppressionFilter]{
-			"state":     listing.Active(func(f *store.SuppressionFilter) *bool { return &f.Active }),
-			"recipient": listing.Recipient(func(f *store.SuppressionFilter) **recipient.Hash { return &f.Recipient }),
+		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
+		Known: func(f *store.SuppressionFilter) listing.Parameters {
+			return listing.Parameters{"state": listing.Active(&f.Active), "recipient": listing.Recipient(&f.Recipient)}
 		},
-		Read: a.Store.Suppressions,
-	}.Marked(func(f *store.SuppressionFilter) *int { return &f.Limit }, func(f *store.SuppressionFilter) **store.Mark { return &f.Before },
-		func(r store.Suppression) store.Mark { return store.Mark{At: r.Since, ID: r.ID} })
+		Place: func(f *store.SuppressionFilter) listing.Place {
+			return listing.Place{Limit: &f.Limit, Before: &f.Before}
+		},
+		Mark: func(s store.Suppression) store.Mark { return store.Mark{At: s.Since, ID: s.ID} },
+	}
 }
 
-func suppressionOf(s store.Suppression, now time.Time) Suppression {
-	row := Suppression{
-		ID: s.ID.String(), App: listing.Text(s.App), Channel: string(s.Channel), To: s.To, Recipient: s.Recipient.String(), Reason: s.Cause,
-		Detail: listing.Text(s.Detail), By: listing.Text(s.By), Since: *listing.Stamp(s.Since), Until: *listing.Stamp(s.Until),
-		Active:   s.Active(now),
-		LiftedAt: listing.Stamp(s.LiftedAt), LiftedBy: listing.Text(s.LiftedBy), LiftedWhy: listing.Text(s.LiftedWhy),
+// SuppressionJSON returns a suppression for scripts.
+func SuppressionJSON(s store.Suppression, now time.Time) listing.Object {
+	return listing.Object{
+		"id": s.ID, "app": listing.Null(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient, "reason": s.Cause,
+		"detail": listing.Null(s.Detail), "send_id": listing.Null(s.Send), "by": listing.Null(s.By), "since": listing.Stamp(s.Since),
+		"until": listing.Stamp(s.Until), "active": s.Active(now), "lifted_at": listing.Stamp(s.LiftedAt),
+		"lifted_by": listing.Null(s.LiftedBy), "lifted_reason": listing.Null(s.LiftedWhy),
 	}
-	if s.Send != uuid.Nil {
-		row.SendID = listing.Text(s.Send.String())
-	}
-	return row
 }
 
-// SuppressionsOf returns suppressions for the JSON API.
-func SuppressionsOf(list []store.Suppression, now time.Time) []Suppression {
-	out := make([]Suppression, 0, len(list))
-	for _, s := range list {
-		out = append(out, suppressionOf(s, now))
+// suppressionsView is the page of suppressed recipients.
+type suppressionsView struct {
+	layout.Page
+	listing.Result[store.SuppressionFilter, store.Suppression]
+	May     bool   // the reader may add and lift
+	Problem string // what was wrong with a form
+	Typed   wish   // what the form held then; the recipient is asked for again
+}
+
+func (a *Records) suppressionsPage(c echo.Context) error {
+	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, wish{}, "")
+}
+
+func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed wish, problem string) error {
+	p, err := a.suppressions().Find(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+	if err != nil {
+		return err
 	}
-	return out
+	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift)
+	page := layout.NewPage(c, "suppressions.title", "suppressions")
+	return a.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
+}
+
+// Why returns why a recipient is suppressed.
+func (v suppressionsView) Why(s store.Suppression) string { return explain.Cause(s, v.W) }
+
+// State returns whether a suppression holds.
+func (v suppressionsView) State(s store.Suppression) explain.Label {
+	return holdLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
+}
+
+// After says who lifted a suppression, when and why.
+func (v suppressionsView) After(s store.Suppression) texts.Sentence {
+	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
+}
+
+// holdLabel returns the state of a suppression or a pause; holds is the key of the word for one that holds.
+func holdLabel(active, lifted bool, holds string, w texts.Words) explain.Label {
+	switch {
+	case active:
+		return explain.Label{Sign: "✕", Word: w.Get(holds), Tone: explain.Bad}
+	case lifted:
+		return explain.Label{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good}
+	}
+	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}
+}
+
+// liftedSentence says who lifted a suppression or a pause, when and why; nil if it was not lifted.
+func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
+	if at.IsZero() {
+		return nil
+	}
+	return w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", at), texts.Plain("why", cmp.Or(why, "–")))
 }
 
 // wish is the body of a request to suppress a recipient. The recipient is never in a URL.
 type wish struct {
-	Channel string `json:"channel"`
-	To      string `json:"to"`
-	App     string `json:"app"`
-	Reason  string `json:"reason"`
-	For     *int64 `json:"for"` // seconds; adding alone
+	support.SuppressRequest
+	Seconds *int64 `json:"for"`
+}
+
+// suppress suppresses a recipient and writes the audit entry with it.
+func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
+	if w.Seconds != nil {
+		most := int64(support.MaxSuppression / time.Second)
+		if *w.Seconds < 1 || *w.Seconds > most {
+			return store.Suppression{}, layout.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
+		}
+		w.For = time.Duration(*w.Seconds) * time.Second
+	}
+	act, err := a.Auth.Record(c, auth.ActionSuppress)
+	if err != nil {
+		return store.Suppression{}, err
+	}
+	return a.Desk.Suppress(c.Request().Context(), w.SuppressRequest, act)
 }
 
 func (a *Records) suppressJSON(c echo.Context) error {
@@ -92,42 +135,22 @@ func (a *Records) suppressJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, suppressionOf(s, s.Since))
+	return c.JSON(http.StatusCreated, SuppressionJSON(s, s.Since))
 }
 
-// suppress suppresses a recipient and writes the audit entry with it.
-func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
-	b := support.SuppressRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: auth.ActorOf(c).Name}
-	if w.For != nil {
-		most := int64(support.MaxSuppression / time.Second)
-		if *w.For < 1 || *w.For > most {
-			return store.Suppression{}, layout.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
+// suppressForm and liftForm redirect to the list, or show it again with what was wrong in the form.
+func (a *Records) suppressForm(c echo.Context, form url.Values) error {
+	typed := wish{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")),
+		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
+	if days := form.Get("days"); days != "" {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil {
+			n = -1
 		}
-		b.For = time.Duration(*w.For) * time.Second
+		typed.Seconds = new(n * int64(24*time.Hour/time.Second))
 	}
-	act, err := a.Auth.Record(c, auth.ActionSuppress)
-	if err != nil {
-		return store.Suppression{}, err
-	}
-	b.Act = &act
-	return a.Desk.Suppress(c.Request().Context(), b)
-}
-
-func (a *Records) liftJSON(c echo.Context) error {
-	var w struct {
-		Channel string `json:"channel"`
-		To      string `json:"to"`
-		App     string `json:"app"`
-		Reason  string `json:"reason"`
-	}
-	if err := server.ReadJSON(c, &w); err != nil {
-		return err
-	}
-	list, err := a.lift(c, support.LiftRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason})
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, liftedJSON{Lifted: SuppressionsOf(list, a.Now())})
+	_, err := a.suppress(c, typed)
+	return a.backToSuppressions(c, typed, err)
 }
 
 // lift ends a recipient's suppressions and writes the audit entry with it.
@@ -136,6 +159,44 @@ func (a *Records) lift(c echo.Context, l support.LiftRequest) ([]store.Suppressi
 	if err != nil {
 		return nil, err
 	}
-	l.By, l.Act = auth.ActorOf(c).Name, &act
-	return a.Desk.Lift(c.Request().Context(), l)
+	return a.Desk.Lift(c.Request().Context(), l, act)
+}
+
+func (a *Records) liftJSON(c echo.Context) error {
+	var l support.LiftRequest
+	if err := server.ReadJSON(c, &l); err != nil {
+		return err
+	}
+	list, err := a.lift(c, l)
+	if err != nil {
+		return err
+	}
+	lifted := listing.Objects(list, func(s store.Suppression) listing.Object { return SuppressionJSON(s, a.Now()) })
+	return c.JSON(http.StatusOK, listing.Object{"lifted": lifted})
+}
+
+func (a *Records) liftForm(c echo.Context, form url.Values) error {
+	h, err := recipient.ParseHash(form.Get("address"))
+	if err != nil {
+		return layout.Invalid("address", "invalid", "This form was not made by the list.")
+	}
+	ch, err := recipient.ParseChannel(form.Get("channel"))
+	if err != nil {
+		return layout.Invalid("channel", "invalid", "This form was not made by the list.")
+	}
+	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))})
+	return a.backToSuppressions(c, wish{}, err)
+}
+
+func (a *Records) backToSuppressions(c echo.Context, typed wish, err error) error {
+	var bad *verification.InvalidError
+	if errors.As(err, &bad) {
+		typed.To = "" // no page holds a whole address
+		problem := cmp.Or(layout.Words(c).Get("suppressions.problem."+bad.Field), bad.Detail)
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, "", typed, problem)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, suppressionsPath)
 }

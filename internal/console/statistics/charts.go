@@ -35,8 +35,7 @@ type keyView struct{ Class, Name string }
 
 // Table is the table that has the charts' numbers, a row for each stretch of time.
 type Table struct {
-	Open  string // what the fold that holds it says
-	Time  string
+	W     texts.Words
 	Heads []string
 	Rows  []numbersRow
 }
@@ -44,11 +43,8 @@ type Table struct {
 type numbersRow struct {
 	At    texts.Clock
 	Link  string
-	Cells []cellView
+	Cells []string
 }
-
-// cellView says again what it is a number of, for where the screen is too narrow for columns.
-type cellView struct{ Head, Text string }
 
 // Size of a chart in units of its drawing.
 const (
@@ -62,6 +58,18 @@ type amount struct {
 	n     float64
 }
 
+// outcomes are what became of requests, in the order of bars, legend and table.
+var outcomes = []struct {
+	class, key string
+	of         func(Counts) int
+}{
+	{"good", "overview.sent", func(c Counts) int { return c.Sent }},
+	{"still", "overview.underway", func(c Counts) int { return c.UnderWay }},
+	{"unsure", "overview.unknown", func(c Counts) int { return c.Unknown }},
+	{"bad", "overview.failed", func(c Counts) int { return c.Failed }},
+	{"warn", "overview.refused", func(c Counts) int { return c.Refused }},
+}
+
 // Drawing is what all charts of a page have in common.
 type Drawing struct {
 	Stretches []Interval
@@ -71,19 +79,25 @@ type Drawing struct {
 }
 
 // bars stack each stretch's amounts; the highest is at most as high as the chart, which stands for top.
-func (d Drawing) bars(of func(Interval) []amount, said func(Interval) string) (bars []barView, top float64) {
+func (d Drawing) bars(of func(Interval) (stack []amount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {
-		highest = max(highest, height(of(s)))
+		sum := 0.0
+		stack, _ := of(s)
+		for _, a := range stack {
+			sum += a.n
+		}
+		highest = max(highest, sum)
 	}
 	top = round(highest)
 	step := chartWidth / float64(max(1, len(d.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	for i, s := range d.Stretches {
+		stack, said := of(s)
 		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)}, chartHeight
 		bar.Mark, bar.Minor = d.mark(i, s.begins)
-		bar.Title = d.W.Get("overview.bar", "time", d.span(s.begins), "numbers", said(s))
-		for _, a := range of(s) {
+		bar.Title = d.W.Get("overview.bar", "time", d.span(s.begins), "numbers", said)
+		for _, a := range stack {
 			if a.n > 0 {
 				high := chartHeight * a.n / top
 				y -= high
@@ -93,13 +107,6 @@ func (d Drawing) bars(of func(Interval) []amount, said func(Interval) string) (b
 		bars = append(bars, bar)
 	}
 	return bars, top
-}
-
-func height(all []amount) (sum float64) {
-	for _, a := range all {
-		sum += a.n
-	}
-	return sum
 }
 
 // round returns the next number whose half can be read on a grid.
@@ -139,91 +146,63 @@ func (d Drawing) span(at time.Time) string {
 	return from.Format("01-02 15:04–") + from.Add(d.Each).Format("15:04")
 }
 
-// Sends returns the chart of what became of the sends.
-func (d Drawing) Sends() Chart {
-	w := d.W
-	bars, most := d.bars(func(s Interval) []amount {
-		return []amount{
-			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)},
-			{"warn", float64(s.Refused)},
+// Sends returns the chart of what became of the sends, and its numbers.
+func (d Drawing) Sends() (Chart, Table) {
+	bars, most := d.bars(func(s Interval) (stack []amount, said string) {
+		var parts []string
+		for _, o := range outcomes {
+			n := o.of(s.Counts)
+			stack = append(stack, amount{o.class, float64(n)})
+			if n > 0 {
+				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
+			}
 		}
-	}, func(s Interval) string {
-		return d.numbers("overview.sent", s.Sent, "overview.failed", s.Failed, "overview.unknown", s.Unknown, "overview.underway", s.UnderWay,
-			"overview.refused", s.Refused)
+		return stack, cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
 	})
-	return Chart{
-		Alt: w.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)), Bars: bars, Keys: []keyView{
-			{"good", w.Get("overview.sent")}, {"bad", w.Get("overview.failed")}, {"warn", w.Get("overview.refused")},
-			{"unsure", w.Get("overview.unknown")}, {"still", w.Get("overview.underway")},
-		},
+	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)), Bars: bars}
+	var heads []string
+	for _, o := range outcomes {
+		chart.Keys = append(chart.Keys, keyView{o.class, d.W.Get(o.key)})
+		heads = append(heads, d.W.Get(o.key))
 	}
-}
-
-// numbers names those that are not 0: pairs are a text's key and a number.
-func (d Drawing) numbers(pairs ...any) string {
-	var parts []string
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != 0 {
-			parts = append(parts, fmt.Sprint(d.W.Get(pairs[i].(string)), " ", pairs[i+1]))
+	return chart, d.table(heads, func(s Interval) (cells []string) {
+		for _, o := range outcomes {
+			cells = append(cells, strconv.Itoa(o.of(s.Counts)))
 		}
-	}
-	return cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
+		return cells
+	})
 }
 
-// Measures returns the charts of how many codes were approved, and how long sending took.
-func (d Drawing) Measures() []Chart {
+// Measures returns the charts of how many codes were approved and how long sending took, and their numbers.
+func (d Drawing) Measures() ([]Chart, Table) {
 	w := d.W
-	approved, _ := d.bars(func(s Interval) []amount {
+	rate, half, most := w.Get("overview.rate"), w.Get("overview.half"), w.Get("overview.most")
+	approved, _ := d.bars(func(s Interval) ([]amount, string) {
 		if s.Rate == nil {
-			return nil
+			return nil, RateOf(nil)
 		}
-		return []amount{{"good", 2 * *s.Rate}} // of a chart that is 2 high at least
-	}, func(s Interval) string { return RateOf(s.Rate) })
-	times, longest := d.bars(func(s Interval) []amount {
-		if s.P95MS == nil {
-			return nil
+		return []amount{{"good", 2 * *s.Rate}}, RateOf(s.Rate) // of a chart that is 2 high at least
+	})
+	times, longest := d.bars(func(s Interval) (stack []amount, said string) {
+		if s.P95MS != nil {
+			stack = []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
 		}
-		return []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
-	}, func(s Interval) string {
-		return w.Get("overview.half") + " " + TookOf(s.MedianMS, w) + w.Get("list.comma") + w.Get("overview.most") + " " + TookOf(s.P95MS, w)
+		return stack, half + " " + TookOf(s.MedianMS, w) + w.Get("list.comma") + most + " " + TookOf(s.P95MS, w)
 	})
 	took := func(ms float64) string { return w.Took(time.Duration(ms) * time.Millisecond) }
 	return []Chart{
-		{Title: w.Get("overview.rate"), Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
-		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2),
-			Bars: times, Keys: []keyView{
-				{"good", w.Get("overview.half")}, {"still", w.Get("overview.most")},
-			}},
-	}
-}
-
-// SendsTable returns the numbers of Sends as a table.
-func (d Drawing) SendsTable() Table {
-	return d.table([]string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"},
-		func(s Interval) []string {
-			return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
+			{Title: rate, Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
+			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2), Bars: times,
+				Keys: []keyView{{"good", half}, {"still", most}}},
+		}, d.table([]string{rate, half, most}, func(s Interval) []string {
+			return []string{RateOf(s.Rate), TookOf(s.MedianMS, w), TookOf(s.P95MS, w)}
 		})
 }
 
-// MeasuresTable returns the numbers of Measures as a table.
-func (d Drawing) MeasuresTable() Table {
-	return d.table([]string{"overview.rate", "overview.half", "overview.most"}, func(s Interval) []string {
-		return []string{RateOf(s.Rate), TookOf(s.MedianMS, d.W), TookOf(s.P95MS, d.W)}
-	})
-}
-
-// table has a column for each of the words' keys.
-func (d Drawing) table(keys []string, of func(Interval) []string) Table {
-	v := Table{Open: d.W.Get("overview.numbers"), Time: d.W.Get("overview.time")}
-	for _, key := range keys {
-		v.Heads = append(v.Heads, d.W.Get(key))
-	}
+func (d Drawing) table(heads []string, of func(Interval) []string) Table {
+	v := Table{W: d.W, Heads: heads}
 	for _, s := range d.Stretches {
-		row := numbersRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends)}
-		for i, text := range of(s) {
-			row.Cells = append(row.Cells, cellView{v.Heads[i], text})
-		}
-		v.Rows = append(v.Rows, row)
+		v.Rows = append(v.Rows, numbersRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends), Cells: of(s)})
 	}
 	return v
 }

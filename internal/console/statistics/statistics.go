@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"sendcode/internal/console/listing"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // Statistics are what happened in a stretch of time, and in the one as long before it.
@@ -110,19 +110,20 @@ func measuresOf(m store.Measures, sent int) Measures {
 	return out
 }
 
+func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
+
 // Of returns the statistics of a time and of the one before it, with the mail domains to which most failed.
 func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
+		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
 		Domains: make([]DomainCounts, 0, len(domains)),
-		From:    *listing.Stamp(q.From), To: *listing.Stamp(q.To), Each: int(q.Each / time.Second),
-		Total: totalOf(now), Before: totalOf(before),
 	}
 	for _, d := range domains {
 		out.Domains = append(out.Domains, DomainCounts(d))
 	}
 	tallies, stretches := now.Tallies, now.Intervals
 	for at := q.Stretch(q.From); at.Before(q.To); at = q.Next(at) {
-		s := Interval{At: *listing.Stamp(at), begins: at, ends: q.Next(at)}
+		s := Interval{At: iso(at), begins: at, ends: q.Next(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sendcode/internal/console/explain"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/texts"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// row is a send as lists show it.
+type row struct {
+	store.Send
+	W     texts.Words
+	Code  explain.Label // what became of its code; empty: it has none, or it is not known
+	Left  int64         // milliseconds that the code can still be entered; 0: it cannot
+	Quota []web.Pips    // what its recipient's rules say; nil: not known
+}
+
+// Who returns the masked recipient, or the number of recipients of a row for several.
+func (r row) Who() string {
+	if r.Recipients > 0 {
+		return r.W.Plural("list.recipients", r.Recipients)
+	}
+	return r.To
+}
+
+// Language returns the language that was asked for; "" if any would do.
+func (r row) Language() string { return explain.Locale(r.Send) }
+
+// signs stand beside the words, so that a list can be read at speed without its colours.
+var signs = map[store.Status]string{
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖", store.Unknown: "?",
+	store.Queued: "…", store.Sending: "→",
+}
+
+// State returns the status as a label.
+func (r row) State() explain.Label {
+	return explain.Label{Sign: signs[r.Status], Word: r.W.Or("status", string(r.Status)), Tone: explain.ToneOf(r.Status)}
+}
+
+// Why returns the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
+func (r row) Why() string {
+	var parts []string
+	if r.Status == store.Refused {
+		parts = []string{r.BlockedBy, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter))}
+		if r.Count > 1 {
+			parts = append(parts, "×"+strconv.Itoa(r.Count))
+		}
+	} else {
+		parts = []string{r.ProviderCode, r.W.Or("reason", r.Reason)}
+		for _, x := range []struct {
+			key string
+			is  bool
+		}{
+			{"again", r.Status == store.Queued && r.Attempt > 0}, {"given_back", r.Status == store.Failed && !r.Counts},
+			{"forgiven", r.Forgiven}, {"doubt", r.InDoubt},
+		} {
+			if x.is {
+				parts = append(parts, r.W.Get("why."+x.key))
+			}
+		}
+		parts = append(parts, r.W.Or("afterwards", string(r.Afterwards)))
+	}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	return strings.Join(parts, " · ")
+}
+
+// Bounds of asking for the quotas of one page. It is shown without quotas that come later.
+const (
+	quotasAtOnce = 4
+	quotasTime   = 500 * time.Millisecond
+)
+
+// rowsNow returns sends as rows, with the present state of their codes and quotas. It fails only if the codes can't be read.
+func (a *Console) rowsNow(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
+	var ids []string
+	for _, s := range sends {
+		if s.Number > 0 {
+			ids = append(ids, s.VerificationID)
+		}
+	}
+	slices.Sort(ids)
+	codes, now, err := a.Log.CodesOf(ctx, slices.Compact(ids))
+	if err != nil {
+		return nil, err
+	}
+	quotas := a.quotasOf(ctx, sends, w)
+	var all []row
+	for _, s := range sends {
+		r := row{Send: s, W: w}
+		if q := quotas[personOf(s)]; q != nil {
+			r.Quota = *q
+		}
+		i := slices.IndexFunc(codes, func(v store.Verification) bool { return v.ID == s.VerificationID })
+		if i >= 0 && s.Number > 0 {
+			state := explain.CodeOf(codes[i], now)
+			if waits := state == store.CodeWaiting; !waits || !explain.Lost(s) { // nothing waits for what did not arrive
+				r.Code = codeLabel(state, w)
+				if waits {
+					r.Left = codes[i].ExpiresAt.Sub(now).Milliseconds()
+				}
+			}
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// codeLabel returns the state of a code as a label; its signs differ from those of sends, beside which they stand.
+func codeLabel(state store.CodeState, w texts.Words) explain.Label {
+	l := map[store.CodeState]explain.Label{
+		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Still},
+		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
+		store.CodeCanceled: {Sign: "–", Tone: explain.Warn},
+	}[state]
+	l.Word = w.Get("outcome.code." + string(state))
+	return l
+}
+
+// quotasOf asks once for each recipient. Forgotten recipients have no quota.
+func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Words) map[support.Person]*[]web.Pips {
+	ctx, cancel := context.WithTimeout(ctx, quotasTime)
+	defer cancel()
+	by := map[support.Person]*[]web.Pips{}
+	var all errgroup.Group
+	all.SetLimit(quotasAtOnce)
+	for _, s := range sends {
+		p := personOf(s)
+		if by[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {
+			continue
+		}
+		shown := new([]web.Pips)
+		by[p] = shown
+		all.Go(func() error {
+			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient); err == nil {
+				*shown = pips(d, w)
+			}
+			return nil
+		})
+	}
+	_ = all.Wait()
+	return by
+}
+
+// pips returns what to draw for each of a recipient's rules.
+func pips(d quota.Decision, w texts.Words) (all []web.Pips) {
+	for _, s := range d.Public().Rules {
+		p := web.PipsOf(s)
+		p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
+		if p.Blocked {
+			p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
+			p.Left = web.Left{MS: s.RetryAfter.Milliseconds(), Said: w.Get("quota.free"), Over: w.Get("quota.over")}
+		}
+		p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
+		all = append(all, p)
+	}
+	return all
+}
