@@ -2,11 +2,9 @@ package console
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -87,21 +85,4 @@ func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.S
 		return statistics.Statistics{}, err
 	}
 	return statistics.Of(q, now, before, domains), nil
-}
-
-// dimensions are what codes can be grouped by, in the order of the page. Each is also a filter of the list.
-var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
-
-// conversions returns how many codes of the given time were entered, by a dimension.
-func (a *Console) conversions(ctx context.Context, asked store.StatsQuery, given url.Values, by store.Dimension) ([]conversionView, error) {
-	list, err := a.Log.ApprovalsBy(ctx, asked, by)
-	var all []conversionView
-	for _, x := range list {
-		rate := float64(x.Approved) / float64(x.Opened)
-		part := maps.Clone(given)
-		part.Set(string(by), x.Value)
-		all = append(all, conversionView{ApprovalTally: x, Rate: statistics.RateOf(&rate), Part: strconv.FormatFloat(100*rate, 'f', 1, 64),
-			Link: rowsOfTime(part)(asked.From, asked.To)})
-	}
-	return all, err
 }

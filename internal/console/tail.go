@@ -59,7 +59,7 @@ func (a *Console) stream(c echo.Context, event string, draw func(store.Send) (st
 	if err != nil {
 		return err
 	}
-	return a.tail.Serve(c, live.Stream{Filter: q.filter, From: from, Event: event, Draw: draw, ID: listing.WriteCursor})
+	return a.tail.Serve(c, live.Stream{Filter: q.filter, From: from, Event: event, Draw: draw})
 }
 
 // tailView is the page: the newest rows, and the URL of the stream.

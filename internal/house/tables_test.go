@@ -68,12 +68,12 @@ var edges = map[string]string{
 		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +
 		"internal/console/records internal/console/policies",
 	"internal/console/records":    "internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/layout internal/console/listing",
-	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/explain internal/console/layout internal/console/listing",
+	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/layout internal/console/listing",
 	"internal/console/listing":    "internal/recipient internal/store internal/server internal/console/layout",
 	"internal/console/statistics": "internal/texts internal/store",
 	"internal/console/layout":     "internal/compress internal/texts internal/store internal/verification internal/server web web/admin",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
-	"internal/console/live":       "internal/recipient internal/store internal/server",
+	"internal/console/live":       "internal/recipient internal/store internal/server internal/console/listing",
 	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
 		"internal/policy internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 

@@ -60,7 +60,7 @@ func (c matter) tellPerson() texts.Sentence {
 		}
 		return c.person("sent.approved")
 	case store.Sent, store.Delivered:
-		if c.Provider == "test" && c.ProviderCode == "" {
+		if c.toTestRecipient() {
 			return nil
 		}
 		return c.person("sent." + cmp.Or(string(c.state), "none"))
@@ -95,17 +95,8 @@ func (c matter) handedOver() bool {
 
 // failureClass returns who can do something about a failure, for the person's reply.
 func (c matter) failureClass() string {
-	switch kind := c.failure(); kind {
-	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit",
-		"opted_out":
-		return kind
-	case "expired.full":
-		return "rejected.full"
-	case "rejected.silent":
-		return "rejected"
-	}
-	switch {
-	case c.Reason == store.ReasonSuppressed:
+	switch c.Reason {
+	case store.ReasonSuppressed:
 		switch s, found := c.suppressionOf(c.Suppression); {
 		case found && !s.Active(c.story.Now):
 			return "suppressed.over"
@@ -113,12 +104,22 @@ func (c matter) failureClass() string {
 			return "opted_out"
 		}
 		return "suppressed"
-	case c.Reason == store.ReasonPaused && c.story.Pause != nil && c.story.Pause.Active(c.story.Now):
-		return "prefix"
-	case c.Reason == store.ReasonPaused && c.facts.Pause == nil:
-		return "paused.over"
-	case c.Reason == store.ReasonPaused:
+	case store.ReasonPaused:
+		switch {
+		case c.story.Pause != nil && c.story.Pause.Active(c.story.Now):
+			return "prefix"
+		case c.facts.Pause == nil:
+			return "paused.over"
+		}
 		return "paused"
+	}
+	switch kind := c.failure(); {
+	case kind == "expired.full":
+		return "rejected.full"
+	case kind == "rejected.silent":
+		return "rejected"
+	case c.Has("answer.failed." + kind):
+		return kind
 	}
 	return "ours"
 }
@@ -136,26 +137,24 @@ func (c matter) stillWorks() texts.Sentence {
 	if c.has == nil {
 		return nil
 	}
-	return c.person("works", texts.At("has", c.has.ExpiresAt))
+	return c.person("works")
 }
 
 func (c matter) refusedPerson() texts.Sentence {
 	free, known := c.freeAgain()
-	if c.BlockedBy == verification.ChecksRule {
-		return c.checksPerson()
-	}
-	if policy.Unserved(c.Send) {
-		return c.about("answer.norows.unserved")
-	}
 	switch {
-	case c.BlockedBy == "failures" && known && !free.IsZero():
-		return c.person("refused.failures", texts.At("free", free))
-	case c.shared() && !free.IsZero() && known:
-		return c.about(c.variant("answer.refused.shared", c.looksAt()), texts.At("free", free))
+	case c.BlockedBy == verification.ChecksRule:
+		return c.checksPerson()
+	case policy.Unserved(c.Send):
+		return c.about("answer.norows.unserved")
 	case !known:
 		return c.person("refused.later")
 	case free.IsZero():
 		return c.person("refused.now")
+	case c.BlockedBy == "failures":
+		return c.person("refused.failures", texts.At("free", free))
+	case c.shared():
+		return c.about(c.variant("answer.refused.shared", c.looksAt()), texts.At("free", free))
 	}
 	return c.person("refused.at", texts.At("free", free))
 }
@@ -169,7 +168,7 @@ func (c matter) checksPerson() texts.Sentence {
 	if wait == 0 {
 		return c.person("refused.now")
 	}
-	return c.person("refused.checks", texts.At("free", c.story.Now.Add(wait).Truncate(time.Second).Add(time.Second)))
+	return c.person("refused.checks", texts.At("free", c.after(wait)))
 }
 
 // freeAgain returns when the next request is admitted; zero: now. known is false if that can't be told.

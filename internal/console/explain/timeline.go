@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -54,14 +53,6 @@ func withSelf(s store.Story) []store.Send {
 
 func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
-// RecipientAddress returns the address of the list of a recipient's rows; "" for forgotten ones, who share one hash.
-func RecipientAddress(h recipient.Hash) string {
-	if h.IsZero() {
-		return ""
-	}
-	return "/admin?recipient=" + h.String()
-}
-
 // teller tells of one row.
 type teller struct {
 	texts.Words
@@ -76,7 +67,11 @@ func (t teller) entries() []Entry {
 		}
 		return []Entry{t.dated(t.row.LoggedAt, Warn, key)}
 	}
-	all := []Entry{t.dated(t.asked(), Still, t.askedAs()), t.dated(t.row.LoggedAt, Still, "line.admitted")}
+	asked := "line.asked"
+	if t.row.Number > 1 {
+		asked = "line.again"
+	}
+	all := []Entry{t.dated(t.asked(), Still, asked), t.dated(t.row.LoggedAt, Still, "line.admitted")}
 	if t.row.InDoubt {
 		all = append(all, t.undated(t.row.LoggedAt, Warn, "line.doubt"))
 	}
@@ -93,13 +88,6 @@ func (t teller) asked() time.Time {
 		return t.row.LoggedAt
 	}
 	return t.row.TakenAt
-}
-
-func (t teller) askedAs() string {
-	if t.row.Number > 1 {
-		return "line.again"
-	}
-	return "line.asked"
 }
 
 func (t teller) outcome() Entry {
@@ -166,7 +154,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	case verification.Canceled:
 		return []Entry{line(v.CanceledAt, Warn, "line.canceled")}
 	case verification.MaxAttemptsReached:
-		return []Entry{{Tone: Bad, What: w.Tell("line.spent", tries...), order: before(now, v.ExpiresAt)}}
+		return []Entry{{Tone: Bad, What: w.Tell("line.spent", tries...), order: slices.MinFunc([]time.Time{now, v.ExpiresAt}, time.Time.Compare)}}
 	case verification.Expired:
 		return []Entry{line(v.ExpiresAt, Warn, "line.expired")}
 	}
@@ -175,11 +163,4 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 		all = append(all, Entry{Tone: Still, What: w.Tell("line.tried", tries...), order: now})
 	}
 	return append(all, line(v.ExpiresAt, Still, "line.until"))
-}
-
-func before(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

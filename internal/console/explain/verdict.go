@@ -64,24 +64,21 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		c.has = now.Code
 	}
 	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w), Newer: c.newer(now.Newer)}
-	switch s.Send.Status {
-	case store.Sent:
-		if s.Send.Provider == "test" && s.Send.ProviderCode == "" {
+	switch how := string(c.Status); c.Status {
+	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
+		v.What, v.Next = c.Join(c.about("verdict."+how), c.earlierAttemptWarning()), c.afterwards(how)
+		if c.toTestRecipient() {
 			v.What, v.Next = c.about("verdict.sent.test"), c.about("next.sent.test")
-			break
 		}
-		v.What, v.Next = c.Join(c.about("verdict.sent"), c.earlierAttemptWarning()), c.afterwards("sent")
-	case store.Delivered, store.Undelivered:
-		how := string(s.Send.Status)
-		v.What, v.Next = c.about("verdict."+how), c.afterwards(how)
-	case store.Unknown:
-		v.What, v.Next = c.Join(c.about("verdict.unknown"), c.earlierAttemptWarning()), c.afterwards("unknown")
 	case store.Failed:
 		v.What, v.Next = c.failed()
 	case store.Refused:
 		v.What, v.Next = c.refused()
 	case store.Queued:
-		v.What, v.Next = c.Join(c.about("verdict."+c.queuedAs()), c.earlierAttemptWarning()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
+		if c.Reason == "" && c.ProviderCode == "" {
+			how = "queued.first"
+		}
+		v.What, v.Next = c.Join(c.about("verdict."+how), c.earlierAttemptWarning()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
 	default:
 		v.What, v.Next = c.Join(c.about("verdict.sending"), c.earlierAttemptWarning()), c.about("next.sending")
 	}
@@ -104,8 +101,12 @@ func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 		texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
 		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
-		texts.At("due", c.DueAt),
+		texts.At("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
+		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
 	}, more...)
+	if c.has != nil {
+		parts = append(parts, texts.At("has", c.has.ExpiresAt))
+	}
 	if v := c.story.Verification; v != nil {
 		parts = append(parts, texts.At("until", v.ExpiresAt), texts.At("approved", v.ApprovedAt), texts.At("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)))
@@ -137,10 +138,15 @@ func (c matter) reply() string {
 	return c.Get("reply", "code", c.ProviderCode)
 }
 
+// toTestRecipient reports whether the row is a send to a test recipient, to whom nothing is delivered.
+func (c matter) toTestRecipient() bool {
+	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
+}
+
 // earlierAttemptWarning warns that an earlier attempt ended without a result and may have delivered.
 func (c matter) earlierAttemptWarning() texts.Sentence {
 	switch {
-	case !c.InDoubt:
+	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
 		return nil
 	case c.Status == store.Sent:
 		return c.about("doubt.sent")
@@ -155,11 +161,4 @@ func (c matter) afterwards(how string) texts.Sentence {
 		key = "next.sent." + string(c.state)
 	}
 	return c.about(key)
-}
-
-func (c matter) queuedAs() string {
-	if c.Reason == "" && c.ProviderCode == "" {
-		return "queued.first"
-	}
-	return "queued"
 }

@@ -14,63 +14,51 @@ import (
 // Verdicts on what our own rules were against: whose requests they count, and when the next one is let in.
 
 func (c matter) refused() (what, next texts.Sentence) {
-	if c.BlockedBy == verification.ChecksRule {
-		return c.refusedByLockout()
+	switch {
+	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
+		what, next = c.about(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
+	case policy.Unserved(c.Send): // nothing is sent to the recipient at all
+		what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count)), c.about("unserved."+c.BlockedBy), c.several())
+		return what, c.about("norows.next." + c.BlockedBy)
+	default:
+		what = c.Join(c.about(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)), c.about("wide."+c.looksAt()),
+			c.several())
+		next = c.Join(c.about("next.wide."+c.looksAt()), c.nextAdmitted())
 	}
-	if policy.Unserved(c.Send) {
-		return c.unserved()
-	}
-	rule, wait := texts.Strong("rule", c.BlockedBy), texts.Plain("wait", c.Wait(c.RetryAfter))
-	what = c.Join(c.about(texts.PluralKey("verdict.refused", c.Count), rule, wait, texts.Plain("n", strconv.Itoa(c.Count))),
-		c.about("wide."+c.looksAt()))
-	if c.Recipients > 0 {
-		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients),
-			texts.Plain("recipients", strconv.Itoa(c.Recipients))))
-	}
-	next = c.Join(c.about("next.wide."+c.looksAt()), c.nextAdmitted())
 	if c.has != nil {
-		next = c.Join(next, c.about("next.refused.code", texts.At("has", c.has.ExpiresAt)))
+		next = c.Join(next, c.about("next.refused.code"))
 	}
 	return what, next
 }
 
-// unserved says why nothing is sent to the recipient at all.
-func (c matter) unserved() (what, next texts.Sentence) {
-	what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count), texts.Plain("n", strconv.Itoa(c.Count))),
-		c.about("unserved."+c.BlockedBy))
-	if c.Recipients > 0 {
-		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients),
-			texts.Plain("recipients", strconv.Itoa(c.Recipients))))
+// several says for how many recipients a row stands, if there are several.
+func (c matter) several() texts.Sentence {
+	if c.Recipients == 0 {
+		return nil
 	}
-	return what, c.about("norows.next." + c.BlockedBy)
+	return c.about(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
 
-// refusedByLockout says that no code was sent because none could have been entered, for which kind of caller, and until when.
-func (c matter) refusedByLockout() (what, next texts.Sentence) {
-	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)),
-		texts.Plain("n", strconv.Itoa(c.Count)))
+// lockouts says which kinds of callers' codes are locked out, and until when.
+func (c matter) lockouts() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
-		next = c.about("next.refused.free")
+		return c.about("next.refused.free")
 	}
 	for _, out := range c.facts.Locks {
 		key := "next.checks.secret"
 		if out.ByBrowser {
 			key = "next.checks.browser"
 		}
-		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)),
-			texts.At("free", c.story.Now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
+		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.after(out.Wait))))
 		if len(c.facts.Locks) == 1 {
 			next = c.Join(next, c.about(key+".alone"))
 		}
 	}
-	if len(c.facts.Locks) > 0 {
-		next = c.Join(next, c.about("next.checks"))
-	}
-	if c.has != nil {
-		next = c.Join(next, c.about("next.refused.code", texts.At("has", c.has.ExpiresAt)))
-	}
-	return what, next
+	return c.Join(next, c.about("next.checks"))
 }
+
+// after returns the log's time after a wait, rounded up to whole seconds.
+func (c matter) after(wait time.Duration) time.Time { return roundedUp(c.story.Now.Add(wait)) }
 
 // looksAt returns whose requests the rule counts; "" if only the recipient's, or if it is not known.
 func (c matter) looksAt() string {
@@ -95,16 +83,13 @@ func (c matter) shared() bool {
 // nextAdmitted says when the next request is admitted, by what the rules say now if they include the rule that refused. A rule that
 // counts more than the recipient, for example a network's, is not included.
 func (c matter) nextAdmitted() texts.Sentence {
-	if c.facts.Quota == nil {
-		return c.later()
+	switch {
+	case c.facts.Quota != nil && c.speaksOf(c.BlockedBy):
+		return c.whenFree()
+	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName:
+		return c.Join(c.about("next.refused.elsewhere"), c.later())
 	}
-	if !c.speaksOf(c.BlockedBy) {
-		if c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName {
-			return c.Join(c.about("next.refused.elsewhere"), c.later())
-		}
-		return c.later()
-	}
-	return c.whenFree()
+	return c.later()
 }
 
 // whenFree says when the recipient's rules admit one more.
@@ -132,10 +117,11 @@ func (c matter) speaksOf(rule string) bool {
 }
 
 // FreeAt returns when a rule admits one more, rounded up to whole seconds.
-func FreeAt(d quota.Decision, s quota.State) time.Time {
-	free := d.At.Add(s.RetryAfter)
-	if whole := free.Truncate(time.Second); whole.Before(free) {
+func FreeAt(d quota.Decision, s quota.State) time.Time { return roundedUp(d.At.Add(s.RetryAfter)) }
+
+func roundedUp(t time.Time) time.Time {
+	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)
 	}
-	return free
+	return t
 }

@@ -2,12 +2,13 @@ package live
 
 import (
 	"context"
-	"sendcode/internal/recipient"
-	"sendcode/internal/store"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // change is a row that is new or another than before.
@@ -87,21 +88,30 @@ func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err
 	if later(f.floor, after) {
 		after = f.floor
 	}
-	for range f.pages {
-		rows, err := f.log.Sends(ctx, store.Filter{After: &after, Limit: PageSize})
+	all, err = f.readAfter(ctx, store.Filter{After: &after, Limit: PageSize}, f.pages, func(rows []store.Send) {
+		changes = append(changes, f.recordRows(rows)...)
+	})
+	return changes, all, err
+}
+
+// readAfter reads the rows after f.After, oldest first and page by page. False: there are more than so many pages.
+func (t *Tail) readAfter(ctx context.Context, f store.Filter, pages int, take func([]store.Send)) (all bool, err error) {
+	for range pages {
+		rows, err := t.log.Sends(ctx, f)
 		if err != nil {
-			return changes, false, err
+			return false, err
 		}
 		slices.Reverse(rows)
-		changes = append(changes, f.recordRows(rows)...)
-		if len(rows) < PageSize {
-			return changes, true, nil
+		take(rows)
+		if len(rows) < f.Limit {
+			return true, nil
 		}
-		last := rows[len(rows)-1]
-		after = store.Mark{At: last.LoggedAt, ID: last.ID}
+		f.After = new(markOf(rows[len(rows)-1]))
 	}
-	return changes, false, nil
+	return false, nil
 }
+
+func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // recordRows remembers rows, oldest first, and returns those that are new or changed.
 func (f *follower) recordRows(rows []store.Send) (changes []change) {
@@ -118,7 +128,7 @@ func (f *follower) recordRows(rows []store.Send) (changes []change) {
 		}
 		f.seen[row.ID] = row
 		changes = append(changes, c)
-		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, f.mark) {
+		if m := markOf(row); later(m, f.mark) {
 			f.mark = m
 		}
 	}

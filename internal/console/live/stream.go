@@ -1,15 +1,14 @@
 package live
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/listing"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -32,7 +31,6 @@ type Stream struct {
 	From   *store.Mark  // rows behind it come first; nil: only what comes
 	Event  string       // name of a row's event
 	Draw   func(store.Send) (string, error)
-	ID     func(store.Mark) string // of an event: where to go on from
 }
 
 // Serve streams new rows to a reader until the reader leaves or is disconnected.
@@ -50,36 +48,18 @@ func (t *Tail) Serve(c echo.Context, s Stream) error {
 	e, past := &events{Stream: s, c: c, rc: http.NewResponseController(c.Response())}, batch{}
 	if s.From != nil {
 		e.mark = *s.From
-		if past, err = t.since(c.Request().Context(), s.Filter, *s.From); err != nil {
+		s.Filter.After = &store.Mark{At: s.From.At.Add(-ResumeOverlap)}
+		all, err := t.readAfter(c.Request().Context(), s.Filter, resumePages, func(rows []store.Send) { past.rows = append(past.rows, rows...) })
+		if err != nil {
 			return err
 		}
+		past.gap = !all
 	}
 	if err := e.open(past); err != nil {
 		return nil // it left
 	}
 	e.follow(r, t.Beat, t.Life)
 	return nil
-}
-
-// since returns the rows after a place, for a browser that reconnects.
-func (t *Tail) since(ctx context.Context, f store.Filter, from store.Mark) (past batch, err error) {
-	after := store.Mark{At: from.At.Add(-ResumeOverlap)}
-	for range resumePages {
-		f.After = &after
-		rows, err := t.log.Sends(ctx, f)
-		if err != nil {
-			return past, err
-		}
-		slices.Reverse(rows)
-		past.rows = append(past.rows, rows...)
-		if len(rows) < f.Limit {
-			return past, nil
-		}
-		last := rows[len(rows)-1]
-		after = store.Mark{At: last.LoggedAt, ID: last.ID}
-	}
-	past.gap = true
-	return past, nil
 }
 
 // events writes one stream.
@@ -143,10 +123,10 @@ func (s *events) sendBatch(b batch) error {
 		if err != nil {
 			return err
 		}
-		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, s.mark) {
+		if m := markOf(row); later(m, s.mark) {
 			s.mark = m
 		}
-		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, s.ID(s.mark))
+		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, listing.WriteCursor(s.mark))
 		for line := range strings.SplitSeq(text, "\n") {
 			out.WriteString("data: " + line + "\n")
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -50,36 +49,17 @@ type policiesView struct {
 }
 
 type policyView struct {
-	Name, Purposes string
-	Rules          []ruleView
-	Trial          trialView
+	support.Policy
+	Rules []ruleView
+	Trial trialView
 }
 
+// ruleView is a rule, with the recipients that are at its limit, if it is one of recipients.
 type ruleView struct {
-	Name, Scope, Limit, Per string
-	Observed                bool
-	AtLimit                 string // how many recipients; empty: not known for this scope
-	Who                     []whoView
-	More                    string // how many of them are not shown
-}
-
-type whoView struct {
-	To, App, Channel, Sends, Link string
-	Newest                        texts.Clock
-}
-
-// trialView is the form that asks what other rules would have done, and its answer.
-type trialView struct {
-	Rules   []trialRule
-	Last    []layout.Option
-	Result  texts.Sentence
-	ByRule  string
-	Problem string
-}
-
-type trialRule struct {
-	Name, Limit, Window string
-	Calendar            string // its period, in words; its window cannot be changed
+	quota.Rule
+	Who     []store.HeavyRecipient
+	AtLimit string // how many recipients; empty: not known for this scope
+	More    int    // how many of them are not shown
 }
 
 // Show is the page's handler.
@@ -88,21 +68,20 @@ func (a *Pages) Show(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := layout.Words(c)
 	v := policiesView{Page: layout.NewPage(c, "policies.title", "policies")}
 	status := http.StatusOK
 	for _, p := range a.desk.Policies() {
-		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.Get("list.comma"))}
-		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, w); err != nil {
+		shown := policyView{Policy: p}
+		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, v.W); err != nil {
 			return err
 		}
 		values := url.Values{}
 		if asked.Get("policy") == p.Name {
 			values = asked
 		}
-		shown.Trial = trialOf(p, values, w)
+		shown.Trial = trialOf(p, values, v.W)
 		if len(values) > 0 {
-			status = a.try(c.Request().Context(), p, values, w, &shown.Trial)
+			status = a.try(c.Request().Context(), p, values, v.W, &shown.Trial)
 		}
 		v.Policies = append(v.Policies, shown)
 	}
@@ -111,54 +90,48 @@ func (a *Pages) Show(c echo.Context) error {
 
 func (a *Pages) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
-		v := ruleView{
-			Name: r.Name, Scope: scopeWords(r.Scope, w), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
-		}
+		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {
-			crowds, all, err := a.desk.AtLimit(ctx, p, r, atLimitShown)
-			if err != nil {
+			var all int
+			if v.Who, all, err = a.desk.AtLimit(ctx, p, r, atLimitShown); err != nil {
 				return nil, err
 			}
-			v.AtLimit = w.Plural("policies.people", all)
-			for _, c := range crowds {
-				v.Who = append(v.Who, whoView{
-					To: c.To, App: c.App, Channel: w.Or("channel", string(c.Channel)), Sends: w.Plural("policies.sends", c.Sends),
-					Newest: w.Clock(c.Newest), Link: explain.RecipientAddress(c.Recipient),
-				})
-			}
-			if all > len(crowds) {
-				v.More = w.Get("policies.more", "n", strconv.Itoa(all-len(crowds)))
-			}
+			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Who)
 		}
 		rules = append(rules, v)
 	}
 	return rules, nil
 }
 
-// scopeWords says whose events a rule counts.
-func scopeWords(s quota.Scope, w texts.Words) string {
-	words := w.Or("scope", string(s.Base()))
+// Purposes returns the purposes that share a policy, in words.
+func (v policiesView) Purposes(p policyView) string {
+	return strings.Join(p.Purposes, v.W.Get("list.comma"))
+}
+
+// Scope says whose events a rule counts.
+func (v policiesView) Scope(s quota.Scope) string {
+	words := v.W.Or("scope", string(s.Base()))
 	if s.Browsers() {
-		words = w.Get("policies.browsers", "scope", words)
+		words = v.W.Get("policies.browsers", "scope", words)
 	}
 	return words
 }
 
-// perWords says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
-func perWords(r quota.Rule, w texts.Words) string {
+// Per says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
+func (v policiesView) Per(r quota.Rule) string {
 	switch {
 	case r.Calendar():
 	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // as the form has it: 24 h, not 1 d
-		return strconv.Itoa(int(r.Window/time.Hour)) + " " + w.Get("unit.h")
+		return strconv.Itoa(int(r.Window/time.Hour)) + " " + v.W.Get("unit.h")
 	default:
-		return w.Wait(r.Window)
+		return v.W.Wait(r.Window)
 	}
 	zone := "UTC"
 	if r.Zone != nil {
 		zone = r.Zone.String()
 	}
 	if r.Days > 1 {
-		return w.Get("policies.per.days", "n", strconv.Itoa(r.Days), "zone", zone)
+		return v.W.Get("policies.per.days", "n", strconv.Itoa(r.Days), "zone", zone)
 	}
-	return w.Get("policies.per."+string(cmp.Or(r.Per, quota.Day)), "zone", zone)
+	return v.W.Get("policies.per."+string(cmp.Or(r.Per, quota.Day)), "zone", zone)
 }

@@ -59,6 +59,21 @@ func (a *Pages) trialAsked(raw string) (url.Values, error) {
 	return asked, nil
 }
 
+// trialView is the form that asks what other rules would have done, and its answer.
+type trialView struct {
+	Rules   []trialRule
+	Last    []layout.Option
+	Result  texts.Sentence
+	ByRule  string
+	Problem string
+}
+
+// trialRule is a rule with its limit and window as they were typed; the window of a calendar rule cannot be changed.
+type trialRule struct {
+	quota.Rule
+	Limit, Window string
+}
+
 func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
 	chosen := values.Get("last")
 	if !slices.Contains(trialPeriods, chosen) {
@@ -66,13 +81,10 @@ func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
 	}
 	t := trialView{Last: layout.Options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
 	for _, r := range tried(p) {
-		v := trialRule{Name: r.Name, Limit: strconv.Itoa(r.Limit)}
-		if r.Calendar() {
-			v.Calendar = perWords(r, w)
-		} else {
-			v.Window = shortDuration(r.Window)
+		v := trialRule{Rule: r, Limit: cmp.Or(values.Get("limit."+r.Name), strconv.Itoa(r.Limit))}
+		if !r.Calendar() {
+			v.Window = cmp.Or(values.Get("window."+r.Name), shortDuration(r.Window))
 		}
-		v.Limit, v.Window = cmp.Or(values.Get("limit."+r.Name), v.Limit), cmp.Or(values.Get("window."+r.Name), v.Window)
 		t.Rules = append(t.Rules, v)
 	}
 	return t

@@ -75,6 +75,9 @@ type DomainCounts struct {
 	Rejected int    `json:"rejected"`
 }
 
+// Otherwise is how many failed that were not refused for good.
+func (d DomainCounts) Otherwise() int { return d.Failed - d.Rejected }
+
 // Interval is one stretch of it.
 type Interval struct {
 	At string `json:"at"`
