@@ -21,9 +21,9 @@ import (
 
 // sendAction is something that can be done from a send's page. do returns what to show: the full recipient, or nothing.
 type sendAction struct {
-	name string // the word of the table of roles, of the record and of the texts
-	path string // behind the send's address
-	sure bool   // it can't be undone: a box has to be ticked as well
+	Name string // the word of the table of roles, of the record and of the texts
+	Path string // behind the send's address
+	Sure bool   // it can't be undone: a box has to be ticked as well
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
 	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
@@ -31,11 +31,11 @@ type sendAction struct {
 
 // sendActions are in the order in which a page offers them.
 var sendActions = []sendAction{
-	{name: auth.ActionReset, path: "reset", do: (*Console).reset},
-	{name: auth.ActionResend, path: "resend", ends: true, code: true, do: (*Console).resend},
-	{name: auth.ActionCancel, path: "cancel", ends: true, code: true, do: (*Console).cancel},
-	{name: auth.ActionReveal, path: "reveal", code: true, do: (*Console).reveal},
-	{name: auth.ActionErase, path: "erase", sure: true, do: (*Console).erase},
+	{Name: auth.ActionReset, Path: "reset", do: (*Console).reset},
+	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, do: (*Console).resend},
+	{Name: auth.ActionCancel, Path: "cancel", ends: true, code: true, do: (*Console).cancel},
+	{Name: auth.ActionReveal, Path: "reveal", code: true, do: (*Console).reveal},
+	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
 }
 
 // notDone says why something that was asked for was not done, as a page and as a problem.
@@ -69,19 +69,18 @@ func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (s
 
 func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	err = notWhileLockedOut(err, layout.Words(c))
-	if err == nil && !answer.Admitted {
-		err = &notDone{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: layout.Words(c).Wait(answer.Quota.RetryAfter())}
-	}
-	return "", err
+	return "", admitted(answer, err, "deed.problem.limited", layout.Words(c))
 }
 
-// notWhileLockedOut replaces the error of a send that was refused because its code could not be checked by one that explains it;
-// others stay.
-func notWhileLockedOut(err error, w texts.Words) error {
+// admitted returns err, or why an administrator's send was refused: by a rule, whose text has the key limited, or since its code could
+// not be checked.
+func admitted(answer verification.Answer, err error, limited string, w texts.Words) error {
 	var locked *verification.TooManyChecksError
-	if errors.As(err, &locked) {
+	switch {
+	case errors.As(err, &locked):
 		return &notDone{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
+	case err == nil && !answer.Admitted:
+		return &notDone{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
 	}
 	return err
 }
@@ -106,7 +105,7 @@ func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason st
 	if !d.possible(s) {
 		return "", &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
 	}
-	act, err := a.auth.Record(c, d.name)
+	act, err := a.auth.Record(c, d.Name)
 	if err != nil {
 		return "", err
 	}
@@ -121,8 +120,8 @@ func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		n := note{Deed: d.name, Reason: form.Get("reason")}
-		if d.sure && form.Get("sure") != "yes" {
+		n := note{Deed: d.Name, Reason: form.Get("reason")}
+		if d.Sure && form.Get("sure") != "yes" {
 			n.Problem = layout.Words(c).Get("deed.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
@@ -135,9 +134,9 @@ func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		if shown != "" {
-			return a.showSend(c, http.StatusOK, s, note{Deed: d.name, Shown: shown})
+			return a.showSend(c, http.StatusOK, s, note{Deed: d.Name, Shown: shown})
 		}
-		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.name)
+		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.Name)
 	})
 }
 
@@ -222,26 +221,12 @@ type note struct {
 	Reason  string // as typed, when it was not done
 }
 
-// actionView is a form that a send's page offers.
-type actionView struct {
-	Name, Action, Title, What, Button string
-	Sure, Open                        bool
-	Problem, Reason                   string
-}
-
-func actionViews(w auth.Actor, s store.Story, n note, words texts.Words) (list []actionView) {
+// actionsFor returns the forms that a send's page offers an account.
+func actionsFor(who auth.Actor, s store.Story) (list []sendAction) {
 	for _, d := range sendActions {
-		if !w.May(d.name) || !d.possible(s) {
-			continue
+		if who.May(d.Name) && d.possible(s) {
+			list = append(list, d)
 		}
-		v := actionView{
-			Name: d.path, Action: explain.SendAddress(s.Send.ID) + "/" + d.path, Title: words.Get("deed." + d.name + ".title"),
-			What: words.Get("deed." + d.name + ".what"), Button: words.Get("deed." + d.name + ".button"), Sure: d.sure,
-		}
-		if n.Deed == d.name && n.Problem != "" {
-			v.Open, v.Problem, v.Reason = true, n.Problem, n.Reason
-		}
-		list = append(list, v)
 	}
 	return list
 }

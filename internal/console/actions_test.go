@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/texts"
 	"sendcode/quota"
 )
 
@@ -53,11 +52,11 @@ func TestADeedNeedsAReason(t *testing.T) {
 		} {
 			form := because(reason)
 			form.Set("sure", "yes")
-			rec := b.Post(explain.SendAddress(s.ID)+"/"+d.path, form)
+			rec := b.Post(explain.SendAddress(s.ID)+"/"+d.Path, form)
 			want(t, rec, http.StatusUnprocessableEntity)
 			contains(t, rec, say, "<details open>", `aria-invalid="true"`)
 			if d.code {
-				rec = b.Do(http.MethodPost, "/v1/admin/sends/"+s.ID.String()+"/"+d.path, `{"reason":"`+reason+`"}`, "Content-Type", "application/json")
+				rec = b.Do(http.MethodPost, "/v1/admin/sends/"+s.ID.String()+"/"+d.Path, `{"reason":"`+reason+`"}`, "Content-Type", "application/json")
 				want(t, rec, http.StatusUnprocessableEntity)
 			}
 		}
@@ -180,7 +179,7 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	story, err := r.Log.Story(context.Background(), s.ID)
 	r.Must(err)
 	for role, n := range map[auth.Role]int{auth.Reader: 0, auth.Operator: 4, auth.Owner: 5, "": 0} {
-		if got := len(actionViews(auth.Actor{Name: "x", Role: role}, story, note{}, texts.For(""))); got != n {
+		if got := len(actionsFor(auth.Actor{Name: "x", Role: role}, story)); got != n {
 			t.Errorf("%s is offered %d deeds, want %d", role, got, n)
 		}
 	}

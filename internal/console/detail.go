@@ -30,7 +30,7 @@ type sendView struct {
 	Line    []explain.Entry
 	Quota   quotaView
 	Note    note
-	Deeds   []actionView
+	Deeds   []sendAction
 }
 
 // quotaView is what a recipient's rules say now.
@@ -59,7 +59,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	v := sendView{
 		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
 		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
-		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
+		Note: n, Deeds: actionsFor(auth.ActorOf(c), s),
 	}
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {

@@ -30,17 +30,10 @@ type previewView struct {
 	layout.Page
 	Apps, Purposes []string
 	App, Purpose   string
-	Samples        []sampleView
+	Samples        []support.Sample
 	May            bool // the reader may have one sent
 	Problem        string
 	Trial          support.Trial // as typed
-}
-
-type sampleView struct {
-	support.Sample
-	ID    string // of its heading
-	Frame string // address of the mail's HTML; empty for a text message
-	Size  string // of a text message, in words
 }
 
 // chosen returns the app and the purpose that a request names, or the first ones, and all of them.
@@ -60,24 +53,13 @@ func (a *Console) previewPage(c echo.Context) error {
 }
 
 func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
-	w := layout.Words(c)
 	v := previewView{
 		Page: layout.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
-	samples, err := a.Desk.Samples(v.App, v.Purpose)
-	if err != nil {
+	var err error
+	if v.Samples, err = a.Desk.Samples(v.App, v.Purpose); err != nil {
 		return err
-	}
-	for _, s := range samples {
-		one := sampleView{Sample: s, ID: string(s.Channel) + "-" + s.Locale}
-		if s.HTML != "" {
-			one.Frame = "/admin/preview/html?" + url.Values{"app": {v.App}, "purpose": {v.Purpose}, "locale": {s.Locale}}.Encode()
-		}
-		if s.Segments > 0 {
-			one.Size = w.Plural("preview.segments", s.Segments)
-		}
-		v.Samples = append(v.Samples, one)
 	}
 	c.Response().Header().Set("Content-Security-Policy", previewPolicy)
 	return a.layout.Show(c, status, "preview", v)
@@ -95,7 +77,7 @@ func (v previewView) Locales() (list []string) {
 
 // Texts reports whether text messages can be sent.
 func (v previewView) Texts() bool {
-	return slices.ContainsFunc(v.Samples, func(s sampleView) bool { return s.Channel == recipient.SMS })
+	return slices.ContainsFunc(v.Samples, func(s support.Sample) bool { return s.Channel == recipient.SMS })
 }
 
 // previewHTML answers with one mail's HTML, for its frame.
@@ -127,10 +109,7 @@ func (a *Console) tryForm(c echo.Context, form url.Values) error {
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.Desk.Try(c.Request().Context(), trial, act)
-	err = notWhileLockedOut(err, layout.Words(c))
-	if err == nil && !answer.Admitted {
-		err = &notDone{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: layout.Words(c).Wait(answer.Quota.RetryAfter())}
-	}
+	err = admitted(answer, err, "preview.problem.limited", layout.Words(c))
 	if status, problem := problemOf(layout.Words(c), err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}

@@ -37,10 +37,21 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	if err == nil {
 		asked, err = a.statsQuery(q, zone)
 	}
-	if err == nil {
-		s, err = a.statsOf(ctx, asked)
+	if err != nil {
+		return s, asked, q.given, err
 	}
-	return s, asked, q.given, err
+	now, err := a.Log.Stats(ctx, asked)
+	if err != nil {
+		return s, asked, q.given, err
+	}
+	earlier := asked
+	earlier.From, earlier.To = asked.From.Add(-asked.To.Sub(asked.From)), asked.From
+	before, err := a.Log.Stats(ctx, earlier)
+	if err != nil {
+		return s, asked, q.given, err
+	}
+	domains, err := a.Log.Domains(ctx, asked)
+	return statistics.Of(asked, now, before, domains), asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other filters are an error.
@@ -67,22 +78,4 @@ func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, er
 		each = 24 * time.Hour
 	}
 	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each, Zone: zone}, nil
-}
-
-func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.Statistics, error) {
-	now, err := a.Log.Stats(ctx, q)
-	if err != nil {
-		return statistics.Statistics{}, err
-	}
-	earlier := q
-	earlier.From, earlier.To = q.From.Add(-q.To.Sub(q.From)), q.From
-	before, err := a.Log.Stats(ctx, earlier)
-	if err != nil {
-		return statistics.Statistics{}, err
-	}
-	domains, err := a.Log.Domains(ctx, q)
-	if err != nil {
-		return statistics.Statistics{}, err
-	}
-	return statistics.Of(q, now, before, domains), nil
 }
