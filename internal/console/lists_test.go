@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"testing"
 	"time"
 
@@ -102,27 +101,11 @@ func TestEventsJSON(t *testing.T) {
 	if all[0]["due_at"] == nil || all[1]["ended_at"] == nil || all[2]["send_id"] == nil || all[2]["verification_id"] == "" {
 		t.Errorf("%v", all)
 	}
-	var paged []string
-	for next, path := any(""), events+"?limit=2"; next != nil; path = fmt.Sprint(events, "?limit=2&cursor=", next) {
-		page := b.script(http.StatusOK, "GET", path, "")
-		for _, e := range page["events"].([]any) {
-			paged = append(paged, e.(map[string]any)["id"].(string))
-		}
-		next = page["next"]
-	}
-	if slices.Reverse(paged); !slices.Equal(paged, ids) {
-		t.Errorf("page by page: %s", paged)
-	}
 	for query, n := range map[string]int{"?state=given_up": 1, "?state=pending&app=shop": 2, "?app=other": 0, "?state=&app=&cursor=&limit=": 4} {
 		if got := len(b.list("events", events+query)); got != n {
 			t.Errorf("%s: %d, want %d", query, got, n)
 		}
 	}
-	for _, query := range []string{"?state=lost", "?limit=0", "?cursor=1", "?cursor={" + ids[0] + "}", "?app=a&app=b", "?apps=a", "?app=%00", "?app=\u00e9"} {
-		b.script(http.StatusUnprocessableEntity, "GET", events+query, "")
-	}
-	r.Break()
-	b.script(http.StatusServiceUnavailable, "GET", events, "")
 }
 
 func TestEventsPage(t *testing.T) {
@@ -137,10 +120,9 @@ func TestEventsPage(t *testing.T) {
 	rec = b.Get("/admin/webhooks?state=given_up&app=shop")
 	contains(t, rec, "410", `value="given_up" selected`, `value="shop"`)
 	lacks(t, rec, "forbidden address", "again in")
-	contains(t, b.Get("/admin/webhooks?limit=3"), `href="/admin/webhooks?cursor=`+ids[1]+`&amp;limit=3"`)
-	rec = b.Get("/admin/webhooks?limit=3&cursor=" + ids[1])
-	contains(t, rec, `href="/admin/webhooks?limit=3"`)
-	lacks(t, rec, `rel="next"`)
+	rec = b.Get(linkIn(b.Get("/admin/webhooks?limit=3").Body.String(), "Older"))
+	contains(t, rec, `href="/admin/webhooks?limit=3"`, "n•••@example.com")
+	lacks(t, rec, `rel="next"`, "l•••@qq.com")
 }
 
 // texted makes a send a text message to a German number with a prefix.
@@ -206,8 +188,6 @@ func TestPrefixesJSON(t *testing.T) {
 	if active := b.list("prefixes", prefixes+"?state=active"); len(active) != 1 || active[0]["id"] != second.ID.String() {
 		t.Errorf("%v", active)
 	}
-	b.script(http.StatusNotFound, "POST", prefixes+"/lift", `{"id":"`+r.id().String()+`","reason":"ours"}`)
-	b.script(http.StatusUnprocessableEntity, "GET", prefixes+"?recipient=00", "")
 }
 
 // The page of a send that a pause stopped says which, and what to do.

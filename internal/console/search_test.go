@@ -241,29 +241,18 @@ func TestVerdictsWithoutRows(t *testing.T) {
 	consoletest.Golden(t, "norows.txt", out.String())
 }
 
+// Hints are of a recipient alone, at most three are looked up, and scripts have none.
 func TestHintsAreTakenFromAnAddress(t *testing.T) {
 	h := strings.Repeat("ab", 16)
-	for raw, c := range map[string]struct {
-		near     int
-		unserved string
-		rest     string
-	}{
-		"recipient=" + h:                                       {0, "", "recipient=" + h},
-		"recipient=" + h + "&near=" + h:                        {1, "", "recipient=" + h},
-		"recipient=" + h + "&near=" + h + "." + h + ".x":       {2, "", "recipient=" + h},
-		"recipient=" + h + "&near=" + strings.Repeat(h+".", 9): {3, "", "recipient=" + h},
-		"unserved=voip&recipient=" + h:                         {0, "voip", "recipient=" + h},
-		"near=" + h:                                            {0, "", "near=" + h}, // of no recipient: refused as unknown
-		"recipient=" + h + "&near=%zz":                         {0, "", "recipient=" + h + "&near=%zz"},
+	for raw, near := range map[string]int{
+		"recipient=" + h + "&near=" + h + "." + h + ".x": 2, "recipient=" + h + "&near=" + strings.Repeat(h+".", 9): 3,
+		"near=" + h: 0, "recipient=" + h + "&near=%zz": 0,
 	} {
-		got, rest := takeHints(raw)
-		if len(got.near) != c.near || got.unserved != c.unserved || rest != c.rest {
-			t.Errorf("%s: %d near, %q, rest %s", raw, len(got.near), got.unserved, rest)
+		if got, rest := takeHints(raw); len(got.near) != near || near > 0 && rest != "recipient="+h || near == 0 && rest != raw {
+			t.Errorf("%s: %d near, rest %s", raw, len(got.near), rest)
 		}
 	}
-	b := newRig(t).loggedIn()
-	want(t, b.Get("/admin?near="+h), http.StatusUnprocessableEntity)
-	want(t, b.Get("/v1/admin/sends?recipient="+h+"&near="+h), http.StatusUnprocessableEntity)
+	want(t, newRig(t).loggedIn().Get("/v1/admin/sends?recipient="+h+"&near="+h), http.StatusUnprocessableEntity)
 }
 
 // A refusal that a back end met belongs to no code; its recipient may have one all the same, and is told until when it works.

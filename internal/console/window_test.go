@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -59,10 +58,7 @@ func openWindow(r *rig, browser chromium) *window {
 	w := &window{rig: r, ctx: ctx, base: site.URL, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx))
 	w.look(pagetest.Look{Width: 1280})
-	w.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
-		return err
-	}))
+	w.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
 	return w
 }
 
@@ -104,14 +100,9 @@ func (w *window) look(l pagetest.Look) {
 
 // press sends one key as a keyboard does: what the page does with it decides whether it also becomes a letter.
 func press(key string) step {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
-		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, down)
-		if err == nil {
-			_, err = cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key})
-		}
-		return err
-	})
+	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
+	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
+	return chromedp.Steps(pagetest.Command(input.DispatchKeyEvent, down), pagetest.Command(input.DispatchKeyEvent, up))
 }
 
 // eval returns what a script results in.

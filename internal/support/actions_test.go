@@ -174,38 +174,6 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 	})
 }
 
-// A mail that waits in another replica's memory is not sent to a person who was erased meanwhile, nor one whose code was canceled.
-func TestLongWaitersAreReadAgain(t *testing.T) {
-	for what, end := range map[string]func(r *vtest.Rig, id string){
-		"erased": func(r *vtest.Rig, _ string) {
-			r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
-		},
-		"canceled": func(r *vtest.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) },
-	} {
-		vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig) {
-			release := make(chan struct{})
-			r.MailServer.Answer(vtest.Hang(release))
-			_, err := r.Svc.Send(r.Context(), vtest.AskFor("first@example.com"))
-			r.NoError(err)
-			synctest.Wait()
-			a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
-			r.NoError(err)
-			r.Sleep(3 * time.Second)
-			end(r, a.View.ID)
-			close(release)
-			r.Sleep(time.Second)
-			for _, m := range r.MailServer.Attempts() {
-				if m.To == vtest.Ana {
-					t.Errorf("%s: a mail went out all the same", what)
-				}
-			}
-			if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != map[string]string{"erased": "erased", "canceled": "ended"}[what] {
-				t.Errorf("%s: %+v", what, v.Send)
-			}
-		})
-	}
-}
-
 func TestErasedAreForgotten(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = 20*time.Minute, time.Hour }, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

@@ -200,23 +200,6 @@ func TestTailFindsRowsThatComeLate(t *testing.T) {
 	})
 }
 
-func TestTailFilters(t *testing.T) {
-	inTail(t, func(f *followed) {
-		shop, sending := f.join(store.Filter{App: "shop"}), f.join(store.Filter{Status: store.Sending})
-		id := f.begin("shop")
-		f.begin("other")
-		f.hears(shop, 2*tailTick, "shop sending")
-		f.hears(sending, 0, "shop sending", "other sending")
-		f.finish(id, store.Sent)
-		f.hears(shop, 2*tailTick, "shop sent")
-		f.hears(sending, 0, "shop sent") // told once that it does not belong any more
-		f.finish(f.begin("shop"), store.Unknown)
-		f.hears(sending, 2*tailTick)
-		f.tail.leave(shop)
-		f.tail.leave(sending)
-	})
-}
-
 // Without readers nothing is read; with the next reader it begins anew.
 func TestTailRestsWithoutReaders(t *testing.T) {
 	inTail(t, func(f *followed) {
