@@ -230,12 +230,6 @@ func takeHints(raw string) (h hints, rest string) {
 
 // withoutRows returns the verdict on a recipient without rows.
 func (a *Console) withoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
-	if v := explain.Unserved(h.unserved, w); v != nil {
-		return v, nil
-	}
 	rows, err := a.Log.Latest(ctx, h.near, nearTime)
-	if err != nil {
-		return nil, err
-	}
-	return explain.Unknown(rows, w), nil
+	return explain.NoRows(h.unserved, rows, w), err
 }

@@ -63,7 +63,10 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	case now.Code != nil && verification.StateOf(*now.Code, s.Now) == verification.Pending:
 		c.has = now.Code
 	}
-	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w), Newer: c.newer(now.Newer)}
+	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w)}
+	if now.Newer != nil {
+		v.Newer = new(onwardTo(w, "newer.asked", *now.Newer))
+	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
 		v.What, v.Next = c.Join(c.about("verdict."+how), c.earlierAttemptWarning()), c.afterwards(how)

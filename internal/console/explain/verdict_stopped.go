@@ -75,14 +75,6 @@ func (c matter) paused() texts.Sentence {
 		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
-// newer returns a link to the latest request like this one.
-func (c matter) newer(s *store.Send) *Onward {
-	if s == nil {
-		return nil
-	}
-	return new(onwardTo(c.Words, "newer.asked", *s))
-}
-
 func onwardTo(w texts.Words, key string, s store.Send) Onward {
 	return Onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}

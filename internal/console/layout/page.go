@@ -58,15 +58,8 @@ func NewPage(c echo.Context, title, here string) Page {
 	return p
 }
 
-// Sections are the menu's entries before its last one, or those behind that.
-func (p Page) Sections(more bool) (list []Section) {
-	for _, s := range Sections {
-		if s.More == more {
-			list = append(list, s)
-		}
-	}
-	return list
-}
+// Sections are the menu's entries.
+func (p Page) Sections() []Section { return Sections }
 
 // InMore reports whether the page is behind the menu's last entry.
 func (p Page) InMore() bool {
