@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,27 +42,17 @@ func TestAnswersTellTheSameWait(t *testing.T) {
 		if s.story.Send.Status != store.Refused {
 			continue
 		}
+		instants := func(text texts.Sentence) (all []time.Time) {
+			for _, p := range text {
+				if v := s.story.Verification; !p.At.IsZero() && (v == nil || !p.At.Equal(v.ExpiresAt)) {
+					all = append(all, p.At.Time)
+				}
+			}
+			return all
+		}
 		v := s.judged(texts.For(""))
-		var told, next []time.Time
-		for _, p := range v.Answer.Text {
-			if !p.At.IsZero() && !p.At.Equal(expiryOf(s)) {
-				told = append(told, p.At.Time)
-			}
-		}
-		for _, p := range v.Next {
-			if !p.At.IsZero() && !p.At.Equal(expiryOf(s)) {
-				next = append(next, p.At.Time)
-			}
-		}
-		if fmt.Sprint(told) != fmt.Sprint(next) {
+		if told, next := instants(v.Answer.Text), instants(v.Next); !slices.Equal(told, next) {
 			t.Errorf("%s: the person is told %v, the administrator %v", s.name, told, next)
 		}
 	}
-}
-
-func expiryOf(s situation) time.Time {
-	if s.story.Verification == nil {
-		return time.Time{}
-	}
-	return s.story.Verification.ExpiresAt
 }

@@ -35,7 +35,7 @@ func (s situation) since(became store.Status) situation {
 }
 
 // holding gives the recipient a code that the refusal does not name.
-func (s situation) holding(end func(*store.Send, *store.Verification)) situation {
+func (s situation) holding(end change) situation {
 	s.facts.Code = told("", end).story.Verification
 	return s
 }
@@ -59,12 +59,6 @@ func (s situation) forgotten() situation {
 	return s
 }
 
-func postponed(reason, code string) func(*store.Send, *store.Verification) {
-	return func(s *store.Send, _ *store.Verification) {
-		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = store.Queued, time.Time{}, reason, code
-	}
-}
-
 func kindsOfSituations() []situation {
 	all := []situation{
 		told("sent, asked again and refused", sentAs(store.Sent, "250 2.0.0")).since(store.Refused),
@@ -77,7 +71,7 @@ func kindsOfSituations() []situation {
 		told("sent, bounced later, policy", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "5.7.1"),
 		told("sent, called spam, and suppressed for it", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
 		told("sent, called spam, and lifted", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}).later(store.ProviderComplained, "abuse"),
-		told("queued, mailbox full", postponed("temporary_rcpt", "452 4.2.2")),
+		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
@@ -114,9 +108,7 @@ func kindsOfSituations() []situation {
 		told("failed, refused without a word", failedAs("rejected", "", false)),
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
-		told("failed, not tried before it expired", func(s *store.Send, _ *store.Verification) {
-			s.Status, s.Reason, s.Provider, s.Counts = store.Failed, "expired", "", false
-		}),
+		told("failed, not tried before it expired", failedAs("expired", "", false, unnamed)),
 		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
 		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
 		told("failed, the carrier's limit, quota not known", failedAs("carrier_limit", "200 9", false)),
@@ -127,12 +119,9 @@ func kindsOfSituations() []situation {
 		told("failed, suppressed since they told the carrier to stop", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut}),
 		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut, LiftedAt: consoletest.Start.Add(time.Minute)}),
 		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
-		told("queued, put off", postponed("temporary_answer", "429")),
-		told("queued, server not known", func(s *store.Send, v *store.Verification) {
-			postponed("temporary_request", "")(s, v)
-			s.Provider = ""
-		}),
-		told("sending", func(s *store.Send, _ *store.Verification) { s.Status, s.FinishedAt = store.Sending, time.Time{} }),
+		told("queued, put off", waiting(store.Queued, "temporary_answer", "429")),
+		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
+		told("sending", waiting(store.Sending, "", "")),
 		told("refused, the carrier's limit", refusedBy(verification.CarrierRule, 30*time.Minute, 1)).with(0, 0).held(30 * time.Minute).alone(),
 	} {
 		all = append(all, s.text())

@@ -24,7 +24,7 @@ type situation struct {
 }
 
 // told puts a send and its code together as the log would; now is three minutes after the request.
-func told(name string, change func(*store.Send, *store.Verification)) situation {
+func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
 	s := store.Send{
 		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true, Count: 1,
@@ -35,22 +35,35 @@ func told(name string, change func(*store.Send, *store.Verification)) situation 
 	return situation{name: name, story: store.Story{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
 }
 
-func sentAs(status store.Status, code string, more ...func(*store.Send, *store.Verification)) func(*store.Send, *store.Verification) {
+// change makes a send and its code another one.
+type change func(*store.Send, *store.Verification)
+
+func (c change) and(more []change) change {
 	return func(s *store.Send, v *store.Verification) {
-		s.Status, s.ProviderCode = status, code
-		for _, change := range more {
+		for _, change := range append([]change{c}, more...) {
 			change(s, v)
 		}
 	}
 }
 
-func failedAs(reason, code string, counts bool) func(*store.Send, *store.Verification) {
-	return func(s *store.Send, _ *store.Verification) {
-		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
-	}
+func sentAs(status store.Status, code string, more ...change) change {
+	return change(func(s *store.Send, _ *store.Verification) { s.Status, s.ProviderCode = status, code }).and(more)
 }
 
-func refusedBy(rule string, wait time.Duration, n int) func(*store.Send, *store.Verification) {
+func failedAs(reason, code string, counts bool, more ...change) change {
+	return change(func(s *store.Send, _ *store.Verification) {
+		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
+	}).and(more)
+}
+
+// waiting is a send without an outcome: queued, or being sent.
+func waiting(status store.Status, reason, code string, more ...change) change {
+	return change(func(s *store.Send, _ *store.Verification) {
+		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = status, time.Time{}, reason, code
+	}).and(more)
+}
+
+func refusedBy(rule string, wait time.Duration, n int) change {
 	return func(s *store.Send, _ *store.Verification) {
 		*s = store.Send{App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start, BlockedBy: rule, RetryAfter: wait, Count: n}
 	}
@@ -67,10 +80,11 @@ func spent(_ *store.Send, v *store.Verification) { v.Attempts = 5 }
 func expired(_ *store.Send, v *store.Verification) {
 	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
 }
-func doubtful(s *store.Send, _ *store.Verification) { s.InDoubt, s.Attempt = true, 2 }
-func unanswered(s *store.Send, _ *store.Verification) {
-	s.Reason, s.ProviderCode = "no_answer", ""
-}
+func doubtful(s *store.Send, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
+func unanswered(s *store.Send, _ *store.Verification) { s.Reason, s.ProviderCode = "no_answer", "" }
+func thirdTry(s *store.Send, _ *store.Verification)   { s.Attempt = 3 }
+func unnamed(s *store.Send, _ *store.Verification)    { s.Provider = "" }
+func toTest(s *store.Send, _ *store.Verification)     { s.Provider = "test" }
 
 func (s situation) alone() situation {
 	s.story.Verification = nil
@@ -105,7 +119,7 @@ func situations() []situation {
 		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", spent)),
 		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
 		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
-		told("sent, server not known", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "" })),
+		told("sent, server not known", sentAs(store.Sent, "", unnamed)),
 		told("sent, no code known", sentAs(store.Sent, "250 2.0.0")).alone(),
 		told("unknown", sentAs(store.Unknown, "", unanswered)),
 		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
@@ -120,23 +134,14 @@ func situations() []situation {
 		told("failed, policy", failedAs("rejected", "554 5.7.1", false)),
 		told("failed, refused without a reason", failedAs("rejected", "550", false)),
 		told("failed, never sayable", failedAs("rejected", "", false)),
-		told("failed, after a doubtful attempt", func(s *store.Send, v *store.Verification) {
-			failedAs("rejected", "550 5.1.1", true)(s, v)
-			doubtful(s, v)
-		}),
+		told("failed, after a doubtful attempt", failedAs("rejected", "550 5.1.1", true, doubtful)),
 		told("failed, put off until expired", failedAs("expired", "451 4.7.1", false)),
 		told("failed, not tried before it expired", failedAs("expired", "", false)),
-		told("failed, approved meanwhile", func(s *store.Send, v *store.Verification) {
-			failedAs("ended", "", false)(s, v)
-			approved(s, v)
-		}),
-		told("failed, canceled meanwhile", func(s *store.Send, v *store.Verification) {
-			failedAs("ended", "", false)(s, v)
-			canceled(s, v)
-		}),
+		told("failed, approved meanwhile", failedAs("ended", "", false, approved)),
+		told("failed, canceled meanwhile", failedAs("ended", "", false, canceled)),
 		told("failed, key gone", failedAs("unreadable", "", false)),
 		told("failed, on the block list", failedAs("blocked", "", true)),
-		told("sent, to a test recipient", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "test" })),
+		told("sent, to a test recipient", sentAs(store.Sent, "", toTest)),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
 		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.HardBounce, Detail: "550 5.1.1"}),
@@ -166,27 +171,13 @@ func situations() []situation {
 		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
 		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
 		told("refused, several, quota not known", refusedBy("day", 3*time.Hour+20*time.Minute, 2)).alone(),
-		told("queued, first", func(s *store.Send, _ *store.Verification) {
-			s.Status, s.FinishedAt, s.Provider, s.Took = store.Queued, time.Time{}, "", 0
-		}),
-		told("queued, put off", func(s *store.Send, _ *store.Verification) {
-			s.Status, s.FinishedAt, s.Reason, s.ProviderCode = store.Queued, time.Time{}, "temporary_rcpt", "421 4.7.0"
-		}),
-		told("queued, server away", func(s *store.Send, _ *store.Verification) {
-			s.Status, s.FinishedAt, s.Reason, s.Attempt = store.Queued, time.Time{}, "temporary_dial", 3
-		}),
-		told("queued, server set aside", func(s *store.Send, _ *store.Verification) {
-			s.Status, s.FinishedAt, s.Reason, s.Provider, s.Attempt = store.Queued, time.Time{}, "temporary_aside", "", 3
-		}),
-		told("queued, in doubt", func(s *store.Send, v *store.Verification) {
-			s.Status, s.FinishedAt, s.Reason = store.Queued, time.Time{}, "temporary_dial"
-			doubtful(s, v)
-		}),
-		told("sending", func(s *store.Send, _ *store.Verification) { s.Status, s.FinishedAt = store.Sending, time.Time{} }),
-		told("sending, in doubt", func(s *store.Send, v *store.Verification) {
-			s.Status, s.FinishedAt = store.Sending, time.Time{}
-			doubtful(s, v)
-		}),
+		told("queued, first", waiting(store.Queued, "", "", unnamed)),
+		told("queued, put off", waiting(store.Queued, "temporary_rcpt", "421 4.7.0")),
+		told("queued, server away", waiting(store.Queued, "temporary_dial", "", thirdTry)),
+		told("queued, server set aside", waiting(store.Queued, "temporary_aside", "", unnamed, thirdTry)),
+		told("queued, in doubt", waiting(store.Queued, "temporary_dial", "", doubtful)),
+		told("sending", waiting(store.Sending, "", "")),
+		told("sending, in doubt", waiting(store.Sending, "", "", doubtful)),
 	}, kindsOfSituations()...)
 }
 
@@ -250,7 +241,7 @@ var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Del
 
 // Every pair of a status and a code's state says something in both languages, also those that should not happen.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	ends := map[verification.State]func(*store.Send, *store.Verification){
+	ends := map[verification.State]change{
 		verification.Pending: func(*store.Send, *store.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
 		verification.Expired: expired, verification.MaxAttemptsReached: spent,
 	}
