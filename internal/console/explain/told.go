@@ -10,23 +10,20 @@ import (
 
 // What a mail provider told of a mail after it had taken it.
 
-// toldTone is how an event looks, and what suppression may come of it.
-type toldTone struct {
+// providerEvents say how an event of a kind looks, and which suppression may come of it; the worst stands first.
+var providerEvents = []struct {
 	kind  store.ProviderEventKind
 	tone  Tone
-	bars  store.Cause
-	after string // texts of what a suppression that came of it means
-}
-
-// toldTones are the events, the worst first.
-var toldTones = []toldTone{
+	cause store.Cause
+	after string // key of the texts on what a suppression that came of it means
+}{
 	{store.ProviderComplained, Bad, store.Complaint, "unwanted"}, {store.ProviderOptedOut, Warn, store.OptOut, "unwanted"},
 	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
 // told adds the worst provider event to a verdict, unless the code was entered: then it arrived.
 func (c matter) told(v Verdict) Verdict {
-	for _, t := range toldTones {
+	for _, t := range providerEvents {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
@@ -34,14 +31,14 @@ func (c matter) told(v Verdict) Verdict {
 		e := c.story.Events[i]
 		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider),
 			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
-		if t.bars == "" {
+		if t.cause == "" {
 			return v
 		}
 		v.Tone = t.tone
 		if c.state != verification.Approved {
 			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
 		}
-		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.bars)); found {
+		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
 			v.Next = c.Join(v.Next, c.stillHolds(t.after, s))
 		}
 		return v
@@ -49,6 +46,7 @@ func (c matter) told(v Verdict) Verdict {
 	return v
 }
 
+// inBrackets returns a server's code or words in brackets; "" for none.
 func inBrackets(w texts.Words, s string) string {
 	if s == "" {
 		return ""
@@ -58,10 +56,11 @@ func inBrackets(w texts.Words, s string) string {
 
 func toldEntries(s store.Story, w texts.Words) (all []Entry) {
 	for _, e := range s.Events {
-		i := slices.IndexFunc(toldTones, func(t toldTone) bool { return t.kind == e.Kind })
 		line := Entry{At: w.Exactly(e.At), Tone: Still, order: e.At}
-		if i >= 0 {
-			line.Tone = toldTones[i].tone
+		for _, t := range providerEvents {
+			if t.kind == e.Kind {
+				line.Tone = t.tone
+			}
 		}
 		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider), texts.Plain("kind", w.Or("afterwards", string(e.Kind))),
 			texts.Plain("words", inBrackets(w, e.Detail)))

@@ -100,7 +100,7 @@ func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 		ended = c.LoggedAt
 	}
 	parts := append([]texts.Part{
-		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()),
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)),
 		texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
 		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
@@ -131,14 +131,6 @@ func (c matter) variant(key, kind string) string {
 		return key + "." + kind
 	}
 	return key
-}
-
-// reply returns the server's code in brackets; "" if there is none.
-func (c matter) reply() string {
-	if c.ProviderCode == "" {
-		return ""
-	}
-	return c.Get("reply", "code", c.ProviderCode)
 }
 
 // toTestRecipient reports whether the row is a send to a test recipient, to whom nothing is delivered.
