@@ -51,27 +51,22 @@ func (r row) State() explain.Label {
 // Why returns the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
 func (r row) Why() string {
 	var parts []string
-	if r.Status == store.Refused {
-		parts = []string{r.BlockedBy, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter))}
-		if r.Count > 1 {
-			parts = append(parts, "×"+strconv.Itoa(r.Count))
+	add := func(is bool, text string) {
+		if is && text != "" {
+			parts = append(parts, text)
 		}
-	} else {
-		parts = []string{r.ProviderCode, r.W.Or("reason", r.Reason)}
-		for _, x := range []struct {
-			key string
-			is  bool
-		}{
-			{"again", r.Status == store.Queued && r.Attempt > 0}, {"given_back", r.Status == store.Failed && !r.Counts},
-			{"forgiven", r.Forgiven}, {"doubt", r.InDoubt},
-		} {
-			if x.is {
-				parts = append(parts, r.W.Get("why."+x.key))
-			}
-		}
-		parts = append(parts, r.W.Or("afterwards", string(r.Afterwards)))
 	}
-	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	refused := r.Status == store.Refused
+	add(refused, r.BlockedBy)
+	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
+	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
+	add(!refused, r.ProviderCode)
+	add(!refused, r.W.Or("reason", r.Reason))
+	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
+	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
+	add(r.Forgiven, r.W.Get("why.forgiven"))
+	add(r.InDoubt, r.W.Get("why.doubt"))
+	add(r.Afterwards != "", r.W.Or("afterwards", string(r.Afterwards)))
 	return strings.Join(parts, " · ")
 }
 
