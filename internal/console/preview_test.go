@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -56,8 +55,4 @@ func TestPreviewSendsOne(t *testing.T) {
 	contains(t, rec, "Blocked by a rule for another", `role="alert"`)
 	form.Set("to", "mei@")
 	want(t, b.Post("/admin/preview", form), http.StatusUnprocessableEntity)
-	acts := r.Entries(auth.ActionPreview)
-	if len(acts) != 4 || strings.Contains(fmt.Sprint(acts), "mei@") {
-		t.Errorf("the record says %+v", acts)
-	}
 }

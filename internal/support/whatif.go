@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -39,10 +38,7 @@ func (d *Desk) AtLimit(ctx context.Context, p Policy, rule quota.Rule, most int)
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
 	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: most})
-	if err != nil {
-		return nil, 0, verification.ErrUnavailable
-	}
-	return crowds, all, nil
+	return crowds, all, d.failed(ctx, err)
 }
 
 // Replayed is what other rules would have made of the sends that went out.
@@ -72,13 +68,10 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 		}
 		return r.tally(c)
 	})
-	switch {
-	case errors.Is(err, ErrTooMuch):
+	if errors.Is(err, ErrTooMuch) {
 		return Replayed{}, err
-	case err != nil:
-		return Replayed{}, verification.ErrUnavailable
 	}
-	return r.Replayed, nil
+	return r.Replayed, d.failed(ctx, err)
 }
 
 type replayedBucket struct {

@@ -174,10 +174,7 @@ func resultWords(r support.Replayed, last string, w texts.Words) (result texts.S
 	case r.Refused == 0:
 		key = "policies.result.none"
 	}
-	share := 0.0
-	if r.Sends > 0 {
-		share = 100 * float64(r.Refused) / float64(r.Sends)
-	}
+	share := 100 * float64(r.Refused) / float64(max(1, r.Sends))
 	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)),
 		texts.Plain("recipients", count(r.Recipients)),
 		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)), texts.Plain("affected", count(r.Affected)))
