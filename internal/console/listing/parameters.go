@@ -113,8 +113,9 @@ func OneOf[T ~string](to *T, values ...T) Set {
 // Active parses whether only entries that apply now are listed.
 func Active(to *bool) Set {
 	return func(value string) string {
+		var state string
 		*to = value == "active"
-		return OneOf(&value, "active", "all")(value)
+		return OneOf(&state, "active", "all")(value)
 	}
 }
 
