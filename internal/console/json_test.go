@@ -71,7 +71,7 @@ func TestListJSON(t *testing.T) {
 		}
 	}
 	empty := r.browser().Get("/v1/admin/sends?status=failed", "Authorization", "Bearer "+consoletest.Token)
-	if got := strings.TrimSpace(empty.Body.String()); got != `{"sends":[],"next":null}` {
+	if got := strings.TrimSpace(empty.Body.String()); got != `{"next":null,"sends":[]}` {
 		t.Errorf("empty: %s", got)
 	}
 }
