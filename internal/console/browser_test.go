@@ -87,13 +87,12 @@ func everyPage(r *rig) map[string]string {
 	for to, why := range map[string]string{
 		"bo@" + strings.Repeat("long.", 9) + "example.com": "asked by telephone, and again in a letter of the fourth of March", "cy@example.com": "spam",
 	} {
-		_, err := r.codes.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: why}, store.AuditEntry{ID: r.id(), Who: "admin", What: auth.ActionSuppress, Outcome: store.AuditDone})
-		r.Must(err)
+		act := store.AuditEntry{ID: r.id(), Who: "admin", What: auth.ActionSuppress, Outcome: store.AuditDone}
+		r.OK(r.codes.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: why}, act))
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	_, _, err := r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
-	r.Must(err)
+	r.OK(r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.as(auth.Operator)
 	r.Account(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
@@ -101,15 +100,16 @@ func everyPage(r *rig) map[string]string {
 	failed, err := r.Log.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
-	pages := map[string]string{
-		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
-		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID), "unknown": "/admin/sends/x",
-		"norows":       "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
-		"all prefixes": "/admin/prefixes?state=all", "trial": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
-	}
+	pages := map[string]string{}
 	for _, s := range layout.Sections {
 		pages[s.Name] = s.Path
 	}
+	maps.Copy(pages, map[string]string{
+		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
+		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID), "unknown": "/admin/sends/x",
+		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
+		"prefixes": "/admin/prefixes?state=all", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
+	})
 	return pages
 }
 

@@ -9,8 +9,7 @@ import (
 
 // An unknown recipient is shown masked, as it was read, and is in no URL; the page of another search shows nothing of it.
 func TestSearchNamesWhomItDidNotFind(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	_, b := loggedIn(t)
 	for typed, shown := range map[string]string{" Nobody@EXAMPLE.com ": "<b>N•••@example.com</b>", "tel:+86-138-0013-8000": "<b>&#43;86 138•••000</b>"} {
 		to := b.Post("/admin/search", url.Values{"q": {typed}}).Header().Get("Location")
 		contains(t, b.Get(to), shown)

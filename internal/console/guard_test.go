@@ -54,8 +54,7 @@ func TestOnlyAssetsAreServed(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	r := newRig(t)
-	b := r.browser()
+	r, b := visited(t)
 	for _, header := range []string{"Bearer " + consoletest.Token, "bearer " + consoletest.Token, "BEARER  " + consoletest.Token} {
 		want(t, b.Get("/v1/admin/sends", "Authorization", header), http.StatusOK)
 	}

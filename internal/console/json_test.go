@@ -81,8 +81,7 @@ func TestSendJSON(t *testing.T) {
 	begun := r.begin("ana@example.com", func(s *store.Send) { s.Observed = []string{"office", "stricter"} })
 	r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "mx1", ProviderCode: "250 2.0.0", Took: 400 * time.Microsecond})
 	for range 2 {
-		_, _, _, err := r.Log.Attempt(context.Background(), begun.Verification.ID)
-		r.Must(err)
+		r.OK(r.Log.Attempt(context.Background(), begun.Verification.ID))
 	}
 	r.refused("ana@example.com", "minute", 30*time.Second, 1)
 	b := r.browser()
@@ -169,9 +168,7 @@ func TestUnknownSends(t *testing.T) {
 		if rec.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%v", rec.Header())
 		}
-		rec = b.Get("/admin/sends/" + path)
-		want(t, rec, http.StatusNotFound)
-		contains(t, rec, "No such send")
+		contains(t, want(t, b.Get("/admin/sends/"+path), http.StatusNotFound), "No such send")
 	}
 	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)
 }

@@ -48,8 +48,7 @@ func TestListShowsWhatHappened(t *testing.T) {
 	unknown := r.begin("li@example.com")
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx1", Took: 61 * time.Second})
 	queued := r.begin("q@example.com")
-	_, err := r.Log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_aside", Provider: "mx1"})
-	r.Must(err)
+	r.OK(r.Log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_aside", Provider: "mx1"}))
 	r.begin("s@example.com")
 
 	rec := r.loggedIn().Get("/admin")
@@ -81,8 +80,7 @@ func TestListNamesWhatIsSetAside(t *testing.T) {
 }
 
 func TestListSaysWhyItIsEmpty(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	_, b := loggedIn(t)
 	contains(t, b.Get("/admin"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?status=sent"), "Nothing matches")
@@ -236,9 +234,7 @@ func TestBadFiltersAreNamed(t *testing.T) {
 			t.Errorf("%s: %d %s", query, rec.Code, rec.Body)
 		}
 		lacks(t, rec, "ana@")
-		rec = b.Get("/admin?" + query)
-		want(t, rec, http.StatusUnprocessableEntity)
-		contains(t, rec, "<b>"+field+"</b>", "This filter cannot be read")
+		contains(t, want(t, b.Get("/admin?"+query), http.StatusUnprocessableEntity), "<b>"+field+"</b>", "This filter cannot be read")
 	}
 	want(t, b.Get("/v1/admin/sends?a=%zz"), http.StatusBadRequest)
 	want(t, b.Get("/admin?a;b"), http.StatusBadRequest)
@@ -272,14 +268,11 @@ func FuzzCursor(f *testing.F) {
 }
 
 func TestLogAway(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	r.Break()
 	for _, path := range []string{"/admin", "/admin/sends/0198f2b0-0000-7000-8000-000000000001"} {
-		rec := b.Get(path)
-		want(t, rec, http.StatusServiceUnavailable)
-		contains(t, rec, "The log does not answer")
-		rec = b.Get("/v1" + strings.Replace(path, "/admin", "/admin/sends", 1-strings.Count(path, "sends")))
+		contains(t, want(t, b.Get(path), http.StatusServiceUnavailable), "The log does not answer")
+		rec := b.Get("/v1" + strings.Replace(path, "/admin", "/admin/sends", 1-strings.Count(path, "sends")))
 		want(t, rec, http.StatusServiceUnavailable)
 		if rec.Header().Get("Retry-After") == "" {
 			t.Error("no Retry-After")

@@ -30,8 +30,7 @@ func (r *rig) acted(changes ...func(*store.AuditEntry)) store.AuditEntry {
 }
 
 func TestActsAreListed(t *testing.T) {
-	r := newRig(t)
-	b := r.browser()
+	r, b := visited(t)
 	contains(t, b.Get("/v1/admin/acts", "Authorization", "Bearer "+consoletest.Token), `{"acts":[],"next":null}`)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 	contains(t, b.Get("/admin/acts"), "logged in", "admin (owner)", "192.0.2.1/32")
@@ -47,7 +46,6 @@ func TestActsAreListed(t *testing.T) {
 	r.acted(func(a *store.AuditEntry) { a.Target = send.ID.String() })
 
 	page := b.Get("/admin/acts")
-	want(t, page, http.StatusOK)
 	contains(t, page, "a•••@example.com", "mei (operator)", "&lt;b&gt;ticket 7&lt;/b&gt;", "failed", "192.0.2.1/32", `href="/admin/sends/`+send.ID.String(), `aria-current="true"`)
 	only := b.Get("/admin/acts?who=li&limit=1")
 	contains(t, only, "li (operator)", "All acts")
@@ -78,21 +76,18 @@ func toldApps(r *rig) (ids []string) {
 		due, _, err := r.Log.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
-		_, err = r.Log.AppEventEnded(context.Background(), end)
-		r.Must(err)
+		r.OK(r.Log.AppEventEnded(context.Background(), end))
 		ids = append(ids, tell.ID.String())
 		r.Clock.Add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
 	tell := store.NewEvent{ID: r.id(), Type: "verification.approved"}
-	_, err := r.Log.Approve(context.Background(), v.ID, tell)
-	r.Must(err)
+	r.OK(r.Log.Approve(context.Background(), v.ID, tell))
 	return append(ids, tell.ID.String())
 }
 
 func TestEvents(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	contains(t, b.Get("/admin/webhooks"), "No event is kept")
 	ids := toldApps(r)
 	all := b.list("events", "/v1/admin/webhooks")
@@ -142,8 +137,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 
 // The page shows what rests and why, the overview points there, an operator lifts it with a reason, and the acts say so.
 func TestPrefixesPage(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	contains(t, b.Get("/admin/prefixes"), "Nothing is paused", `aria-current="true"`)
 	lacks(t, b.Get("/admin/overview"), "/admin/prefixes?", "hardly any code came back")
 	p := r.pausedPrefix("+49151")
@@ -168,8 +162,7 @@ func TestPrefixesPage(t *testing.T) {
 
 // The page of a send that a pause stopped says which, and what to do; a script lifts the pause.
 func TestVerdictOnAPausedPrefix(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	p := r.pausedPrefix("+49151")
 	other := r.pausedPrefix("+49152")
 	send := r.begin("q@example.com", texted("+49151")).Send

@@ -33,8 +33,7 @@ func TestOneZoneEverywhere(t *testing.T) {
 }
 
 func TestLanguageIsTheReadersChoice(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	_, b := loggedIn(t)
 	rec := b.Post("/admin/prefer", url.Values{"language": {"zh-Hans"}, "back": {"/admin/overview?last=7d"}})
 	redirects(t, rec, "/admin/overview?last=7d")
 	contains(t, b.Get("/admin/overview", "Accept-Language", "en"), `<html lang="zh-Hans"`, "概览", `lang="en">English</button>`)

@@ -12,17 +12,14 @@ import (
 )
 
 func TestPreviewShowsEveryLanguage(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	rec := b.Get("/admin/preview")
-	want(t, rec, http.StatusOK)
 	contains(t, rec, `id="email-en"`, `id="email-zh-Hans"`, "Your code for Shop", "482913", "S-7K3M-Q2XP", "您",
 		`<iframe sandbox src="/admin/preview/html?app=shop&amp;locale=zh-Hans&amp;purpose=login"`, "Send one to me", `aria-current="true"`)
 	if policy := rec.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "frame-src 'self'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the policy is %q", policy)
 	}
 	html := b.Get("/admin/preview/html?app=shop&purpose=login&locale=zh-Hans")
-	want(t, html, http.StatusOK)
 	contains(t, html, `<html lang="zh-Hans">`, "482")
 	if policy := html.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "sandbox; default-src 'none'") || strings.Contains(policy, "script-src") {
 		t.Errorf("the mail's policy is %q", policy)
@@ -38,8 +35,7 @@ func TestPreviewShowsEveryLanguage(t *testing.T) {
 
 // One that is sent for a look is in the log and the record, and bound by the rules.
 func TestPreviewSendsOne(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	form := url.Values{"app": {"shop"}, "purpose": {"login"}, "locale": {"zh-Hans"}, "to": {" mei@example.com "}}
 	rec := b.Post("/admin/preview", form)
 	want(t, rec, http.StatusSeeOther)
@@ -50,9 +46,7 @@ func TestPreviewSendsOne(t *testing.T) {
 		t.Fatalf("leads to %s of %+v", to, rows)
 	}
 	contains(t, b.Get(to), "m•••@example.com", "preview")
-	rec = b.Post("/admin/preview", form)
-	want(t, rec, http.StatusTooManyRequests)
-	contains(t, rec, "Blocked by a rule for another", `role="alert"`)
+	contains(t, want(t, b.Post("/admin/preview", form), http.StatusTooManyRequests), "Blocked by a rule for another", `role="alert"`)
 	form.Set("to", "mei@")
 	want(t, b.Post("/admin/preview", form), http.StatusUnprocessableEntity)
 }

@@ -195,3 +195,8 @@ func (r *rig) browser() *browser { return &browser{consoletest.NewBrowser(r.T, r
 
 // loggedIn is a browser with a session.
 func (r *rig) loggedIn() *browser { r.Helper(); return &browser{r.LoggedIn()} }
+
+// loggedIn returns a console and a browser with a session, visited a browser without one.
+func loggedIn(t *testing.T) (*rig, *browser) { t.Helper(); r := newRig(t); return r, r.loggedIn() }
+
+func visited(t *testing.T) (*rig, *browser) { t.Helper(); r := newRig(t); return r, r.browser() }

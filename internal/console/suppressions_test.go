@@ -14,8 +14,7 @@ import (
 const suppressions = "/v1/admin/suppressions"
 
 func TestSuppressionsJSON(t *testing.T) {
-	r := newRig(t)
-	b := r.browser()
+	r, b := visited(t)
 	send := r.begin("ana@example.com").Send
 	_, hash := r.recipient("ana@example.com")
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: hash, For: 720 * time.Hour}})
@@ -70,8 +69,7 @@ func TestSuppressionsAreAskedForRight(t *testing.T) {
 
 // From the page: suppress, see it, lift it, see who did.
 func TestSuppressionsPage(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	contains(t, b.Get("/admin/suppressions"), "Nobody is suppressed", `aria-current="true"`, `action="/admin/suppressions"`)
 	add := url.Values{"channel": {"email"}, "to": {" ana@example.com "}, "days": {"2"}, "reason": {"<b>asked</b>"}}
 	redirects(t, b.Post("/admin/suppressions", add), "/admin/suppressions")
@@ -101,8 +99,7 @@ func TestStoryOfAPausedSend(t *testing.T) {
 	send := r.begin("bo@example.com").Send
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	r.codes.Change(policy.Set{Purposes: r.codes.Terms().Purposes, Pauses: []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}})
-	_, err := r.Log.IngestProviderEvent(r.Context(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})
-	r.Must(err)
+	r.OK(r.Log.IngestProviderEvent(r.Context(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	b := r.loggedIn()
 	contains(t, b.Get("/admin/sends/"+send.ID.String()), "paused by the configuration", "the server moves", "not sent")
 	contains(t, b.Get("/admin"), "paused", "did not count", "bounced later")

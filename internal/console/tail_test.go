@@ -220,8 +220,7 @@ func TestTailEnds(t *testing.T) {
 }
 
 func TestTailRefuses(t *testing.T) {
-	r := newRig(t)
-	b := r.browser()
+	_, b := visited(t)
 	for path, status := range map[string]int{
 		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}): 422,
 		"/v1/admin/tail?last=1h": 422, "/v1/admin/tail?status=lost": 422, "/v1/admin/tail?newer=x": 422, "/admin/tail/rows?limit=5": 422,
@@ -232,8 +231,7 @@ func TestTailRefuses(t *testing.T) {
 }
 
 func TestTailPage(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
+	r, b := loggedIn(t)
 	contains(t, b.Get("/admin/tail"), "Nothing yet", `data-tail="/admin/tail/rows?"`)
 	s := r.sent("ana@example.com")
 	rec := b.Get("/admin/tail?app=shop&status=sent")

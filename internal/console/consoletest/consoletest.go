@@ -126,12 +126,13 @@ func (b *Browser) LoginAs(name, password string) *httptest.ResponseRecorder {
 	return b.Post("/admin/login", url.Values{"username": {name}, "password": {password}})
 }
 
-// Want fails the test, and shows the body, if the status is another.
-func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) {
+// Want fails the test, and shows the body, if the status is another; it returns the response.
+func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) *httptest.ResponseRecorder {
 	t.Helper()
 	if rec.Code != status {
 		t.Fatalf("status %d, want %d: %s", rec.Code, status, rec.Body)
 	}
+	return rec
 }
 
 // Redirects fails the test unless the response redirects to the address.

@@ -70,6 +70,13 @@ func (r *Rig) Must(err error) {
 	}
 }
 
+// OK ends a test that cannot go on since a call failed: the last of its results is an error.
+func (r *Rig) OK(results ...any) {
+	r.Helper()
+	err, _ := results[len(results)-1].(error)
+	r.Must(err)
+}
+
 // Account adds an account, or changes the one with its name to equal it.
 func (r *Rig) Account(a store.Account) {
 	r.Helper()
