@@ -49,7 +49,7 @@ func TestProviderTellsOfABounce(t *testing.T) {
 		}
 	}
 	story := s.Get("/v1/admin/sends/"+a.Send.ID, apptest.AsAdmin)
-	for _, part := range []string{`"status":"sent"`, `"counts":true`, `"kind":"delivered"`, `"kind":"bounced","at":"2026-03-04T05:06:07.000Z"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later"} {
+	for _, part := range []string{`"status":"sent"`, `"counts":true`, `"kind":"delivered"`, `"kind":"bounced"`, `"at":"2026-03-04T05:06:07.000Z"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later"} {
 		if !strings.Contains(string(story.Raw), part) {
 			t.Errorf("%s is not in %s", part, story.Raw)
 		}
