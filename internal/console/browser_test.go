@@ -212,7 +212,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"), chromedp.Click(chromedp.CSS(".filter button")))
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.why")))
 
-	// What is waited for counts down, and says so when it is over: a code in the list, and a recipient's rules above their rows and on a
+	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules above their rows and on a
 	// send's page.
 	w.goTo("/admin")
 	const left = `document.querySelector("td.code .left").innerText`

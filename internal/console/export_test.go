@@ -77,7 +77,7 @@ func TestExport(t *testing.T) {
 	contains(t, b.Get("/admin"), `href="/v1/admin/sends.csv" download`)
 }
 
-// Who exported what is recorded before the first row, and how it ended after the last; no recipient is named for good.
+// An export is recorded before its first row, and its end after the last one; the record names no recipient in the clear.
 func TestExportIsAnAct(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "ana@example.com" })
@@ -169,7 +169,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// Whatever a row holds: the file has as many cells as it should, none begins like a formula, and none lost its text.
+// A file has the cells of its row, none begins like a formula, and none lost text.
 func FuzzCell(f *testing.F) {
 	for _, seed := range []string{"=cmd|' /C calc'!A0", "+4915112345678", "\"", "a\r\nb", "\x00", "\ufeff=1", "  -1", "＝1", "\xff\xfe", "x;=1;", "a\t\"=1", "|@x", "a\r\n-1"} {
 		f.Add(seed)

@@ -77,7 +77,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Whatever stands in the address line or in a body, the console answers, and never with a 500.
+// The console answers every address and body, and never with a 500.
 func FuzzConsole(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"status=sent&limit=1", `{"channel":"email","to":"ana@example.com"}`}, {"cursor=AAAA&from=2026-01-01T00:00:00Z", `{"channel":"email"}`},

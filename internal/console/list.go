@@ -198,7 +198,7 @@ func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	return s, err
 }
 
-// What led to a refusal that belongs to no verification: so many of the recipient's rows, so far back.
+// Bounds of the rows that led to a refusal without a verification.
 const (
 	leadRows = 5
 	leadTime = 24 * time.Hour

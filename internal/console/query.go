@@ -22,7 +22,7 @@ type query struct {
 	hints  hints      // of a search that found nothing
 }
 
-// What a row's status, its code's state and its channel can be, and how far back "last" may reach.
+// The values of the filters status, outcome, channel and last.
 var (
 	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
 		store.Refused}

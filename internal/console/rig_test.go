@@ -29,7 +29,7 @@ import (
 	"sendcode/web"
 )
 
-// What every test checks of an answer.
+// The checks of an answer, under short names.
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )

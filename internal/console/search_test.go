@@ -82,7 +82,7 @@ func TestSearchFindsPhoneNumbers(t *testing.T) {
 	}
 }
 
-// What a person reads out from their page or mail leads to their send, however it is written down.
+// A support reference leads to its send, in any spelling.
 func TestSearchBySupportReference(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(10 * 365 * 24 * time.Hour) // references begin with 2020
@@ -110,7 +110,7 @@ func TestSearchBySupportReference(t *testing.T) {
 	want(t, b.Post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
 }
 
-// Whatever may be a recipient, well-formed or not, never comes back as an address of a page.
+// A text that may be a recipient, well-formed or not, gets into no address of a page.
 func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 	b := newRig(t).loggedIn()
 	for _, typed := range []string{
@@ -259,7 +259,7 @@ func (r *rig) verification(s store.Send) store.Verification {
 	return v
 }
 
-// Whose requests a rule counts is said of those in force, for the purpose of the row.
+// The scope of a rule is told if the rule is in force for the purpose of the row.
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""}, {"signup", "minute", ""}} {

@@ -93,7 +93,7 @@ func TestOverviewTellsCodesApart(t *testing.T) {
 	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
 }
 
-// What carriers say was lost stands beside what was sent, where there is any, and leads to it.
+// Text messages that were lost, as their carriers say, have a figure of their own that leads to them; without any there is no figure.
 func TestOverviewTellsWhatWasLost(t *testing.T) {
 	r := counted(t)
 	lacks(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered")

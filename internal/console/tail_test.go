@@ -134,7 +134,7 @@ func TestTailStreams(t *testing.T) {
 	if row := rowIn(t, next()); row.ID != second.ID.String() || row.Status != store.Sent {
 		t.Errorf("%+v", row)
 	}
-	// Who comes back goes on where it was; what was there a moment before is told again, as it is now.
+	// A reader who reconnects continues where it was; rows of the moment before are sent again as they are now.
 	r.Clock.Add(2 * live.ResumeOverlap)
 	third := r.sent("sam@example.com")
 	r.Clock.Add(2 * live.ResumeOverlap)
@@ -150,7 +150,7 @@ func TestTailStreams(t *testing.T) {
 	}
 }
 
-// What comes and ends while the log is looked at for the first time is told, too.
+// A row that begins and ends during the first look at the log is sent too.
 func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	let := make(chan struct{})
 	r, _, base := served(t)

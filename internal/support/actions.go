@@ -120,7 +120,7 @@ func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.Au
 	}
 }
 
-// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. What their rules counted counts
+// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. Sends that were counted count
 // on, under the keyed hash, until the longest window has passed. Errors: verification.ErrUnavailable.
 func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)

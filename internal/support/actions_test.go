@@ -40,7 +40,7 @@ func TestResetClearsBothGates(t *testing.T) {
 	})
 }
 
-// What the limiter remembers in this process and in another one's, and what it was still to be told, is gone as well.
+// A reset also clears what limiters of this process and of others remember or are still to be told.
 func TestResetIsNoticedEverywhere(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		shared := quota.NewMemory(time.Now, "redis")
@@ -290,7 +290,7 @@ func TestPersonsAreUnderstood(t *testing.T) {
 	}
 }
 
-// What another process has still to tell the limiter does not count again after a reset.
+// Sends that another process has still to tell the limiter do not count after a reset.
 func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)

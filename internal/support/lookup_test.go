@@ -31,7 +31,7 @@ func TestLookalikes(t *testing.T) {
 	})
 }
 
-// Who is turned away before anything is written is told apart from who is served.
+// Served names the reason for which a recipient is turned away before anything is written.
 func TestServed(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
 	for to, want := range map[string]string{"ana@gmail.com": "", "ana@short.example": "disposable", "ana@a.short.example": "disposable"} {

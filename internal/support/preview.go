@@ -23,7 +23,7 @@ type Sample struct {
 	Segments int    // of a text message
 }
 
-// What samples have in place of a code of digits, a code of letters, and a reference.
+// Samples of a code of digits, a code of letters, and a support reference.
 const (
 	sampleDigits    = "4829130756"
 	sampleLetters   = "BKVXRTNZWC"

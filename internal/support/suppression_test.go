@@ -18,7 +18,7 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// What a server says of a mailbox decides: only that there is none for good, said of the recipient, suppresses.
+// Only a reply to the recipient that there is no such mailbox for good suppresses.
 func TestMail16BounceSuppresses(t *testing.T) {
 	for _, x := range []struct {
 		class           delivery.Class

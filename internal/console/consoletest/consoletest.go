@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// What every console of a test knows.
+// Credentials and address of every console of a test.
 const (
 	Password = "correct horse battery"
 	Token    = "tok_0123456789abcdefghij"

@@ -8,8 +8,6 @@ import (
 	"sendcode/internal/verification"
 )
 
-// What a mail provider told of a mail after it had taken it.
-
 // providerEvents say how an event of a kind looks, and which suppression may come of it; the worst stands first.
 var providerEvents = []struct {
 	kind  store.ProviderEventKind

@@ -86,7 +86,7 @@ const readerKey = "sendcode.admin.reader"
 // SetReader stores the request's account, which the page's frame shows.
 func SetReader(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
 
-// What a reader prefers is in cookies that each page goes by; scripts set the zone's where it is missing, as they alone know it.
+// A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing, since only they know it.
 const (
 	languageCookie = "sendcode_language"
 	zoneCookie     = "sendcode_zone"

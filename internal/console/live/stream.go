@@ -19,7 +19,7 @@ import (
 // WriteWait is the timeout of one write. A client that reads nothing for so long is disconnected.
 const WriteWait = 10 * time.Second
 
-// What a stream that goes on reads again: rows shortly before where it was may have changed since, and some rows behind.
+// Bounds of what a stream reads when it continues: rows shortly before its place, which may have changed, and the pages after it.
 const (
 	ResumeOverlap = 30 * time.Second
 	resumePages   = 5

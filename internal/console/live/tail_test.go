@@ -131,7 +131,7 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 	})
 }
 
-// What a carrier tells of a text message afterwards changes its row, some time after it was sent.
+// A receipt changes the row of a text message some time after it was sent.
 func TestTailTellsOfReceipts(t *testing.T) {
 	inTail(t, func(f *followed) {
 		all, lost := f.join(store.Filter{}), f.join(store.Filter{Status: store.Undelivered})
@@ -254,7 +254,7 @@ func TestTailSendsSlowReadersAway(t *testing.T) {
 	})
 }
 
-// More rows at once than anybody can read: those are left out, it is said, and it goes on from the end.
+// Of more rows at once than a look may read, the rest is left out: the reader is told of the gap, and the tail continues from the end.
 func TestTailSkips(t *testing.T) {
 	inTail(t, func(f *followed) {
 		f.tail.pages = 3
