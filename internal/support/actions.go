@@ -70,10 +70,9 @@ func (d *Desk) apps(p Person) []string {
 	return all
 }
 
-// ResetQuota has what counted for a recipient count no more: the sends under the purpose's policy, and whatever the purpose
-// the rejections and the failed checks. Other scopes' rules (networks, apps) are not the recipient's and stay. First the log,
-// or the limiter would learn the old history from it again; then the limiter. Where that does not answer, the log's part
-// is done and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, verification.ErrUnavailable.
+// ResetQuota makes a recipient's sends under the purpose's policy count no more, and its rejections and failed checks under every
+// policy. Rules of other scopes (networks, apps) keep their counts. The log is reset first, or the limiter would learn the old history
+// from it again. If the limiter does not answer, the log is reset and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, verification.ErrUnavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.Purpose(set, p.Purpose)
@@ -120,8 +119,8 @@ func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.Au
 	}
 }
 
-// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. Sends that were counted count
-// on, under the keyed hash, until the longest window has passed. Errors: verification.ErrUnavailable.
+// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. Its sends go on
+// counting, under the keyed hash, until the longest window has passed. Errors: verification.ErrUnavailable.
 func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
