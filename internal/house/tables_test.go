@@ -62,7 +62,7 @@ var edges = map[string]string{
 	"internal/widget": "internal/bundle internal/compress internal/texts web",
 	"internal/server": "internal/compress quota internal/limits internal/recipient internal/redemption internal/verification",
 	"internal/api":    "internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
-	"internal/page": "quota internal/brand internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/page": "quota internal/brand internal/keyring internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +

@@ -211,7 +211,9 @@ func (u *Page) ask(ctx context.Context, s session, p posted) session {
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 	if s.ID == "" {
-		s.By = ruleOf(a.Quota)
+		worst, _ := a.Quota.Blocking()
+		s.By = worst.Rule
+		s.By.Zone = nil // the cookie has the end of the wait
 	}
 	return s
 }

@@ -3,44 +3,11 @@ package page
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 )
-
-// typed is what stands in the field of a channel.
-type typed struct {
-	on    recipient.Channel
-	text  string
-	draft bool // it was not acted on yet
-}
-
-// typed returns the text typed last and its channel.
-func (l *look) typed() typed {
-	if s := l.session; s.DraftOn != "" {
-		return typed{s.DraftOn, cmp.Or(s.Draft, l.session.fieldTextOn(s.DraftOn)), true}
-	}
-	return typed{on: l.session.begun(), text: l.session.shown()}
-}
-
-// typedElsewhere returns the text of the field whose channel is not chosen.
-func (l *look) typedElsewhere() typed {
-	other := otherThan(l.session.channel())
-	if l.session.DraftOn == other {
-		return l.typed()
-	}
-	return typed{on: other, text: l.session.Other.shown()}
-}
-
-// fieldTextOn returns the recipient, not masked, that the channel's field holds until something else is typed.
-func (s session) fieldTextOn(ch recipient.Channel) string {
-	if ch == s.channel() {
-		return s.shown()
-	}
-	return s.Other.shown()
-}
 
 // offers returns the page's channels in its order, without paused ones unless all are paused.
 func (u *Page) offers() []verification.Offer {
@@ -66,106 +33,115 @@ func (u *Page) channelOf(named string) recipient.Channel {
 	return offers[max(i, 0)].Channel
 }
 
-func (l *look) askFor(e typed) *askCard {
-	e.on = l.channelOf(string(e.on))
-	t := l.words.forChannel(e.on)
-	offers := l.offers()
-	k := &askCard{Lead: t.AskLead, Channel: e.on, Back: (l.view == changing || l.view == elsewhere) && l.session.ID != ""}
-	k.Heading = t.AskHeading
+// askFor returns the card that asks for the address or the number, with the field of a channel, or of the first one if the page does not
+// have that.
+func (l *look) askFor(on recipient.Channel) *card {
+	on = l.channelOf(string(on))
+	t, offers := l.t.forChannel(on), l.offers()
+	k := l.newCard("ask", t["AskHeading"])
+	k.Say = ""
 	if l.Title != "" {
-		k.Heading = fill(t.AskHeadingApp, "app", l.Title)
+		k.Heading = t.fill("AskHeadingApp", "app", l.Title)
 	}
-	lead := t.codeTexts(l.Code).lead
-	if len(offers) > 1 {
-		k.Lead, k.Legend = t.AskLeadEither, t.ChannelLabel
-		lead = t.codeTexts(l.Code).either
-	}
-	if l.Code.Length > 0 {
-		k.Lead = fill(lead, "n", strconv.Itoa(l.Code.Length))
-	}
+	k.Ask = &askForm{Channel: on, Back: (l.view == changing || l.view == elsewhere) && l.session.ID != ""}
+	lead := "AskLead"
 	for _, o := range offers {
 		if len(offers) > 1 {
-			k.Choices = append(k.Choices, choice{o.Channel, l.words.channelName(o.Channel), o.Channel == e.on})
+			lead = "AskLeadEither"
+			k.Ask.Choices = append(k.Ask.Choices, choice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
 		}
+		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"], Value: l.fieldText(o.Channel), Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
-			k.Phone = l.phone(o.Countries, l.entry(e, o.Channel))
+			k.Ask.Phone = l.phone(o.Countries, f)
 		} else {
-			k.Mail = new(l.entry(e, o.Channel))
+			k.Ask.Mail = &f
 		}
 	}
-	l.askNotes(k, e)
-	k.Rev = rev(k.kind(), e, k.Say)
+	k.Lead = plain(t[lead])
+	if l.Code.Length > 0 {
+		k.Lead = plain(t.ofCode(l.Code, lead+"Digits"))
+	}
+	l.askNotes(k, t)
 	return k
 }
 
-// fieldName is what the field of each channel is called in the form.
-var fieldName = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
+// fieldName is what the field of each channel is called in the form; channelNames are the keys of their texts.
+var (
+	fieldName    = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
+	channelNames = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
+)
 
-// entry returns the field of a channel, filled with e if e is of this channel, else with what the session remembers.
-func (l *look) entry(e typed, ch recipient.Channel) entry {
-	f := entry{Name: fieldName[ch], Label: l.words.forChannel(ch).AddressLabel, Focus: ch == e.on}
-	if ch == e.on {
-		f.Value = e.text
-	} else if l.view != anew {
-		f.Value = l.session.fieldTextOn(ch)
+// fieldText returns what stands in the field of a channel: what was typed last, or the recipient.
+func (l *look) fieldText(ch recipient.Channel) string {
+	s := l.session
+	switch {
+	case l.view == anew:
+		return ""
+	case s.DraftOn == ch && s.Draft != "":
+		return s.Draft
+	case s.channel() == ch:
+		return s.shown()
 	}
-	return f
+	return s.Other.shown()
 }
 
-// askNotes adds the message about the last post to the field that it concerns.
-func (l *look) askNotes(k *askCard, e typed) {
-	f := k.field()
+// askNotes adds the message about the last post to the field that it concerns. The texts are those of the field's channel.
+func (l *look) askNotes(k *card, t words) {
+	f := k.Ask.field()
 	if f == nil {
 		return
 	}
-	t := l.words.forChannel(k.Channel)
-	switch n := l.session.Note; n.Kind {
+	n := l.session.Note
+	switch n.Kind {
 	case badAddress:
-		f.Error = cmp.Or(t.BadAddress[n.Reason], t.BadAddressElse)
-		if len(k.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"}, n.Reason) {
-			f.Error += t.Separator + t.MailInstead
+		f.Error = cmp.Or(t["BadAddress."+n.Reason], t["BadAddressElse"])
+		if len(k.Ask.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"}, n.Reason) {
+			f.Error += t["Separator"] + t["MailInstead"]
 		}
 		k.Say = f.Error
 	case stale:
-		k.Note = &box{"warn", t.Stale}
+		k.Note = &box{"warn", t["Stale"]}
 	case tooMany:
-		k.Note = &box{"bad", t.TooManyChecks}
+		k.Note = &box{"bad", t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
 	if f.Error == "" {
-		k.Typo = l.doubt(e)
+		k.Typo = l.doubt(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
 	}
 	f.Doubt = k.Typo
-	if kind := l.session.Note.Kind; k.Typo != nil && (kind == typo || kind == landline) {
+	if k.Typo != nil && (n.Kind == typo || n.Kind == landline) {
 		k.Say = k.Typo.Question
 	}
 }
 
-// field returns the field of the chosen channel.
-func (k *askCard) field() *entry {
-	if k.Channel == recipient.SMS && k.Phone != nil {
-		return &k.Phone.entry
+// field returns the field of the chosen channel; nil if the page has none.
+func (f *askForm) field() *entry {
+	if f.Channel == recipient.SMS && f.Phone != nil {
+		return &f.Phone.entry
 	}
-	return k.Mail
+	return f.Mail
 }
 
-// doubt returns a suggestion if the domain looks mistyped or the number is a landline's; else nil.
-func (l *look) doubt(e typed) *suggestion {
-	t := l.words.forChannel(e.on)
-	if e.on == recipient.SMS {
+// doubtSent is doubt about the recipient that a code was sent to.
+func (l *look) doubtSent() *suggestion { return l.doubt(l.session.channel(), l.session.To, false) }
+
+// doubt returns a suggestion if the domain looks mistyped or the number is a landline's; else nil. draft: the text stands in the field.
+func (l *look) doubt(on recipient.Channel, text string, draft bool) *suggestion {
+	t := l.t.forChannel(on)
+	if on == recipient.SMS {
 		if l.session.Note.Kind != landline {
 			return nil
 		}
-		return &suggestion{Question: t.Landline, AsIs: t.LandlineAsIs, Sure: e.text, Draft: true, Separator: t.Separator}
+		return &suggestion{Question: t["Landline"], AsIs: t["Separator"] + t["LandlineAsIs"], Sure: text, Draft: true}
 	}
-	better, ok := recipient.Suggest(e.text)
+	better, ok := recipient.Suggest(text)
 	if !ok {
 		return nil
 	}
-	_, domain, _ := strings.Cut(e.text, "@")
+	_, domain, _ := strings.Cut(text, "@")
 	_, meant, _ := strings.Cut(better, "@")
 	return &suggestion{
-		Question: fill(t.DidYouMean, "domain", meant), AsIs: fill(t.MeantAsIs, "domain", domain),
-		Use: fill(t.UseInstead, "domain", meant), Sure: domain, Draft: e.draft, Separator: t.Separator,
+		Question: t.fill("DidYouMean", "domain", meant), AsIs: t["Separator"] + t.fill("MeantAsIs", "domain", domain),
+		Use: t.fill("UseInstead", "domain", meant), Sure: domain, Draft: draft,
 	}
 }

@@ -9,17 +9,13 @@ import (
 	"sendcode/web"
 )
 
-// card is one state of the page. Its kind is the name of its template.
-type card interface {
-	kind() string
-	head() *frame
-}
-
-// frame is what every card has.
-type frame struct {
-	T       *cardTexts
+// card is one state of the page. A field that a kind does not show is empty.
+type card struct {
+	Kind    string // ask, code, enough, failed, ended, away or approved: the name of its template
+	T       words
 	Page    *Page
 	Heading string
+	Lead    template.HTML
 	Say     string        // what a screen reader is told when the card comes
 	Poll    bool          // the mail is under way: the script asks again soon
 	Next    int64         // ms until the state changes by time alone; 0: it does not
@@ -29,13 +25,32 @@ type frame struct {
 	Of      string        // mark of the verification that the forms are about
 	Intent  string        // names this rendering, so that a double click acts once
 	Note    *box
-	Support string // names the send to support; empty: there is none, or no need
+	Support string      // names the send to support; empty: there is none, or no need
+	Typo    *suggestion // about the recipient; nil: none
+	Again   again
+	Rows    []web.Pips
+	Instead *instead // nil: there is no other channel
+
+	Ask    *askForm
+	Code   *codeForm
+	Since  until         // enough: which rule is spent, and since when
+	Last   *until        // enough: the last code still works
+	Kept   template.HTML // away: the address that need not be typed again
+	Reload bool          // away: the button only loads the page again
+	GoOn   string        // approved
+	Back   string        // approved: address of the app that sent the person; empty: none
 }
 
-func (f *frame) head() *frame { return f }
-
 // Link returns the address of a view of the page.
-func (f *frame) Link(v view) string { return f.Page.address(v) }
+func (k *card) Link(v view) string { return k.Page.address(v) }
+
+// Title returns the browser's title for the card.
+func (k *card) Title() string {
+	if k.Page.Title == "" {
+		return k.Heading
+	}
+	return k.Heading + " · " + k.Page.Title
+}
 
 // box is a message beside the card's own words.
 type box struct {
@@ -43,17 +58,13 @@ type box struct {
 	Text string
 }
 
-// askCard asks for the address or the number, and where there are both, which it shall be.
-type askCard struct {
-	frame
-	Lead    string
+// askForm asks for the address or the number, and where there are both, which it shall be.
+type askForm struct {
 	Channel recipient.Channel // that is chosen
 	Choices []choice          // none: there is one channel
-	Legend  string
-	Mail    *entry      // nil: there is no mail
-	Phone   *phoneField // nil: there are no text messages
-	Typo    *suggestion // about the text in the field; nil: none
-	Back    bool        // there is a code to go back to
+	Mail    *entry            // nil: there is no mail
+	Phone   *phoneField       // nil: there are no text messages
+	Back    bool              // there is a code to go back to
 }
 
 type choice struct {
@@ -91,23 +102,19 @@ type phoneField struct {
 	Pattern   string    // of the hint, where it changes with the country
 	Country   country   // that numbers are dialled in, where it cannot be chosen
 	Countries []country // to choose from; none: there is one
-	Legend    string    // of the choice
 }
 
 // suggestion points out a likely slip in a domain, or a number that gets no text messages.
 type suggestion struct {
 	Question string
-	AsIs     string // what to do if it is right, after a Separator
+	AsIs     string // what to do if it is right, to stand after the question
 	Use      string // empty: there is nothing better to use
 	Sure     string // the domain or number that sending once more confirms
 	Draft    bool   // it is about the address in the field
-
-	Separator string
 }
 
 // instead is the way to the other channel.
 type instead struct {
-	F     *frame
 	Label string
 	Known bool     // the browser knows the recipient there, so one press sends
 	To    string   // masked, with Known
@@ -117,19 +124,8 @@ type instead struct {
 	Back  bool     // only that link is shown
 }
 
-// rev returns what the card's revision contains of it: all but waits, which pass with time.
-func (i *instead) rev() string {
-	if i == nil {
-		return ""
-	}
-	return rev(i.Label, i.To, i.Enter, i.Back, i.Wait.MS > 0)
-}
-
-// codeCard waits for the code.
-type codeCard struct {
-	frame
-	Sent    template.HTML
-	Label   string
+// codeForm waits for the code.
+type codeForm struct {
 	Error   string
 	Length  int // characters
 	Letters bool
@@ -137,12 +133,7 @@ type codeCard struct {
 	Auto    bool // check as soon as all characters are in
 	Keep    bool // the typed text was no code, and stays in the field
 	Expiry  until
-	Again   again
-	Rows    []web.Pips
 	Help    *help
-	Sending bool
-	Typo    *suggestion
-	Instead *instead
 }
 
 // help is the advice for a mail that does not arrive.
@@ -156,7 +147,6 @@ type help struct {
 
 // again is the button that asks for another code, and says when it can be pressed.
 type again struct {
-	F      *frame
 	Label  string   // while it waits
 	Ready  string   // when it can be pressed
 	Wait   web.Wait // of what stands after the label; MS 0: it can be pressed now
@@ -167,59 +157,3 @@ type again struct {
 	Share  float64 // of the whole that is left, in percent
 	Quiet  bool    // it is not the main button of the card
 }
-
-// enoughCard says that a rule is spent, and until when.
-type enoughCard struct {
-	frame
-	Lead  until
-	Again again
-	Rows  []web.Pips
-	Last  *until // the last code still works
-
-	Instead *instead
-}
-
-// failedCard says that the mail did not go out.
-type failedCard struct {
-	frame
-	Lead    template.HTML
-	Typo    *suggestion
-	Again   again
-	Instead *instead
-}
-
-// endedCard says that a code is no longer valid, and has a button for a new one.
-type endedCard struct {
-	frame
-	Lead  string
-	To    template.HTML
-	Again again
-	Rows  []web.Pips
-
-	Instead *instead
-}
-
-// awayCard says that a part of the service does not answer.
-type awayCard struct {
-	frame
-	Lead   string
-	Kept   template.HTML
-	Again  again
-	Reload bool // the button only loads the page again
-}
-
-// approvedCard says that the address is confirmed.
-type approvedCard struct {
-	frame
-	Lead template.HTML
-	GoOn string
-	Back string // address of the app that sent the person; empty: none
-}
-
-func (*askCard) kind() string      { return "ask" }
-func (*codeCard) kind() string     { return "code" }
-func (*enoughCard) kind() string   { return "enough" }
-func (*failedCard) kind() string   { return "failed" }
-func (*endedCard) kind() string    { return "ended" }
-func (*awayCard) kind() string     { return "away" }
-func (*approvedCard) kind() string { return "approved" }

@@ -99,15 +99,11 @@ var notes = map[string]note{
 }
 
 // text is a text by its key, filled as a card of the case fills it.
-func (c cardCase) text(t *cardTexts, key string) string {
-	switch text := reflect.ValueOf(*t).FieldByName(key); {
-	case key == "":
-		return ""
-	case text.Kind() == reflect.Map:
-		return t.count(text.Interface().(plurals), c.tries())
-	default:
-		return fill(text.String(), "n", "6")
+func (c cardCase) text(t words, key string) string {
+	if _, counted := t[key+".other"]; counted {
+		return t.count(key, c.tries())
 	}
+	return t.fill(key, "n", "6")
 }
 
 // drawn is what a card shows of what the table names.
@@ -116,7 +112,7 @@ type drawn struct {
 	Parts                                []string
 }
 
-func (c cardCase) want(t *cardTexts) drawn {
+func (c cardCase) want(t words) drawn {
 	return drawn{c.Card.Kind, c.text(t, c.Card.Heading), c.text(t, c.Card.Again), c.text(t, c.Card.Message), c.text(t, c.Card.Error), c.Card.Parts}
 }
 
@@ -153,20 +149,17 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	now := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	for _, c := range cases {
 		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
-		words := catalogues()[0]
 		l := &look{
-			Page: u, ctx: t.Context(), view: c.State.Screen, words: words, t: words.forChannel(c.channel()), regions: []string{"DE"},
+			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()), regions: []string{"DE"},
 			session: session{leg: leg{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
 		}
 		if c.State.Status == "" { // nothing was sent yet
 			l.session.leg = leg{
 				Channel: c.channel(), To: "ana@example.com", Refused: c.State.Refused,
-				By: ruleOf(c.answer(now).Quota), Until: now.Add(time.Duration(c.State.Wait) * time.Second),
+				By: c.answer(now).Quota.Rules[0].Rule, Until: now.Add(time.Duration(c.State.Wait) * time.Second),
 			}
 		}
-		k := l.card()
-		k.head().T = l.t
-		page, err := u.render(k, true)
+		page, err := render(l.card(), true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,16 +10,16 @@ import (
 
 // instead returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only if
 // this browser asked for a code there, since an address must not reveal its owner's other one.
-func (l *look) instead(f *frame) *instead {
+func (l *look) instead() *instead {
 	other := otherThan(l.session.channel())
 	if l.channelOf(string(other)) != other {
 		return nil
 	}
-	t, s := l.words, l.session.Other
-	i := &instead{F: f, Label: t.InsteadMail}
-	enter := t.EnterMailCode
+	t, s := l.t, l.session.Other
+	i := &instead{Label: t["InsteadMail"]}
+	enter := t["EnterMailCode"]
 	if other == recipient.SMS {
-		i.Label, enter = t.InsteadSMS, t.EnterSMSCode
+		i.Label, enter = t["InsteadSMS"], t["EnterSMSCode"]
 	}
 	if i.To = s.masked(); i.To == "" {
 		return i
@@ -30,8 +30,8 @@ func (l *look) instead(f *frame) *instead {
 		i.Enter = enter
 	}
 	if wait > 0 {
-		i.Wait = counted(wait, t.InsteadIn, t.InsteadAt, t.InsteadNow)
-		i.Now = t.ticking(wait, t.InsteadIn, t.InsteadElse)
+		i.Wait = t.counted(wait, "InsteadIn", "InsteadAt", t["InsteadNow"])
+		i.Now = t.ticking(wait, "InsteadIn", "InsteadElse")
 	}
 	return i
 }
@@ -49,19 +49,14 @@ func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 }
 
 // mayStillArrive reports whether the message may still arrive within the usual time, so that the other channel is not offered yet.
-func mayStillArrive(a verification.Answer) bool {
-	switch wait := a.Quota.RetryAfter(); a.View.Send.Status {
-	case store.Queued, store.Sending:
-		return true
-	case store.Sent, store.Delivered:
-		return 0 < wait && wait <= soon
-	}
-	return false
+func (l *look) mayStillArrive(v verification.View) bool {
+	wait := l.answer.Quota.RetryAfter()
+	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait && wait <= soon
 }
 
 // back returns the link to a code that is pending on the other channel already.
 func (i *instead) back() *instead {
-	if i == nil || i.Enter == "" {
+	if i.Enter == "" {
 		return nil
 	}
 	i.Back = true

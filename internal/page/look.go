@@ -3,9 +3,12 @@ package page
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -30,112 +33,157 @@ type look struct {
 	caller  verification.Caller
 	session session
 	view    view
-	words   *cardTexts // of the language
+	t       words // as they speak of the channel at hand
 	regions []string
-	t       *cardTexts // the same as they speak of the channel at hand
+	answer  verification.Answer // about the browser's verification; zero: it has none
+}
+
+// lookAt returns the look of a request, with what the browser's cookie remembers.
+func (u *Page) lookAt(c echo.Context) *look {
+	s, v := u.remembered(c), view(c.QueryParam("view"))
+	if v == besides && s.Other.ID != "" {
+		s, v = s.onOtherChannel(), ""
+	}
+	return &look{
+		Page: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: v,
+		t: wordsFor(c.Request()).forChannel(s.channel()), regions: regionsOf(c.Request(), u.Country),
+	}
 }
 
 // soon is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
 const soon = time.Minute
 
 // card returns the card for the present state of the browser's verification.
-func (l *look) card() card {
+func (l *look) card() *card {
+	k := l.state()
+	k.Rev = l.revision(k)
+	return k
+}
+
+func (l *look) state() *card {
+	typedOn := l.session.begun()
+	if l.session.DraftOn != "" {
+		typedOn = l.session.DraftOn
+	}
 	switch {
 	case l.view == anew:
-		return l.askFor(typed{on: l.session.begun()})
+		return l.askFor(l.session.begun())
 	case l.view == changing:
-		return l.askFor(l.typed())
+		return l.askFor(typedOn)
 	case l.view == elsewhere:
-		return l.askFor(l.typedElsewhere())
+		return l.askFor(otherThan(l.session.channel()))
 	case l.session.ID != "":
 		return l.verification()
 	case l.session.Note.Kind == away:
 		return l.away(false)
-	case l.session.Refused && l.session.By != rule{} && l.Now().Before(l.session.Until):
+	case l.session.Refused && l.session.By != quota.Rule{} && l.Now().Before(l.session.Until):
 		return l.refusal()
 	}
-	k := l.askFor(l.typed())
+	k := l.askFor(typedOn)
 	if l.session.Refused && !l.Now().Before(l.session.Until) {
-		k.Note = &box{"good", l.t.FreeNow}
+		k.Note = &box{"good", l.t["FreeNow"]}
 	}
 	return k
 }
 
 // verification reads the browser's verification and returns its card.
-func (l *look) verification() card {
+func (l *look) verification() *card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
 	if errors.Is(err, verification.ErrNotFound) {
 		l.session.ID = ""
-		return l.askFor(typed{on: l.session.channel(), text: l.session.shown()})
+		return l.askFor(l.session.channel())
 	}
 	if err != nil {
 		return l.away(true)
 	}
-	k := l.cardOf(a)
+	l.answer = a
+	k := l.cardOf(a.View)
 	if a.View.State != verification.Approved {
-		k.head().Support = support(l.t, a.View.Send.ID)
+		k.Support = support(l.t, a.View.Send.ID)
 	}
 	return k
 }
 
 // support returns the text with a send's support reference.
-func support(t *cardTexts, send string) string {
+func support(t words, send string) string {
 	id, err := uuid.Parse(send)
 	if err != nil {
 		return ""
 	}
 	if ref := store.SupportReference(id); ref != "" {
-		return fill(t.SupportReference, "ref", ref)
+		return t.fill("SupportReference", "ref", ref)
 	}
 	return ""
 }
 
 // cardOf returns the card for the state of a verification.
-func (l *look) cardOf(a verification.Answer) card {
-	refused := l.session.Refused && a.Quota.RetryAfter() > soon
-	if worst, blocked := a.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && neverSent(a.View) {
+func (l *look) cardOf(v verification.View) *card {
+	refused := l.session.Refused && l.answer.Quota.RetryAfter() > soon
+	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && neverSent(v) {
 		refused = true // by the carrier, which told its reason and its wait
 	}
-	switch state := a.View.State; {
-	case state == verification.Approved:
-		return l.approved(a.View)
+	switch {
+	case v.State == verification.Approved:
+		return l.approved(v)
 	case refused && l.view != entering:
-		return l.enough(a)
-	case state != verification.Pending:
-		return l.ended(a)
-	case neverSent(a.View):
-		return l.failed(a)
+		return l.enough(v)
+	case v.State != verification.Pending:
+		return l.ended(v)
+	case neverSent(v):
+		return l.failed(v)
 	}
-	return l.code(a)
+	return l.code(v)
 }
 
 // refusal returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is not
 // asked again: its answers would reveal what happens to the address meanwhile.
-func (l *look) refusal() card {
-	v := verification.View{Channel: l.session.channel(), To: l.session.masked()}
-	return l.enough(verification.Answer{View: v, Quota: l.session.By.decision(l.session.Until, l.Now())})
+func (l *look) refusal() *card {
+	left := l.session.Until.Sub(l.Now())
+	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
+	l.answer.Quota = quota.Decision{At: l.Now(), Rules: []quota.State{spent}}
+	return l.enough(verification.View{Channel: l.session.channel(), To: l.session.masked()})
+}
+
+// newCard returns a card of a kind with its heading.
+func (l *look) newCard(kind, heading string) *card {
+	return &card{Kind: kind, T: l.t, Page: l.Page, Heading: heading, Say: heading}
 }
 
 // again returns the button for the next code, under the rules as they are now.
-func (l *look) again(f *frame, ready string, d quota.Decision) again {
-	worst, _ := d.Blocking()
-	return l.button(f, ready, worst.RetryAfter, worst.Window)
+func (l *look) again(ready string) again {
+	worst, _ := l.answer.Quota.Blocking()
+	return l.button(ready, worst.RetryAfter, worst.Window)
 }
 
-func (l *look) button(f *frame, ready string, wait, whole time.Duration) again {
+func (l *look) button(ready string, wait, whole time.Duration) again {
 	t := l.t
-	b := again{F: f, Label: ready, Ready: ready}
+	b := again{Label: t[ready], Ready: t[ready]}
 	if wait <= 0 {
 		return b
 	}
 	if wait >= clockFrom {
-		b.Label = t.NextCode
+		b.Label = t["NextCode"]
 	}
-	b.Wait = counted(wait, t.In, t.At, "")
-	b.Now = t.ticking(wait, t.In, t.InElse)
-	b.Spoken = counted(wait, t.TimerIn, t.TimerAt, "")
-	b.Reason = t.ticking(wait, t.TimerIn, t.TimerElse)
+	b.Wait = t.counted(wait, "In", "At", "")
+	b.Now = t.ticking(wait, "In", "InElse")
+	b.Spoken = t.counted(wait, "TimerIn", "TimerAt", "")
+	b.Reason = t.ticking(wait, "TimerIn", "TimerElse")
 	whole = max(whole, wait)
 	b.Total, b.Share = quota.Milliseconds(whole), 100*float64(wait)/float64(whole)
 	return b
+}
+
+// revision hashes what a card shows, except for times; the script compares it to see whether a card is new. It is not secret.
+func (l *look) revision(k *card) string {
+	s, v := l.session, l.answer.View
+	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
+	h := fnv.New64a()
+	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining, k.Last != nil, k.Code != nil && k.Code.Help != nil)
+	for _, rule := range l.answer.Quota.Rules {
+		fmt.Fprint(h, rule.Name, rule.Used, rule.RetryAfter > 0)
+	}
+	if k.Instead != nil {
+		fmt.Fprint(h, k.Instead.To, k.Instead.Enter, k.Instead.Back, k.Instead.Wait.MS > 0)
+	}
+	return fmt.Sprintf("%x", h.Sum64())
 }

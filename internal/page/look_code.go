@@ -2,7 +2,6 @@ package page
 
 import (
 	"html/template"
-	"strconv"
 	"time"
 
 	"sendcode/internal/code"
@@ -19,116 +18,92 @@ func joinable(v verification.View) time.Duration {
 	return min(120*time.Second, v.ExpiresAt.Sub(v.CreatedAt)/5)
 }
 
-func (l *look) code(a verification.Answer) card {
-	t, v := l.t, a.View
-	k := &codeCard{Label: t.CodeLabel, Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Rows: t.pips(a.Quota)}
-	k.Sending = inFlight(v.Send.Status)
-	k.Poll = k.Sending
-	k.Heading, k.Sent = t.sending(v)
-	k.Say = t.spokenStatus(v, a)
-	k.Again = l.again(&k.frame, t.SendAgain, a.Quota)
+func (l *look) code(v verification.View) *card {
+	heading, sentTo := sending(v.Send)
+	k := l.newCard("code", l.t[heading])
+	k.Lead, k.Rows, k.Again = l.t.html(sentTo, "to", v.To), l.t.pips(l.answer.Quota), l.again("SendAgain")
+	k.Poll = inFlight(v.Send.Status)
+	if wait := l.answer.Quota.RetryAfter(); !k.Poll {
+		k.Say = l.t["AvailableNow"]
+		if wait > 0 {
+			k.Say = k.Heading + l.t["Stop"] + l.t.fill("TimerElse", "d", l.t.durationUp(wait))
+		}
+	}
 	left := v.ExpiresAt.Sub(v.Now)
 	k.Next = left.Milliseconds() + 1
-	k.Expiry = at(left, t.WorksUntil, fill(t.WorksElse, "d", t.durationDown(left)))
-	k.Help = l.help(a)
-	if k.Instead = l.instead(&k.frame); mayStillArrive(a) {
+	k.Instead = l.instead()
+	if k.Instead != nil && l.mayStillArrive(v) {
 		k.Instead = k.Instead.back()
 	}
-	k.Hint = fill(t.codeTexts(v.Code).hint, "n", strconv.Itoa(k.Length))
+	k.Code = &codeForm{
+		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Hint: l.t.ofCode(v.Code, "CodeHint"), Help: l.help(v),
+		Expiry: at(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationDown(left))),
+	}
 	l.codeNotes(k, v)
-	k.Auto = k.Error == "" && k.Length > 0
-	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(),
-		used(a.Quota), k.Instead.rev())
+	k.Code.Auto = k.Code.Error == "" && k.Code.Length > 0
 	return k
 }
 
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
-// sending returns the heading and the sentence about how far the mail has come.
-func (t *cardTexts) sending(v verification.View) (heading string, sent template.HTML) {
-	heading, pattern := t.CheckMail, t.SentTo
+// sending returns the keys of the heading and of the sentence about how far the mail has come.
+func sending(s verification.SendView) (heading, sentTo string) {
 	switch {
-	case inFlight(v.Send.Status):
-		heading, pattern = t.OnItsWay, t.SendingTo
-	case v.Send.Status == store.Unknown:
-		heading, pattern = t.MayArrive, t.MaybeSentTo
-	case v.Send.Status == store.Undelivered:
-		heading = t.NotArrived
-	case v.Send.Number > 1 && (v.Send.Status == store.Sent || v.Send.Status == store.Delivered):
-		pattern = t.SentAgainTo
+	case inFlight(s.Status):
+		return "OnItsWay", "SendingTo"
+	case s.Status == store.Unknown:
+		return "MayArrive", "MaybeSentTo"
+	case s.Status == store.Undelivered:
+		return "NotArrived", "SentTo"
+	case s.Number > 1 && s.Status != store.Failed:
+		return "CheckMail", "SentAgainTo"
 	}
-	return heading, emphasise(pattern, "to", v.To)
-}
-
-// spokenStatus returns the sentence for screen readers: how far the mail has come, and when another can be asked for.
-func (t *cardTexts) spokenStatus(v verification.View, a verification.Answer) string {
-	heading, _ := t.sending(v)
-	if inFlight(v.Send.Status) {
-		return heading
-	}
-	if wait := a.Quota.RetryAfter(); wait > 0 {
-		return heading + t.Stop + fill(t.TimerElse, "d", t.durationUp(wait))
-	}
-	return t.AvailableNow
+	return "CheckMail", "SentTo"
 }
 
 // codeNotes adds the message about the last post to the code card.
-func (l *look) codeNotes(k *codeCard, v verification.View) {
-	t := l.t
+func (l *look) codeNotes(k *card, v verification.View) {
 	switch n := l.session.Note; n.Kind {
 	case wrongCode:
-		k.Error = t.count(t.WrongCode, v.AttemptsRemaining)
+		k.Code.Error = l.t.count("WrongCode", v.AttemptsRemaining)
 	case tooMany:
-		k.Error = t.TooManyChecks
+		k.Code.Error = l.t["TooManyChecks"]
 	case badCode:
-		k.Error, k.Keep = t.slipped(n.Reason, v.Code), true
+		k.Code.Error, k.Code.Keep = l.t.slipped(n.Reason, v.Code), true
 	case stale:
-		k.Note = &box{"warn", t.Stale}
+		k.Note = &box{"warn", l.t["Stale"]}
 	case away:
-		k.Note = &box{"bad", t.AwayCode}
+		k.Note = &box{"bad", l.t["AwayCode"]}
 	}
 	switch {
 	case k.Note != nil:
 	case v.Send.Status == store.Failed:
-		k.Note = &box{"bad", t.ResendFailed}
-		k.Typo = l.doubt(typed{on: l.session.channel(), text: l.session.To})
+		k.Note, k.Typo = &box{"bad", l.t["ResendFailed"]}, l.doubtSent()
 	case v.Send.Status == store.Undelivered:
-		k.Note = &box{"bad", t.NotArrivedLead}
+		k.Note = &box{"bad", l.t["NotArrivedLead"]}
 	}
 	if k.Note != nil {
 		k.Say = k.Note.Text
 	}
-	if k.Error != "" {
-		k.Say = k.Error
+	if k.Code.Error != "" {
+		k.Say = k.Code.Error
 	}
 }
 
 // slipped returns the explanation why a text is no code.
-func (t *cardTexts) slipped(reason string, shape code.Shape) string {
+func (t words) slipped(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
-		return t.CodeRequired
+		return t["CodeRequired"]
 	case "not_digits", "not_in_alphabet":
-		return t.codeTexts(shape).foreign
+		return t.ofCode(shape, "CodeNotDigits")
 	}
-	return fill(t.codeTexts(shape).length, "n", strconv.Itoa(shape.Length))
-}
-
-// codeTexts are those that say what a code is made of.
-type codeTexts struct{ lead, either, hint, foreign, length string }
-
-// codeTexts returns the texts for codes of this shape: digits or letters, and their length.
-func (t *cardTexts) codeTexts(shape code.Shape) codeTexts {
-	if shape.Alphabet == code.Unambiguous {
-		return codeTexts{t.AskLeadCharacters, t.AskLeadEitherCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
-	}
-	return codeTexts{t.AskLeadDigits, t.AskLeadEitherDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}
+	return t.ofCode(shape, "CodeLength")
 }
 
 // help returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil while
 // it is too early. Failure reasons are not shown (SEC-19).
-func (l *look) help(a verification.Answer) *help {
-	t, v := l.t, a.View
+func (l *look) help(v verification.View) *help {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {
 		since = v.Now.Sub(v.Send.FinishedAt)
@@ -140,57 +115,58 @@ func (l *look) help(a verification.Answer) *help {
 	if v.Send.Status == store.Unknown {
 		h.Open, h.OpenIn = true, 0
 	}
-	h.Spam = l.spam()
-	h.Right = emphasise(t.IsAddressRight, "to", v.To)
-	h.Facts = append(h.Facts, t.serverAnswer(v, since), t.nextMail(a))
+	h.Spam, h.Right = l.spam(), l.t.html("IsAddressRight", "to", v.To)
+	h.Facts = []until{l.t.serverAnswer(v.Send.Status, since), l.nextMail(v)}
 	return h
 }
 
+// spam returns the advice to look where messages from strangers are; "" if the sender is not known.
 func (l *look) spam() template.HTML {
-	if l.session.channel() == recipient.SMS {
-		return template.HTML(template.HTMLEscapeString(l.t.LookInSpamElse))
-	}
-	if l.Sender == "" {
-		return ""
-	}
+	subject := ""
 	if l.Subject != nil {
-		if subject := l.Subject(l.t.Lang); subject != "" {
-			return emphasise(l.t.LookInSpamFor, "sender", l.Sender, "subject", subject)
-		}
+		subject = l.Subject(l.t["Lang"])
 	}
-	return emphasise(l.t.LookInSpam, "sender", l.Sender)
+	switch {
+	case l.session.channel() == recipient.SMS:
+		return l.t.html("LookInSpamElse")
+	case l.Sender == "":
+		return ""
+	case subject == "":
+		return l.t.html("LookInSpam", "sender", l.Sender)
+	}
+	return l.t.html("LookInSpamFor", "sender", l.Sender, "subject", subject)
 }
 
 // serverAnswer returns the sentence about what the mail server answered.
-func (t *cardTexts) serverAnswer(v verification.View, since time.Duration) until {
-	switch v.Send.Status {
+func (t words) serverAnswer(status store.Status, since time.Duration) until {
+	switch status {
 	case store.Delivered:
-		return until{Else: t.HasArrived}
+		return until{Else: t["HasArrived"]}
 	case store.Sent, store.Undelivered:
-		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.durationDown(since)))
+		m := at(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationDown(since)))
 		m.Round = "second"
 		return m
 	case store.Unknown:
-		return until{Else: t.AcceptedHow}
+		return until{Else: t["AcceptedHow"]}
 	}
-	return until{Else: t.NotAcceptedYet}
+	return until{Else: t["NotAcceptedYet"]}
 }
 
 // nextMail returns the sentence about when the next mail can be asked for and whether it has the same code.
-func (t *cardTexts) nextMail(a verification.Answer) until {
-	v, wait := a.View, a.Quota.RetryAfter()
-	which := t.SameCode
+func (l *look) nextMail(v verification.View) until {
+	t, wait := l.t, l.answer.Quota.RetryAfter()
+	which := t["SameCode"]
 	if v.ExpiresAt.Sub(v.Now)-wait < joinable(v) {
-		which = t.FreshCode
+		which = t["FreshCode"]
 	}
-	which += t.Separator
+	which += t["Separator"]
 	switch {
 	case wait <= 0:
-		return until{Else: which + t.AnotherNow}
+		return until{Else: which + t["AnotherNow"]}
 	case wait < clockFrom:
 		return until{Else: which}
 	}
-	m := at(wait, which+t.AnotherAt, which+fill(t.AnotherElse, "d", t.durationUp(wait)))
+	m := at(wait, which+t["AnotherAt"], which+t.fill("AnotherElse", "d", t.durationUp(wait)))
 	m.Round = "up"
 	return m
 }

@@ -1,9 +1,7 @@
 package page
 
 import (
-	"fmt"
-	"hash/fnv"
-	"strings"
+	"cmp"
 	"time"
 
 	"sendcode/internal/policy"
@@ -13,157 +11,131 @@ import (
 )
 
 // enough returns the card that explains which rule refuses and until when.
-func (l *look) enough(a verification.Answer) card {
-	t := l.t
-	worst, _ := a.Quota.Blocking()
-	k := &enoughCard{Rows: t.pips(a.Quota)}
-	k.Heading, k.Lead = t.ruleExplanation(worst, a.View.To)
-	k.Again = l.again(&k.frame, t.SendCode, a.Quota)
-	k.Say = k.Heading + t.Stop + k.Again.Reason
-	if left := a.View.ExpiresAt.Sub(a.View.Now); a.View.State == verification.Pending && left > 0 && !neverSent(a.View) {
-		last := at(left, t.LastCodeUntil, fill(t.LastCodeElse, "d", t.durationDown(left)))
-		k.Last = &last
+func (l *look) enough(v verification.View) *card {
+	worst, _ := l.answer.Quota.Blocking()
+	heading, since := l.t.ruleExplanation(worst, v.To)
+	k := l.newCard("enough", heading)
+	k.Since, k.Rows, k.Instead = since, l.t.pips(l.answer.Quota), l.instead()
+	k.Again = l.again("SendCode")
+	k.Say += l.t["Stop"] + k.Again.Reason
+	if left := v.ExpiresAt.Sub(v.Now); v.State == verification.Pending && left > 0 && !neverSent(v) {
+		k.Last = new(at(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationDown(left))))
 		k.Next = left.Milliseconds() + 1
 	}
-	k.Instead = l.instead(&k.frame)
-	k.Rev = rev(k.kind(), worst.Name, used(a.Quota), k.Last != nil, k.Instead.rev())
 	return k
 }
 
 // neverSent reports whether the first message of a verification failed.
 func neverSent(v verification.View) bool { return v.Send.Status == store.Failed && v.Send.Number <= 1 }
 
+// spentHeadings are the headings for a spent rule, by the key of its time span (see spanOf).
+var spentHeadings = map[string]string{
+	"PerMinute": "EnoughMinute", "PerHour": "EnoughHour", "ThisHour": "EnoughHour", "PerDay": "EnoughDay", "Today": "EnoughDay",
+	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
+}
+
 // ruleExplanation returns the explanation of the rule that refuses longest, and when it ends.
-func (t *cardTexts) ruleExplanation(worst quota.State, to string) (string, until) {
+func (t words) ruleExplanation(worst quota.State, to string) (heading string, since until) {
+	lead := func(key string) (string, until) { return t[key], until{Else: t.fill(key+"Lead", "to", to)} }
 	switch worst.Scope.Base() {
 	case quota.Recipient, policy.Spellings:
 		if worst.Name == verification.CarrierRule {
-			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}
+			return lead("EnoughCarrier")
 		}
 	case quota.Failures:
-		return t.EnoughFailures, until{Else: fill(t.EnoughFailuresLead, "to", to)}
+		return lead("EnoughFailures")
 	case quota.App, quota.Purpose, quota.Global, policy.Everything:
-		return t.EnoughAll, until{Else: fill(t.EnoughAllLead, "to", to)}
+		return lead("EnoughAll")
 	default:
-		return t.EnoughNetwork, until{Else: fill(t.EnoughNetworkLead, "to", to)}
+		return lead("EnoughNetwork")
 	}
-	heading := t.Enough
-	switch t.ruleName(worst.Rule) {
-	case t.PerMinute:
-		heading = t.EnoughMinute
-	case t.PerHour, t.ThisHour:
-		heading = t.EnoughHour
-	case t.PerDay, t.Today:
-		heading = t.EnoughDay
-	case t.ThisWeek:
-		heading = t.EnoughWeek
-	case t.ThisMonth:
-		heading = t.EnoughMonth
-	}
+	heading = t[cmp.Or(spentHeadings[spanOf(worst.Rule)], "Enough")]
 	if worst.Calendar() {
-		return heading, until{Else: fill(t.count(t.SentWithin, worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
+		return heading, until{Else: fill(t.count("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
-	since := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
-	return heading, at(-since,
-		fill(t.count(t.SentSince, worst.Used), "to", to),
-		fill(t.count(t.SentElse, worst.Used), "to", to, "d", t.durationUp(max(since, time.Second))))
+	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
+	return heading, at(-age,
+		fill(t.count("SentSince", worst.Used), "to", to),
+		fill(t.count("SentElse", worst.Used), "to", to, "d", t.durationUp(max(age, time.Second))))
 }
 
 // failed returns the card of a verification whose first message was not sent. It does not say why (SEC-19).
-func (l *look) failed(a verification.Answer) card {
-	t := l.t
-	k := &failedCard{Lead: emphasise(t.NotDeliveredLead, "to", a.View.To), Typo: l.doubt(typed{on: l.session.channel(), text: l.session.To})}
-	k.Heading = t.NotDelivered
-	k.Note = &box{"note", t.DidNotCount}
-	if a.Quota.Allowed() {
-		k.Note.Text = t.DidNotCountNow
+func (l *look) failed(v verification.View) *card {
+	k := l.newCard("failed", l.t["NotDelivered"])
+	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.doubtSent(), l.instead()
+	k.Note = &box{"note", l.t["DidNotCount"]}
+	if l.answer.Quota.Allowed() {
+		k.Note.Text = l.t["DidNotCountNow"]
 	}
-	k.Say = k.Heading + t.Stop + k.Note.Text
-	k.Again = l.again(&k.frame, t.TryAgain, a.Quota)
+	k.Say += l.t["Stop"] + k.Note.Text
+	k.Again = l.again("TryAgain")
 	k.Again.Quiet = true
-	k.Instead = l.instead(&k.frame)
-	k.Rev = rev(k.kind(), a.View.Send.ID, a.Quota.Allowed(), l.session.Note.Kind == tooMany, k.Instead.rev())
-	l.endNote(&k.frame)
+	l.endNote(k)
 	return k
 }
 
 // endNote adds the message why no other code was sent.
-func (l *look) endNote(f *frame) {
+func (l *look) endNote(k *card) {
 	switch l.session.Note.Kind {
 	case away:
-		f.Note = &box{"bad", l.t.AwayCode}
+		k.Note = &box{"bad", l.t["AwayCode"]}
 	case tooMany:
-		f.Note = &box{"bad", l.t.TooManyChecks}
-		f.Say = f.Note.Text
+		k.Note = &box{"bad", l.t["TooManyChecks"]}
+		k.Say = k.Note.Text
 	}
 }
 
 // ended returns the card of a code that is no longer valid.
-func (l *look) ended(a verification.Answer) card {
-	t, v := l.t, a.View
-	k := &endedCard{To: emphasise(t.GoesTo, "to", v.To), Rows: t.pips(a.Quota)}
-	switch v.State {
-	case verification.MaxAttemptsReached:
-		k.Heading, k.Lead = t.TooManyTries, t.TooManyTriesLead
-	case verification.Canceled:
-		k.Heading, k.Lead = t.Canceled, t.CanceledLead
-	default:
-		k.Heading, k.Lead = t.Expired, fill(t.ExpiredLead, "d", t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
-	}
-	k.Again = l.again(&k.frame, t.NewCode, a.Quota)
-	k.Say = k.Heading + t.Stop + k.Again.Reason
-	l.endNote(&k.frame)
-	k.Instead = l.instead(&k.frame)
-	k.Rev = rev(k.kind(), v.State, used(a.Quota), l.session.Note, k.Instead.rev())
+func (l *look) ended(v verification.View) *card {
+	key := map[verification.State]string{verification.MaxAttemptsReached: "TooManyTries", verification.Canceled: "Canceled"}[v.State]
+	key = cmp.Or(key, "Expired")
+	k := l.newCard("ended", l.t[key])
+	lead := l.t.fill(key+"Lead", "d", l.t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
+	k.Lead = plain(lead+l.t["Separator"]) + l.t.html("GoesTo", "to", v.To)
+	k.Rows, k.Instead, k.Again = l.t.pips(l.answer.Quota), l.instead(), l.again("NewCode")
+	k.Say += l.t["Stop"] + k.Again.Reason
+	l.endNote(k)
 	return k
 }
 
 // away returns the card for an error of the service. With reading, the state could not be read and the card only offers to reload;
 // else a post failed, and it can be repeated.
-func (l *look) away(reading bool) card {
-	t := l.t
-	k := &awayCard{Lead: t.AwayLead, Reload: reading}
-	k.Heading = t.Away
-	k.Say = k.Heading
-	k.Away = true
+func (l *look) away(reading bool) *card {
+	k := l.newCard("away", l.t["Away"])
+	k.Lead, k.Away, k.Reload = l.t.html("AwayLead"), true, reading
 	wait := awayWait
 	if !reading {
 		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())
 	}
 	if l.session.To != "" {
-		k.Kept = emphasise(t.AwayKept, "to", l.session.shown())
+		k.Kept = l.t.html("AwayKept", "to", l.session.shown())
 	}
-	k.Again = l.button(&k.frame, t.TryAgain, wait, awayWait)
+	l.wait(k, wait, awayWait)
+	return k
+}
+
+// crowded returns the card shown after too many requests of a network. Like the card of a failure it only offers to reload.
+func (l *look) crowded(wait time.Duration) *card {
+	k := l.newCard("away", l.t["Crowded"])
+	lead := l.t.fill("CrowdedLead", "d", l.t.durationUp(wait))
+	k.Lead, k.Crowded, k.Reload = plain(lead), wait, true
+	k.Say += l.t["Stop"] + lead
+	l.wait(k, wait, wait)
+	return k
+}
+
+// wait gives an away card its button.
+func (l *look) wait(k *card, wait, whole time.Duration) {
+	k.Again = l.button("TryAgain", wait, whole)
 	k.Again.Spoken, k.Again.Reason = k.Again.Wait, k.Again.Now
-	k.Rev = rev(k.kind(), reading, wait <= 0)
-	return k
 }
 
-func (l *look) approved(v verification.View) card {
-	t := l.t
-	k := &approvedCard{Lead: emphasise(t.ApprovedLead, "to", v.To), GoOn: t.GoOn}
+func (l *look) approved(v verification.View) *card {
+	k := l.newCard("approved", l.t["Approved"])
+	k.Lead, k.GoOn, k.Back = l.t.html("ApprovedLead", "to", v.To), l.t["GoOn"], l.back(v.ID)
 	if l.Title != "" {
-		k.GoOn = fill(t.GoOnApp, "app", l.Title)
+		k.GoOn = l.t.fill("GoOnApp", "app", l.Title)
 	}
-	k.Heading = t.Approved
-	k.Say = strings.Join([]string{t.Approved, k.GoOn}, t.Stop)
-	k.Back = l.back(v.ID)
-	k.Rev = rev(k.kind(), v.ID)
+	k.Say += l.t["Stop"] + k.GoOn
 	return k
-}
-
-// used returns how many events of each rule are used, for the card's revision.
-func used(d quota.Decision) []int {
-	var n []int
-	for _, s := range d.Rules {
-		n = append(n, s.Used)
-	}
-	return n
-}
-
-// rev hashes what a card shows; the script compares it to see whether a card is new. It is not secret.
-func rev(parts ...any) string {
-	h := fnv.New64a()
-	fmt.Fprint(h, parts...)
-	return fmt.Sprintf("%x", h.Sum64())
 }

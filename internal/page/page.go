@@ -27,6 +27,7 @@ import (
 
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
+	"sendcode/internal/keyring"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
@@ -39,12 +40,6 @@ type Codes interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
 	Offers(purpose string) []verification.Offer
-}
-
-// Sealer encrypts what a cookie holds. Implementation: *keyring.Ring.
-type Sealer interface {
-	Seal(label string, plaintext, additional []byte) ([]byte, error)
-	Open(label string, sealed, additional []byte) ([]byte, error)
 }
 
 // AppPage is the part of the configuration that each app has of its own.
@@ -66,7 +61,7 @@ type Config struct {
 	Origin   string     // host that text messages name for their codes; empty: they name none
 	Code     code.Shape // of new codes; each verification has its own
 	Codes    Codes
-	Cookies  Sealer
+	Cookies  *keyring.Ring    // seals what cookies hold
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit
@@ -173,18 +168,25 @@ func RegisterStatic(e *echo.Echo) {
 var templates = sync.OnceValue(func() *template.Template { return parse("page/*.html") })
 
 func parse(pattern string) *template.Template {
-	t := template.New("").Funcs(template.FuncMap{"static": web.Path})
+	t := template.New("").Option("missingkey=error").Funcs(template.FuncMap{"static": web.Path})
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// answer returns a handler that answers a request as the page of the app that it names.
+// answer returns a handler that answers a request as the page of the app that it names. If its network made too many requests, the answer
+// is only a card with the wait.
 func (u *Page) answer(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		if err != nil {
 			return err
 		}
-		return now.admitted(c, f)
+		if now.Requests != nil {
+			if wait, ok := now.Requests.Admit(now.caller(c).IP); !ok {
+				l := now.lookAt(c)
+				return l.draw(c, l.crowded(wait))
+			}
+		}
+		return f(now, c)
 	}
 }
 

@@ -24,14 +24,13 @@ type country struct {
 // countries are all countries with phone numbers, by language of the page: named and sorted in it.
 var countries = sync.OnceValue(func() map[string][]country {
 	all := map[string][]country{}
-	for _, t := range catalogues() {
-		all[t.Lang] = countriesOf(t)
+	for lang := range languages() {
+		all[lang] = countriesIn(language.Make(lang))
 	}
 	return all
 })
 
-func countriesOf(t *cardTexts) []country {
-	tag := language.Make(t.Lang)
+func countriesIn(tag language.Tag) []country {
 	names := display.Regions(tag)
 	var all []country
 	for _, code := range recipient.Countries() {
@@ -56,9 +55,9 @@ func countryCode(named string) string {
 
 // phone returns the field for a number with the served countries. A number without a plus or 00 belongs to the chosen country.
 func (l *look) phone(served []string, e entry) *phoneField {
-	f := &phoneField{entry: e, Legend: l.words.CountryLabel}
+	f := &phoneField{entry: e}
 	here := l.here(served)
-	for _, c := range countries()[l.words.Lang] {
+	for _, c := range countries()[l.t["Lang"]] {
 		if slices.Contains(served, c.Code) {
 			c.Chosen = c.Code == here
 			f.Countries = append(f.Countries, c)
@@ -70,11 +69,11 @@ func (l *look) phone(served []string, e entry) *phoneField {
 	example := recipient.ExampleNumber(here)
 	switch {
 	case len(f.Countries) == 0 || example == "":
-		f.Hint = l.words.PhoneHintAny
+		f.Hint = l.t["PhoneHintAny"]
 	case len(f.Countries) == 1:
-		f.Hint = fill(l.words.PhoneHintOne, "country", f.Country.Name, "dial", f.Country.Dial, "example", example)
+		f.Hint = l.t.fill("PhoneHintOne", "country", f.Country.Name, "dial", f.Country.Dial, "example", example)
 	default:
-		f.Pattern = l.words.PhoneHint
+		f.Pattern = l.t["PhoneHint"]
 		f.Hint = fill(f.Pattern, "example", example)
 	}
 	if len(f.Countries) < 2 {
@@ -87,7 +86,7 @@ func (l *look) phone(served []string, e entry) *phoneField {
 // one, else where the language is mostly spoken.
 func (l *look) here(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
-	for _, c := range countries()[l.words.Lang] {
+	for _, c := range countries()[l.t["Lang"]] {
 		likely = append(likely, c.Code)
 	}
 	if i := slices.IndexFunc(likely, func(code string) bool { return slices.Contains(served, code) }); i >= 0 {

@@ -3,23 +3,21 @@ package page
 import (
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/texts"
 )
 
 // maxLocale is the limit of package verification.
 const maxLocale = 256
 
-// textsOf returns the texts of the language that the browser prefers. Readers of traditional Chinese get simplified Chinese rather
-// than English.
-func textsOf(r *http.Request) *cardTexts {
-	lang := texts.ForPage(r.Header.Get("Accept-Language")).Lang()
-	i := slices.IndexFunc(catalogues(), func(t *cardTexts) bool { return t.Lang == lang })
-	return catalogues()[i]
+// wordsFor returns the words of the language that the browser prefers, as they speak of mails. Readers of traditional Chinese get
+// simplified Chinese rather than English.
+func wordsFor(r *http.Request) words {
+	return languages()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
 }
 
 // localeOf returns the languages to ask for in a message: the browser's whole list, since templates may have more languages than
@@ -27,7 +25,7 @@ func textsOf(r *http.Request) *cardTexts {
 func localeOf(r *http.Request) string {
 	header := r.Header.Get("Accept-Language")
 	if _, _, err := language.ParseAcceptLanguage(header); err != nil || header == "" || len(header) > maxLocale {
-		return textsOf(r).Lang
+		return wordsFor(r)["Lang"]
 	}
 	return header
 }

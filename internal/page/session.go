@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/recipient"
+	"sendcode/quota"
 )
 
 // session is what a browser's cookie remembers, sealed: which verification it is at, and what was typed, so that
@@ -34,7 +35,7 @@ type leg struct {
 	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
 	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
 	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
-	By      rule              `json:"b,omitzero"`  // that refused, where no verification is at hand
+	By      quota.Rule        `json:"b,omitzero"`  // that refused, where no verification is at hand
 }
 
 // channel returns the channel of the recipient; mail if there is none.

@@ -2,8 +2,7 @@ package page
 
 import (
 	"io/fs"
-	"path"
-	"reflect"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,23 +13,7 @@ import (
 )
 
 // The languages as the tests name them.
-var english, chinese = spoken("en"), spoken("zh-Hans")
-
-func spoken(lang string) *cardTexts {
-	return catalogues()[slices.IndexFunc(catalogues(), func(t *cardTexts) bool { return t.Lang == lang })]
-}
-
-func TestEveryLanguageHasEveryText(t *testing.T) {
-	for _, c := range catalogues() {
-		v := reflect.ValueOf(*c)
-		for i := range v.NumField() {
-			name := v.Type().Field(i).Name
-			if v.Field(i).IsZero() && !(name == "Separator" && c.Lang == "zh-Hans") {
-				t.Errorf("%s: %s is missing", c.Lang, name)
-			}
-		}
-	}
-}
+var english, chinese = languages()["en"][recipient.Email], languages()["zh-Hans"][recipient.Email]
 
 // Every reason for which an address or a number is refused has words, but for those that mean no more than "not an address". There are
 // words for no other reason.
@@ -43,22 +26,19 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 		"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short", "number_not_allowed",
 	}
 	numbers := slices.DeleteFunc(recipient.Reasons(), func(reason string) bool { return slices.Contains(ofMails, reason) })
-	for _, c := range catalogues() {
-		for name, of := range map[string]struct {
-			words      map[string]string
-			said, none []string // reasons; those of them that need no words
-		}{
-			"mails":  {c.BadAddress, append(recipient.Reasons(), "disposable"), ofNone}, // the last one is of package verification
-			"phones": {c.phones.BadAddress, append(numbers, "country_not_served", "voip"), nil},
+	for lang, spoken := range languages() {
+		for channel, of := range map[recipient.Channel]struct{ said, none []string }{ // reasons; those of them that need no words
+			recipient.Email: {append(recipient.Reasons(), "disposable"), ofNone}, // the last one is of package verification
+			recipient.SMS:   {append(numbers, "country_not_served", "voip"), nil},
 		} {
 			for _, reason := range of.said {
-				if of.words[reason] == "" && !slices.Contains(of.none, reason) {
-					t.Errorf("%s, %s: no words for %q", c.Lang, name, reason)
+				if spoken[channel]["BadAddress."+reason] == "" && !slices.Contains(of.none, reason) {
+					t.Errorf("%s, %s: no words for %q", lang, channel, reason)
 				}
 			}
-			for reason := range of.words {
-				if !slices.Contains(of.said, reason) {
-					t.Errorf("%s, %s: words for %q, which is no reason", c.Lang, name, reason)
+			for key := range spoken[channel] {
+				if reason, ok := strings.CutPrefix(key, "BadAddress."); ok && !slices.Contains(of.said, reason) {
+					t.Errorf("%s, %s: words for %q, which is no reason", lang, channel, reason)
 				}
 			}
 		}
@@ -67,10 +47,10 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 
 func TestEnglishCounts(t *testing.T) {
 	for got, want := range map[string]string{
-		english.count(english.WrongCode, 1):    "That code is wrong. 1 try left.",
-		english.count(english.WrongCode, 4):    "That code is wrong. 4 tries left.",
-		fill("{n} of {n}", "n", "3"):           "3 of 3",
-		string(emphasise("<{to}>", "to", "&")): `&lt;<strong dir="auto">&amp;</strong>&gt;`,
+		english.count("WrongCode", 1):                     "That code is wrong. 1 try left.",
+		english.count("WrongCode", 4):                     "That code is wrong. 4 tries left.",
+		fill("{n} of {n}", "n", "3"):                      "3 of 3",
+		string(words{"X": "<{to}>"}.html("X", "to", "&")): `&lt;<strong dir="auto">&amp;</strong>&gt;`,
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -78,25 +58,37 @@ func TestEnglishCounts(t *testing.T) {
 	}
 }
 
-// Every text that a script of the widget names is in the catalogue; it would show another one as "undefined".
-func TestTheWidgetsWordsExist(t *testing.T) {
-	catalogue := reflect.TypeFor[cardTexts]()
-	named := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`)
-	seen := 0
-	err := fs.WalkDir(web.FS, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || path.Ext(name) != ".js" || strings.HasPrefix(name, "admin/") {
-			return err
-		}
-		text, err := fs.ReadFile(web.FS, name)
-		for _, found := range named.FindAllStringSubmatch(string(text), -1) {
-			seen++
-			if _, ok := catalogue.FieldByName(found[1]); !ok {
-				t.Errorf("%s names %s, which no language has", name, found[1])
+// Every text that the page's code, its templates or the widget's scripts name is there: another one would be shown as nothing, or as
+// "undefined".
+func TestTheTextsThatAreNamedExist(t *testing.T) {
+	script, own := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`), regexp.MustCompile(`"([A-Z][A-Za-z]+)"`)
+	for _, c := range []struct {
+		files   fs.FS
+		pattern string
+		names   *regexp.Regexp
+		least   int
+	}{
+		{os.DirFS("."), "*.go", own, 100}, {web.FS, "page/*.html", regexp.MustCompile(`\.T\.(\w+)`), 20},
+		{web.FS, "static/*.js", script, 4}, {web.FS, "widget/*.js", script, 50},
+	} {
+		names, _ := fs.Glob(c.files, c.pattern)
+		seen := 0
+		for _, name := range slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+			text, err := fs.ReadFile(c.files, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range c.names.FindAllStringSubmatch(string(text), -1) {
+				seen++
+				_, alone := english[found[1]]
+				_, forms := english[found[1]+".other"]
+				if !alone && !forms && !slices.Contains([]string{"BadAddress", "Characters", "Digits", "Lead", "Vary"}, found[1]) {
+					t.Errorf("%s names %s, which no language has", name, found[1])
+				}
 			}
 		}
-		return err
-	})
-	if err != nil || seen < 50 {
-		t.Errorf("%d words, %v", seen, err)
+		if seen < c.least {
+			t.Errorf("%s: only %d names", c.pattern, seen)
+		}
 	}
 }

@@ -35,11 +35,6 @@ func at(d time.Duration, pattern, otherwise string) until {
 	return until{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
 
-// counted is a wait that the script counts down.
-func counted(d time.Duration, short, long, done string) web.Wait {
-	return web.Wait{MS: quota.Milliseconds(d), Short: short, Long: long, Done: done}
-}
-
 // digits returns a wait as 0:42, rounded up, so that it is never 0:00 before its end.
 func digits(d time.Duration) string {
 	s := quota.Seconds(d)
@@ -47,104 +42,105 @@ func digits(d time.Duration) string {
 }
 
 // durationUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
-func (t *cardTexts) durationUp(d time.Duration) string {
+func (t words) durationUp(d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60
 	switch {
 	case seconds < 60:
-		return fill(t.Seconds, "s", strconv.Itoa(seconds))
+		return t.fill("Seconds", "s", strconv.Itoa(seconds))
 	case minutes < 60:
-		return fill(t.Minutes, "m", strconv.Itoa(minutes))
+		return t.fill("Minutes", "m", strconv.Itoa(minutes))
 	case minutes%60 == 0:
-		return fill(t.Hours, "h", strconv.Itoa(minutes/60))
+		return t.fill("Hours", "h", strconv.Itoa(minutes/60))
 	}
-	return fill(t.HoursMinutes, "h", strconv.Itoa(minutes/60), "m", strconv.Itoa(minutes%60))
+	return t.fill("HoursMinutes", "h", strconv.Itoa(minutes/60), "m", strconv.Itoa(minutes%60))
 }
 
 // durationDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
-func (t *cardTexts) durationDown(d time.Duration) string {
+func (t words) durationDown(d time.Duration) string {
 	if d < time.Minute {
 		return t.durationUp(max(d.Truncate(time.Second), time.Second))
 	}
 	return t.durationUp(d.Truncate(time.Minute))
 }
 
-// ticking returns what a countdown shows before the script runs: digits, or words from ten minutes on.
-func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
+// counted is a wait that the script counts down: in the text short, and in long from ten minutes on. done stands at its end.
+func (t words) counted(d time.Duration, short, long, done string) web.Wait {
+	return web.Wait{MS: quota.Milliseconds(d), Short: t[short], Long: t[long], Done: done}
+}
+
+// ticking returns what a countdown shows before the script runs: the text short with digits, or otherwise with words from ten minutes on.
+func (t words) ticking(d time.Duration, short, otherwise string) string {
 	if d < clockFrom {
-		return fill(short, "t", digits(d), "d", t.durationUp(d))
+		return t.fill(short, "t", digits(d), "d", t.durationUp(d))
 	}
-	return fill(otherwise, "d", t.durationUp(d))
+	return t.fill(otherwise, "d", t.durationUp(d))
 }
 
 // pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
 // while it refuses.
-func (t *cardTexts) pips(d quota.Decision) []web.Pips {
+func (t words) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
-		p, name := web.PipsOf(s), t.wideName(s.Scope)
+		p, name := web.PipsOf(s), t[wideName(s.Scope)]
 		switch {
 		case s.Scope.Base() == quota.Recipient:
 			p.Name = t.ruleName(s.Rule)
-			p.Spoken = fill(t.PipsSpoken, "used", strconv.Itoa(p.Used), "limit", strconv.Itoa(p.Limit))
+			p.Spoken = t.fill("PipsSpoken", "used", strconv.Itoa(p.Used), "limit", strconv.Itoa(p.Limit))
 		case p.Blocked && name != "":
 			p = web.Pips{Name: name, Blocked: true}
 		default:
 			continue
 		}
-		switch {
-		case p.Blocked:
-			p.Note = t.ticking(s.RetryAfter, t.PipsIn, t.PipsElse)
-			p.Wait = counted(s.RetryAfter, t.PipsIn, t.PipsAt, t.count(t.PipsLeft, 1))
-		default:
-			p.Note = t.count(t.PipsLeft, s.Remaining())
+		p.Note = t.count("PipsLeft", s.Remaining())
+		if p.Blocked {
+			p.Note = t.ticking(s.RetryAfter, "PipsIn", "PipsElse")
+			p.Wait = t.counted(s.RetryAfter, "PipsIn", "PipsAt", t.count("PipsLeft", 1))
 		}
 		rows = append(rows, p)
 	}
 	return rows
 }
 
-// wideName returns the name of a rule that is not the recipient's; "" if it is not shown.
-func (t *cardTexts) wideName(s quota.Scope) string {
+// wideName returns the key of the name of a rule that is not the recipient's; "" if it is not shown.
+func wideName(s quota.Scope) string {
 	switch s.Base() {
 	case quota.IP, quota.Network:
-		return t.YourNetwork
+		return "YourNetwork"
 	case quota.App, quota.Purpose, quota.Global, policy.Everything:
-		return t.AllTogether
+		return "AllTogether"
+	}
+	return ""
+}
+
+// namedWindows are the windows of the default rules, by name.
+var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+
+// spanOf returns the key of the name of a rule's time span; "" for a span without a name of its own.
+func spanOf(r quota.Rule) string {
+	switch {
+	case r.Name == verification.CarrierRule:
+		return "CarrierRule"
+	case r.Days == 1:
+		return "Today"
+	case r.Per != "":
+		return map[quota.Period]string{quota.Hour: "ThisHour", quota.Day: "Today", quota.Week: "ThisWeek", quota.Month: "ThisMonth"}[r.Per]
+	case r.Days == 0 && r.Window == namedWindows[r.Name]:
+		return map[string]string{"minute": "PerMinute", "hour": "PerHour", "day": "PerDay"}[r.Name]
 	}
 	return ""
 }
 
 // ruleName returns the name of a rule's time span.
-func (t *cardTexts) ruleName(r quota.Rule) string {
-	if r.Name == verification.CarrierRule {
-		return t.CarrierRule
+func (t words) ruleName(r quota.Rule) string {
+	const day = 24 * time.Hour
+	switch key := spanOf(r); {
+	case key != "":
+		return t[key]
+	case r.Days > 0:
+		return t.fill("Within", "d", t.count("Days", r.Days))
+	case r.Window >= 2*day && r.Window%day == 0:
+		return t.fill("Within", "d", t.count("Days", int(r.Window/day)))
 	}
-	switch {
-	case r.Days == 1:
-		return t.Today
-	case r.Days > 1:
-		return fill(t.Within, "d", t.count(t.Days, r.Days))
-	}
-	switch r.Per {
-	case quota.Hour:
-		return t.ThisHour
-	case quota.Day:
-		return t.Today
-	case quota.Week:
-		return t.ThisWeek
-	case quota.Month:
-		return t.ThisMonth
-	}
-	switch {
-	case r.Name == "minute" && r.Window == time.Minute:
-		return t.PerMinute
-	case r.Name == "hour" && r.Window == time.Hour:
-		return t.PerHour
-	case r.Name == "day" && r.Window == 24*time.Hour:
-		return t.PerDay
-	case r.Window >= 48*time.Hour && r.Window%(24*time.Hour) == 0:
-		return fill(t.Within, "d", t.count(t.Days, int(r.Window/(24*time.Hour))))
-	}
-	return fill(t.Within, "d", t.durationUp(r.Window))
+	return t.fill("Within", "d", t.durationUp(r.Window))
 }

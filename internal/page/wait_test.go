@@ -37,7 +37,7 @@ func TestDurationsInWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		42 * time.Second: "in 0:42", 10*time.Minute - 1: "in 10:00", 10 * time.Minute: "in 10 min", 200*time.Minute - 1: "in 3 h 20 min",
 	} {
-		if got := english.ticking(d, english.In, english.InElse); got != want {
+		if got := english.ticking(d, "In", "InElse"); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
@@ -124,8 +124,8 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 
 func TestARuleForAllIsNotTheRecipientsFault(t *testing.T) {
 	for scope, want := range map[quota.Scope]string{
-		quota.IP: english.EnoughNetwork, quota.Network: english.EnoughNetwork,
-		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,
+		quota.IP: english["EnoughNetwork"], quota.Network: english["EnoughNetwork"],
+		quota.App: english["EnoughAll"], quota.Purpose: english["EnoughAll"], quota.Global: english["EnoughAll"],
 	} {
 		heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
 		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "Your address isn't blocked.") {
@@ -133,7 +133,7 @@ func TestARuleForAllIsNotTheRecipientsFault(t *testing.T) {
 		}
 	}
 	heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}, Used: 20}, "a•••@x.example")
-	if heading != english.EnoughFailures || lead.MS != 0 || !strings.HasPrefix(lead.Else, "The mail server of a•••@x.example refused") {
+	if heading != english["EnoughFailures"] || lead.MS != 0 || !strings.HasPrefix(lead.Else, "The mail server of a•••@x.example refused") {
 		t.Errorf("failures: %q, %+v", heading, lead)
 	}
 }

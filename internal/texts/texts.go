@@ -86,23 +86,9 @@ func Form(tag language.Tag, n int) string {
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-var matcher = sync.OnceValue(func() language.Matcher {
-	var tags []language.Tag
-	for _, w := range All() {
-		tags = append(tags, w.tag)
-	}
-	return language.NewMatcher(tags)
-})
-
-// For picks the language of an Accept-Language header that everything is there in, else English.
-func For(header string) Words {
-	wanted, _, err := language.ParseAcceptLanguage(header)
-	if err != nil {
-		return All()[0]
-	}
-	_, i, _ := matcher().Match(wanted...) // the first where none fits
-	return All()[i]
-}
+// For picks the language of an Accept-Language header that everything is there in, by the base language alone, so that readers of traditional
+// Chinese get simplified Chinese rather than English; else English.
+func For(header string) Words { return forBase(All(), header, All()[0]) }
 
 // In are the words of a language by its tag, as Lang has it.
 func In(tag string) (Words, bool) {
@@ -113,8 +99,7 @@ func In(tag string) (Words, bool) {
 	return All()[i], true
 }
 
-// ForReply picks a language of replies by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than
-// English; otherwise is for a list of none of our languages.
+// ForReply picks a language of replies in the same way; otherwise is for a list of none of our languages.
 func ForReply(locales string, otherwise Words) Words { return forBase(replying(), locales, otherwise) }
 
 // replying are the languages that there are replies in.
@@ -140,6 +125,9 @@ func forBase(all []Words, locales string, otherwise Words) Words {
 	}
 	return otherwise
 }
+
+// Section are the texts of one section by key.
+func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
 // Forms are the texts of one section by name: a text or, where keys are a name and a form after a dot, a map of texts by form.
 func (w Words) Forms(section string) map[string]any {
