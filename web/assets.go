@@ -21,7 +21,7 @@ const StaticPath = "/static/"
 var static = sync.OnceValue(func() map[string]*compress.File {
 	files := map[string]*compress.File{}
 	for _, name := range []string{"tokens.css", "pips.css", "page.css", "brand.css", "mailbox.css", "page.js", "mailbox.js"} {
-		body, err := bundle.Of(FS, "static/"+name, nil)
+		body, err := bundle.Of(FS, "static/"+name)
 		if err != nil {
 			panic(err)
 		}

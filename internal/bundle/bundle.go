@@ -12,13 +12,13 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Of returns an entry with all that it imports: modules and style sheets, whose text is the default import. Files come from generated or,
-// if they are not there, from files. A URL in a style sheet is not changed. The error lists the faults with file and line.
-func Of(files fs.FS, entry string, generated map[string]string) ([]byte, error) {
+// Of returns an entry of files with all that it imports: modules and style sheets, whose text is the default import. A URL in a style sheet
+// is not changed. The error lists the faults with file and line.
+func Of(files fs.FS, entry string) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
-		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { embedded(b, files, generated) }}},
+		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { embedded(b, files) }}},
 	})
 	if err := failed(built.Errors); err != nil {
 		return nil, fmt.Errorf("bundle of %s: %w", entry, err)
@@ -26,8 +26,8 @@ func Of(files fs.FS, entry string, generated map[string]string) ([]byte, error) 
 	return built.OutputFiles[0].Contents, nil
 }
 
-// embedded makes esbuild read from files and generated only, not from the disk.
-func embedded(b api.PluginBuild, files fs.FS, generated map[string]string) {
+// embedded makes esbuild read from files only, not from the disk.
+func embedded(b api.PluginBuild, files fs.FS) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		name := path.Clean(a.Path)
 		if a.Kind != api.ResolveEntryPoint {
@@ -39,23 +39,16 @@ func embedded(b api.PluginBuild, files fs.FS, generated map[string]string) {
 		}
 		return api.OnResolveResult{Path: name, Namespace: space}, nil
 	})
-	read := func(name string) (string, error) {
-		if text, ok := generated[name]; ok {
-			return text, nil
-		}
-		text, err := fs.ReadFile(files, name)
-		return string(text), err
-	}
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "module"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-		text, err := read(a.Path)
-		loader := api.LoaderJS
+		body, err := fs.ReadFile(files, a.Path)
+		text, loader := string(body), api.LoaderJS
 		if path.Ext(a.Path) == ".css" {
 			loader = api.LoaderCSS
 		}
 		return api.OnLoadResult{Contents: &text, Loader: loader}, err
 	})
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "text"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-		css, err := Of(files, a.Path, generated)
+		css, err := Of(files, a.Path)
 		text := strings.TrimSpace(string(css))
 		return api.OnLoadResult{Contents: &text, Loader: api.LoaderText}, err
 	})

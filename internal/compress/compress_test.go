@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -64,8 +61,6 @@ func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
 func TestAFileInEveryEncoding(t *testing.T) {
 	f := NewFile("text/css; charset=utf-8", []byte(text))
 	h := http.HandlerFunc(f.Serve)
-	f.encodedAs(br)
-	f.encodeBest() // so that its length stays
 	tags := map[string]bool{}
 	for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
 		w := ask(h, http.MethodGet, "/?v="+f.Version(), "Accept-Encoding", accepted)
@@ -96,36 +91,6 @@ func TestAFileInEveryEncoding(t *testing.T) {
 	}
 	if w := ask(h, http.MethodGet, "/", "Accept-Encoding", "gzip", "If-None-Match", `"`+f.Version()+`-br"`); w.Code != http.StatusOK {
 		t.Errorf("another encoding's tag: %d", w.Code)
-	}
-}
-
-// No request waits for brotli at its best level: until that is made, responses have the quick level, under the same ETag.
-func TestNoRequestWaitsForTheBestLevel(t *testing.T) {
-	var long []byte // much is alike in it and nothing the same
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 4000 {
-		long = fmt.Appendf(long, "word%d ", r.IntN(300))
-	}
-	f := NewFile("text/plain", long)
-	get := func() *httptest.ResponseRecorder {
-		return ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br")
-	}
-	encoding.Lock() // another file is being encoded
-	first := get()
-	encoding.Unlock()
-	best := get()
-	for best.Body.Len() == first.Body.Len() {
-		runtime.Gosched()
-		best = get()
-	}
-	if least, most := best.Body.Len(), first.Body.Len(); least >= most || most >= len(long) {
-		t.Errorf("%d bytes at first, then %d, of %d", most, least, len(long))
-	}
-	if tag := first.Header().Get("ETag"); best.Header().Get("ETag") != tag {
-		t.Errorf("%s becomes %s", tag, best.Header().Get("ETag"))
-	}
-	if read(t, first) != string(long) || read(t, best) != string(long) {
-		t.Error("it is read as something else")
 	}
 }
 

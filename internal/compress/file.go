@@ -4,18 +4,13 @@ package compress
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/andybalholm/brotli"
 )
 
 // The encodings, best first.
@@ -25,64 +20,31 @@ const (
 	none = ""
 )
 
-// File is a body that does not change. It is encoded when a client first accepts the encoding. Brotli at its best level takes up to a
-// second: the first responses have its quick level, while the best one is made in the background.
+// File is a body that does not change. It is encoded when a client first accepts the encoding.
 type File struct {
 	kind    string
 	body    []byte
 	version string
-
-	gzip   func() []byte
-	once   sync.Once
-	brotli atomic.Pointer[[]byte] // the best level as soon as it is made
+	encoded map[string]func() []byte // by encoding
 }
-
-// encoding is held while a file is encoded at the best level: one at a time, which leaves the other processors to requests.
-var encoding sync.Mutex
 
 // NewFile returns a file with a body and its Content-Type.
 func NewFile(kind string, body []byte) *File {
 	sum := sha256.Sum256(body)
-	return &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), gzip: sync.OnceValue(func() []byte {
-		return encoded(body, func(w io.Writer) io.WriteCloser {
-			z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails for unknown levels only
-			return z
-		})
-	})}
-}
-
-// encodedAs returns the body in an encoding; nil if that is not smaller, or for none.
-func (f *File) encodedAs(encoding string) []byte {
-	switch encoding {
-	case br:
-		f.once.Do(func() {
-			f.encode(quickly)
-			go f.encodeBest()
-		})
-		return *f.brotli.Load()
-	case gz:
-		return f.gzip()
+	f := &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{}}
+	for encoding := range encoders {
+		f.encoded[encoding] = sync.OnceValue(func() []byte { return encode(body, encoding) })
 	}
-	return nil
+	return f
 }
 
-func (f *File) encode(level int) {
-	body := encoded(f.body, func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, level) })
-	f.brotli.Store(&body)
-}
-
-func (f *File) encodeBest() {
-	encoding.Lock()
-	defer encoding.Unlock()
-	f.encode(brotli.BestCompression)
-}
-
-// encoded returns the encoded body; nil if that is not smaller.
-func encoded(body []byte, encoder func(io.Writer) io.WriteCloser) []byte {
+// encode returns the encoded body; nil if that is not smaller.
+func encode(body []byte, encoding string) []byte {
 	var b bytes.Buffer
-	w := encoder(&b)
+	w := encoderTo(&b, encoding)
 	_, _ = w.Write(body) // a buffer takes everything
 	_ = w.Close()
+	encoders[encoding].Put(w)
 	if b.Len() >= len(body) {
 		return nil
 	}
@@ -103,15 +65,14 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("v") == f.version {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	accepted := none
-	if r.Header.Get("Range") == "" {
-		accepted = encodingFor(r.Header.Get("Accept-Encoding"))
-	}
 	body, tag := f.body, `"`+f.version+`"`
-	if smaller := f.encodedAs(accepted); smaller != nil {
-		body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: the bytes differ between the levels of brotli
-		h.Set("Content-Encoding", accepted)
-		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets it for bodies without an encoding only
+	accepted := encodingFor(r.Header.Get("Accept-Encoding"))
+	if accepted != none && r.Header.Get("Range") == "" {
+		if smaller := f.encoded[accepted](); smaller != nil {
+			body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the body otherwise
+			h.Set("Content-Encoding", accepted)
+			h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets it for bodies without an encoding only
+		}
 	}
 	h.Set("ETag", tag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))

@@ -10,12 +10,16 @@ package keyring
 
 import (
 	"bytes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+
+	"golang.org/x/crypto/chacha20poly1305"
 )
 
 // subkeySize is the length of every derived key in bytes.
@@ -25,15 +29,18 @@ const subkeySize = 32
 // and says nothing about a code.
 var ErrUnknownKey = errors.New("keyring: unknown key id")
 
-var errNoLabel = errors.New("keyring: a sub-key needs a label")
-
 // Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no key.
 type Ring struct {
 	// A function, since fmt would print keys here if the Ring is in an unexported field: it does not call String then,
 	// and even follows a pointer, for a verb that does not fit ("%s").
-	keys func() []key
-	// What was derived from them: to derive one and to set up its cipher takes longer than to seal with it.
-	kept func() *sync.Map // derivation → derived
+	held func() *content
+}
+
+// content is what a ring holds: its keys, and what was derived from them, since to derive a key and to set up its cipher takes longer than to
+// seal with it.
+type content struct {
+	keys    []key
+	derived sync.Map // derivation → derived
 }
 
 type key struct {
@@ -41,10 +48,26 @@ type key struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
+// derivation says what is derived: from the key of an ID, for a use under a label. Uses and labels are constants of the program and IDs
+// those of the ring, so the derived keys that a ring holds are few.
+type derivation struct{ id, use, label string }
+
+// derived is a derived key, and its cipher, which any number may use at once.
+type derived struct {
+	key  []byte
+	aead cipher.AEAD
+}
+
+// The uses, which separate the keys of Subkey from those of Seal, also where both have the same label.
+const (
+	useSubkey = "subkey"
+	useSeal   = "seal"
+)
+
 // Current returns the ID of the first key, which is used for new data; "" without keys.
 func (r *Ring) Current() string {
-	if all := r.all(); len(all) > 0 {
-		return all[0].id
+	if ids := r.IDs(); len(ids) > 0 {
+		return ids[0]
 	}
 	return ""
 }
@@ -52,42 +75,51 @@ func (r *Ring) Current() string {
 // IDs returns the IDs of all keys, the current one first.
 func (r *Ring) IDs() []string {
 	var ids []string
-	for _, k := range r.all() {
+	for _, k := range r.content().keys {
 		ids = append(ids, k.id)
 	}
 	return ids
 }
 
-func (r Ring) all() []key {
-	if r.keys == nil {
-		return nil
+func (r Ring) content() *content {
+	if r.held == nil {
+		return &content{}
 	}
-	return r.keys()
+	return r.held()
 }
 
 // Subkey derives 32 bytes from the key with this id. Different labels give unrelated keys. The error
 // is ErrUnknownKey for an id that is not on the ring.
 func (r *Ring) Subkey(id, label string) ([]byte, error) {
-	d, err := r.derive(derivation{id, "subkey", label})
+	d, err := r.derive(derivation{id, useSubkey, label})
 	return bytes.Clone(d.key), err
 }
 
-// expand separates the keys of Subkey from those of Seal, also where both have the same label.
-func (r *Ring) expand(d derivation) ([]byte, error) {
-	if d.label == "" {
-		return nil, errNoLabel
+// derive returns what is derived from a key of the ring. Error: ErrUnknownKey.
+func (r *Ring) derive(d derivation) (derived, error) {
+	all := r.content()
+	if known, ok := all.derived.Load(d); ok {
+		return known.(derived), nil
 	}
-	for _, k := range r.all() {
-		if k.id == d.id {
-			return hkdf.Expand(sha256.New, k.prk, "sendcode 1 "+d.use+"\x00"+d.label, subkeySize)
-		}
+	i := slices.IndexFunc(all.keys, func(k key) bool { return k.id == d.id })
+	if i < 0 {
+		return derived{}, ErrUnknownKey
 	}
-	return nil, ErrUnknownKey
+	key, err := hkdf.Expand(sha256.New, all.keys[i].prk, "sendcode 1 "+d.use+"\x00"+d.label, subkeySize)
+	if err != nil {
+		return derived{}, err
+	}
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return derived{}, err
+	}
+	all.derived.Store(d, derived{key, aead})
+	return derived{key, aead}, nil
 }
 
 // String returns the number of keys, and nothing of the keys.
 func (r Ring) String() string {
-	return fmt.Sprintf("keyring(%d redacted)", len(r.all()))
+	return fmt.Sprintf("keyring(%d redacted)", len(r.content().keys))
 }
 
 // GoString returns String.

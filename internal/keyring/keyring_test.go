@@ -57,9 +57,6 @@ func TestSubkeyErrors(t *testing.T) {
 			t.Errorf("id %q: %v, want ErrUnknownKey", id, err)
 		}
 	}
-	if _, err := r.Subkey("a", ""); err == nil || errors.Is(err, ErrUnknownKey) {
-		t.Errorf("empty label: %v", err)
-	}
 	var none Ring
 	if _, err := none.Seal("recipient", nil, nil); !errors.Is(err, ErrUnknownKey) || none.Current() != "" {
 		t.Errorf("the zero ring seals: %v", err)
@@ -118,7 +115,7 @@ func TestRingPrintsRedacted(t *testing.T) {
 		t.Error("the redacted form is not printed")
 	}
 	raw, _ := Decode(secret1)
-	prk := r.all()[0].prk
+	prk := r.content().keys[0].prk
 	for name, secret := range map[string][]byte{"secret": raw, "extracted key": prk} {
 		for _, form := range []string{
 			string(secret), hex.EncodeToString(secret), strings.ToUpper(hex.EncodeToString(secret)),

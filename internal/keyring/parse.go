@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 )
 
 // minKey is the least length of a key in bytes: the size of the hash that uses it (RFC 2104 section 3).
@@ -46,8 +45,8 @@ func Parse(value string) (*Ring, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	kept := &sync.Map{}
-	return &Ring{keys: func() []key { return keys }, kept: func() *sync.Map { return kept }}, nil
+	all := &content{keys: keys}
+	return &Ring{func() *content { return all }}, nil
 }
 
 type entry struct {

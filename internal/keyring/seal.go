@@ -1,7 +1,6 @@
 package keyring
 
 import (
-	"crypto/cipher"
 	"crypto/rand"
 	"errors"
 	"slices"
@@ -21,17 +20,17 @@ var ErrSealed = errors.New("keyring: sealed data cannot be opened")
 // limited to 2^32 messages (NIST SP 800-38D section 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.Current()
-	aead, err := r.aead(id, label)
+	d, err := r.derive(derivation{id, useSeal, label})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, 2+len(id)+aead.NonceSize()+len(plaintext)+aead.Overhead())
+	out := make([]byte, 0, 2+len(id)+d.aead.NonceSize()+len(plaintext)+d.aead.Overhead())
 	out = append(append(out, sealVersion, byte(len(id))), id...)
 	header := len(out)
-	out = out[:header+aead.NonceSize()]
+	out = out[:header+d.aead.NonceSize()]
 	nonce := out[header:]
 	rand.Read(nonce)
-	return aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
+	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
 // Open decrypts data of Seal. Errors: ErrUnknownKey if the key is not in the ring, else ErrSealed.
@@ -40,22 +39,17 @@ func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 		return nil, ErrSealed
 	}
 	header, rest := sealed[:2+int(sealed[1])], sealed[2+int(sealed[1]):]
-	aead, err := r.aead(string(header[2:]), label)
+	d, err := r.derive(derivation{string(header[2:]), useSeal, label})
 	if err != nil {
 		return nil, err
 	}
-	if len(rest) < aead.NonceSize() {
+	if len(rest) < d.aead.NonceSize() {
 		return nil, ErrSealed
 	}
-	nonce, ciphertext := rest[:aead.NonceSize()], rest[aead.NonceSize():]
-	plaintext, err := aead.Open(nil, nonce, ciphertext, slices.Concat(header, additional))
+	nonce, ciphertext := rest[:d.aead.NonceSize()], rest[d.aead.NonceSize():]
+	plaintext, err := d.aead.Open(nil, nonce, ciphertext, slices.Concat(header, additional))
 	if err != nil {
 		return nil, ErrSealed
 	}
 	return plaintext, nil
-}
-
-func (r *Ring) aead(id, label string) (cipher.AEAD, error) {
-	d, err := r.derive(derivation{id, useSeal, label})
-	return d.aead, err
 }

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"context"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -229,6 +230,19 @@ const pasted = `[
   ['Shop: bkvx-rtnz is your code', 'bkvxrtnz', 8], ['ABCDFGHJK', '', 8],
 ].filter(([text, code, letters]) => widget.codeIn(text, letters ?? 6, Boolean(letters)) !== code).map(String)`
 
+// withScript is files with a script of a test, all.js.
+type withScript struct {
+	fs.FS
+	all string
+}
+
+func (w withScript) ReadFile(name string) ([]byte, error) {
+	if name == "all.js" {
+		return []byte(w.all), nil
+	}
+	return fs.ReadFile(w.FS, name)
+}
+
 // theTableOfCards is drawn by the widget as by the server (cases_test.go).
 func theTableOfCards(t *testing.T, browser context.Context) {
 	cases, err := os.ReadFile("testdata/cards.json")
@@ -236,13 +250,13 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		t.Fatal(err)
 	}
 	b := visiting(t, browser, world(t))
-	script, err := bundle.Of(web.FS, "all.js", map[string]string{"all.js": `
+	script, err := bundle.Of(withScript{web.FS, `
 		import { draw } from './widget/draw.js';
 		import { cards } from './widget/code.js';
 		import * as numbers from './widget/phones.js';
 		import { put } from './static/time.js';
 		import { codeIn } from './static/code.js';
-		window.widget = { draw, cards, phones: numbers, put, codeIn };`})
+		window.widget = { draw, cards, phones: numbers, put, codeIn };`}, "all.js")
 	if err != nil {
 		t.Fatal(err)
 	}

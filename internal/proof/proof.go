@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"sendcode/internal/keyring"
 )
 
 // Life is how long a proof is valid: long enough for the way from a browser to a back end.
@@ -25,13 +27,6 @@ const Issuer = "sendcode"
 
 // label separates the seeds of these keys from all other keys of the ring.
 const label = "proof ed25519"
-
-// Ring derives seeds. Implementation: *keyring.Ring.
-type Ring interface {
-	Current() string
-	IDs() []string
-	Subkey(id, label string) ([]byte, error)
-}
 
 // Facts are the claims of a proof.
 type Facts struct {
@@ -53,10 +48,10 @@ type claims struct {
 }
 
 // Signer makes and verifies proofs. Safe for concurrent use.
-type Signer struct{ ring Ring }
+type Signer struct{ ring *keyring.Ring }
 
 // New makes a signer with the keys of a ring.
-func New(ring Ring) *Signer { return &Signer{ring} }
+func New(ring *keyring.Ring) *Signer { return &Signer{ring} }
 
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	seed, err := s.ring.Subkey(id, label)

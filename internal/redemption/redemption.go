@@ -26,15 +26,10 @@ type Store interface {
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
 }
 
-// Proofs verifies the signatures of proofs. Implementation: proof.Signer.
-type Proofs interface {
-	Open(token string) (f proof.Facts, expires time.Time, err error)
-}
-
 // Service makes references and redeems proofs and references. Safe for concurrent use.
 type Service struct {
 	Store  Store
-	Proofs Proofs
+	Proofs *proof.Signer
 	Vault  vault.Vault
 	Policy *policy.InForce
 	Now    func() time.Time

@@ -25,57 +25,53 @@ import (
 // folder is where the modules that the widget asks for are, below the service's address.
 const folder = "static/widget/"
 
-// served are the widget's files. They are made at the first request; it panics if that fails, as every test of the widget would show.
-type served struct {
-	entries map[string]*compress.File // by language
-	modules map[string]*compress.File // by name
-	files   map[string]*compress.File // that sites name, beside the widget
-}
+// declarations are the types of what sites name.
+var declarations = []string{"widget.d.ts", "client.d.ts"}
 
-var files = sync.OnceValue(func() *served {
-	s := &served{entries: map[string]*compress.File{}, modules: map[string]*compress.File{}, files: map[string]*compress.File{}}
+// files are what the widget's addresses are answered with, by path; the widget itself by its name and a language. They are made at the first
+// request; it panics if that fails, as every test of the widget would show.
+var files = sync.OnceValue(func() map[string]*compress.File {
+	all := map[string]*compress.File{}
+	module := func(name string, w words, body string) (address string) {
+		f := compress.NewFile(javascript, w.before(body))
+		path := folder + name + "." + w.Lang + ".js"
+		all[path] = f
+		return path + "?v=" + f.Version()
+	}
 	first, codes, phones := script("send-code"), script("code"), script("phones")
 	languages := map[string]string{}
 	for _, w := range texts.Pages() {
-		languages[w.Lang()] = s.module("words", w, wordsOf(w, ""), "export const { lang, mails, phones } = SENDCODE;")
+		languages[w.Lang()] = module("words", wordsOf(w, ""), "export const { lang, mails, phones } = SENDCODE;")
 	}
 	for _, w := range texts.Pages() {
-		all := wordsOf(w, first)
-		all.Languages = languages
-		all.Code = s.module("code", w, wordsOf(w, codes), codes)
 		numbers := wordsOf(w, phones)
 		numbers.Phones, numbers.Plans = wordsOf(w, "").Phones, strings.TrimPrefix(web.Path("plans.js"), "/")
-		all.Numbers = s.module("phones", w, numbers, phones)
-		s.entries[w.Lang()] = compress.NewFile(javascript, all.before(first))
+		own := wordsOf(w, first)
+		own.Languages, own.Code, own.Numbers = languages, module("code", wordsOf(w, codes), codes), module("phones", numbers, phones)
+		all[entry+w.Lang()] = compress.NewFile(javascript, own.before(first))
 	}
-	s.files["client.js"] = compress.NewFile(javascript, []byte(script("client")))
-	for _, name := range []string{"widget.d.ts", "client.d.ts"} {
+	all["client.js"] = compress.NewFile(javascript, []byte(script("client")))
+	for _, name := range declarations {
 		body, err := web.FS.ReadFile("widget/" + name)
 		if err != nil {
 			panic(err)
 		}
-		s.files[name] = compress.NewFile("text/plain; charset=utf-8", body)
+		all[name] = compress.NewFile("text/plain; charset=utf-8", body)
 	}
-	return s
+	return all
 })
+
+// entry is how the path of the widget in a language begins.
+const entry = "widget.js/"
 
 var javascript = mime.TypeByExtension(".js")
 
 func script(name string) string {
-	body, err := bundle.Of(web.FS, "widget/"+name+".js", nil)
+	body, err := bundle.Of(web.FS, "widget/"+name+".js")
 	if err != nil {
 		panic(err)
 	}
 	return string(body)
-}
-
-// module adds a JavaScript module in w's language to s.modules, and returns its path, which contains its version. The widget loads it when it
-// needs it.
-func (s *served) module(name string, w texts.Words, all words, body string) string {
-	f := compress.NewFile(javascript, all.before(body))
-	name += "." + w.Lang() + ".js"
-	s.modules[name] = f
-	return folder + name + "?v=" + f.Version()
 }
 
 // words are the texts and addresses that a module gets, as its constant SENDCODE.
@@ -118,15 +114,15 @@ func wordsOf(w texts.Words, script string) words {
 // Register adds the widget to a server.
 func Register(e *echo.Echo) {
 	both := []string{http.MethodGet, http.MethodHead}
-	e.Match(both, "/widget.js", entry)
-	e.Match(both, "/"+folder+":name", func(c echo.Context) error { return answer(c, files().modules[c.Param("name")]) })
-	for _, name := range []string{"client.js", "widget.d.ts", "client.d.ts"} {
-		e.Match(both, "/"+name, func(c echo.Context) error { return answer(c, files().files[name]) })
+	e.Match(both, "/widget.js", inLanguage)
+	e.Match(both, "/"+folder+":name", func(c echo.Context) error { return answer(c, folder+c.Param("name")) })
+	for _, name := range append(declarations, "client.js") {
+		e.Match(both, "/"+name, func(c echo.Context) error { return answer(c, name) })
 	}
 }
 
-// entry serves the widget in the language of ?lang=, else of Accept-Language, else in English.
-func entry(c echo.Context) error {
+// inLanguage serves the widget in the language of ?lang=, else of Accept-Language, else in English.
+func inLanguage(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {
 		h.Set("Vary", "Accept-Language")
@@ -134,12 +130,13 @@ func entry(c echo.Context) error {
 	}
 	lang := texts.ForPage(wanted).Lang()
 	h.Set("Content-Language", lang)
-	return answer(c, files().entries[lang])
+	return answer(c, entry+lang)
 }
 
 // answer serves a file to pages of any origin: files contain no personal data.
-func answer(c echo.Context, f *compress.File) error {
-	if f == nil {
+func answer(c echo.Context, path string) error {
+	f, ok := files()[path]
+	if !ok {
 		return echo.ErrNotFound
 	}
 	c.Response().Header().Set("Access-Control-Allow-Origin", "*")
