@@ -128,28 +128,6 @@ func TestDeriveSeparates(t *testing.T) {
 	}
 }
 
-// An alphabet whose size does not divide 256 must throw bytes away; one that kept them would favour its start.
-func TestDeriveThrowsAway(t *testing.T) {
-	key, nonce := []byte("0123456789abcdef0123456789abcdef"), make([]byte, 16)
-	alphabet := make([]byte, 200)
-	for i := range alphabet {
-		alphabet[i] = byte(i)
-	}
-	low := 0
-	const n = 20_000
-	for i := range n {
-		nonce[0], nonce[1] = byte(i), byte(i>>8)
-		for _, b := range []byte(derive(key, "v", nonce, string(alphabet), 8)) {
-			if b < 56 { // 256 - 200: what folding would count twice
-				low++
-			}
-		}
-	}
-	if share := float64(low) / (8 * n); math.Abs(share-0.28) > 0.01 {
-		t.Errorf("the first 56 of 200 characters have a share of %.3f, want 0.280", share)
-	}
-}
-
 // Every decimal digit that Unicode knows has the value that its place in its run of ten gives it.
 func TestDigitValue(t *testing.T) {
 	want := 0

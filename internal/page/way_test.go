@@ -68,17 +68,6 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// aPastedMessage gives its code, which is checked at once. Which texts do is a table of theTableOfCards.
-func aPastedMessage(t *testing.T, browser context.Context) {
-	w := sent(t)
-	b := visiting(t, browser, w)
-	b.card("code")
-	b.focus("code")
-	b.paste("Shop 24: your code is 482 913. It works for 10 minutes.")
-	b.card("approved")
-	is(t, w.Codes.Checks(), 1)
-}
-
 // onPageAndWidget makes a test of one for a tab that shows the page, and a test for another that shows a widget: each where a code was sent
 // a moment ago.
 func onPageAndWidget(test func(b *tab)) func(*testing.T, context.Context) {
@@ -128,43 +117,6 @@ func wrongCodes(b *tab) {
 	b.focused("heading")
 }
 
-// aRefusal: the page believes that it may ask, and the server refuses. A short wait is shown as before, without alarm; a longer one is
-// explained.
-func aRefusal(t *testing.T, browser context.Context) {
-	w := sent(t)
-	b := visiting(t, browser, w)
-	b.card("code", "Send again in 0:")
-	b.believe()
-	b.click("#again")
-	b.until(`document.querySelector('#again:not(.busy)[aria-disabled=true]')`)
-	b.card("code", "Check your mail", "Send again in 0:")
-	resent(t, w, 4, 61*time.Second)
-	w.Advance(61 * time.Second)
-	b.do(w.Adopt(), chromedp.Reload())
-	b.card("code", "Next code at", "55 min")
-	b.believe()
-	b.click("#again")
-	b.card("enough", "Hourly limit reached", "5 codes were sent to a•••@example.com since", "The last code still works until")
-	b.focused("heading")
-	is(t, w.Codes.Sends(), 5)
-}
-
-// aDoubleClick posts once. What the server makes of a second post is TestADoubleClickActsOnce.
-func aDoubleClick(t *testing.T, browser context.Context) {
-	w := accepting(t)
-	b := visiting(t, browser, w)
-	b.focus("to")
-	b.keys(pagetest.Address)
-	letGo := w.Codes.BlockSends()
-	b.press("#send", 2)
-	b.keys(kb.Enter)
-	letGo()
-	b.card("code", "Check your mail")
-	if posts := strings.Count(w.Log.String(), `"method":"POST"`); posts > 1 {
-		t.Errorf("%d posts", posts)
-	}
-}
-
 // aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its button would be gone before that ends.
 func aPressIsNotLost(t *testing.T, browser context.Context) {
 	w := sent(t)
@@ -198,7 +150,8 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 }
 
-// typingDuringASend: what is typed while the page waits for an answer is not lost, and checked when it is complete.
+// typingDuringASend: what is pasted while the page waits for an answer is not lost. The code in it is checked then; which texts have one is
+// in theTableOfCards.
 func typingDuringASend(t *testing.T, browser context.Context) {
 	w := sent(t)
 	w.Advance(61 * time.Second)
@@ -208,7 +161,7 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 	b.click("#again")
 	b.until(`document.querySelector('#again.busy')`)
 	b.click("#code")
-	b.keys(pagetest.Code)
+	b.paste("Shop 24: your code is 482 913. It works for 10 minutes.")
 	letGo()
 	b.card("approved")
 	is(t, w.Codes.Sends(), 2)

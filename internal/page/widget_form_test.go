@@ -45,7 +45,7 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // where it is not required
 }
 
-// aWidgetTellsItsPage of a mail that failed, another recipient and an expired code.
+// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
@@ -62,6 +62,8 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
 	b.hears("changed", `"to":"b•••@example.com"`, `"channel":"email"`)
+	b.keys("111111")
+	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
 	b.pass(11 * time.Minute)
 	b.card("ended", "This code has expired", "A new one goes to b•••@example.com")
 	b.hears("expired", `"status":"expired"`)

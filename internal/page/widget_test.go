@@ -90,6 +90,10 @@ func (b *tab) nothingKeptBut(id string) {
 func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, pagetest.Look{}, `<h1>Your account</h1>`+tag(""))
+	b.asked("noone")
+	b.card("ask", "Include an @")
+	b.focused("to")
+	b.until(b.q("#to[aria-invalid=true]") + `.value === 'noone'`)
 	b.asked(pagetest.Address)
 	b.card("code", "On its way", "Sending a code to a•••@example.com", "Send again in 0:", "per minute", "4 left", "9 left")
 	b.focused("code")
@@ -177,19 +181,6 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("enough", "Hourly limit reached", "2 codes were sent to a•••@example.com since", "Next code at", "The last code still works until")
 	b.click(".aside [data-act=code]")
 	b.card("code", "Next code at")
-}
-
-// aWidgetsWrongAddress is explained at the field; an app is told of wrong codes.
-func aWidgetsWrongAddress(t *testing.T, browser context.Context) {
-	b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
-	b.asked("noone")
-	b.card("ask", "Include an @")
-	b.focused("to")
-	b.until(b.q("#to[aria-invalid=true]") + `.value === 'noone'`)
-	b.asked(pagetest.Address)
-	b.card("code")
-	b.keys("111111")
-	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
 }
 
 // severalWidgets do not know of each other; one that is removed stops at once, and goes on where it is put back.

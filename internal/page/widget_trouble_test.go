@@ -77,37 +77,26 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.card("code", "c•••@example.com")
 }
 
-// everyStateOfAWidget can be used as everyState of the page: in English and, in turns, in one of two other languages.
+// everyStateOfAWidget can be used as everyState of the page.
 func everyStateOfAWidget(t *testing.T, browser context.Context, engine *axe.Engine, states []pagetest.WidgetState) {
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "e" // refusals and outages are in the console too; what is wrong is searched for below
 	b.root = `document.querySelector('send-code').shadowRoot`
-	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
 	for n, s := range states {
-		for _, lang := range []string{"en", []string{"zh", "ar"}[n%2]} {
-			w, site, err := s.World(lang)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(w.Close)
-			t.Cleanup(site.Close)
-			b.do(look.Apply(), chromedp.Navigate(site.URL))
-			if err := s.Reach(b.ctx, w); err != nil {
-				t.Fatalf("%s: %v", s.Name, err)
-			}
-			b.usable(s.Name+" "+lang, look)
-			if lang == "en" {
-				for i, look := range look.WideAndDark() {
-					b.do(look.Apply())
-					b.usable(s.Name, look)
-					if i == n%2 {
-						b.accessible(engine, s.Name, look, "send-code")
-					}
-				}
-			}
-			if lang == "zh" && eval[bool](b, `/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
-				t.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
-			}
+		look := lookOf(n)
+		w, site, err := s.World(look.Lang)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Close)
+		t.Cleanup(site.Close)
+		b.do(look.Apply(), chromedp.Navigate(site.URL))
+		if err := s.Reach(b.ctx, w); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		b.fits(engine, s.Name, look, n, "send-code")
+		if look.Lang == "zh" && eval[bool](b, `/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
+			t.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/api"
 	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -40,6 +41,8 @@ const (
 
 // Codes keeps verifications in memory. Sends stay queued until Settle, unless Immediately says what becomes of them.
 type Codes struct {
+	api.Codes // nil: what no browser asks for
+
 	Rules       []quota.Rule
 	Immediately store.Status
 	Proof       string   // what a right code is answered with
@@ -99,8 +102,7 @@ func (c *Codes) change(set func()) {
 // Erase deletes every verification, as expiry does. The limiter keeps its counts.
 func (c *Codes) Erase() { c.change(func() { clear(c.byID) }) }
 
-// SetDown sets whether the log is unreachable: Send, Get, Quota and Check then fail with ErrUnavailable and change nothing. Cancel
-// fails too, but does cancel. CheckNamed does not change: it always returns ErrNotFound.
+// SetDown sets whether the log is unreachable: Send, Get and Check then fail with ErrUnavailable and change nothing.
 func (c *Codes) SetDown(down bool) { c.change(func() { c.down = down }) }
 
 // LockOut makes later sends and checks fail because of too many wrong codes.
@@ -252,21 +254,6 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 	return verification.Answer{View: c.seen(k), Quota: verification.Public(d, caller, c.seen(k).State)}, err
 }
 
-// Quota implements page.Codes.
-func (c *Codes) Quota(ctx context.Context, caller verification.Caller, channel, address, _ string) (verification.Answer, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.down {
-		return verification.Answer{}, verification.ErrUnavailable
-	}
-	to, err := c.parse(channel, address, "")
-	if err != nil {
-		return verification.Answer{}, err
-	}
-	d, err := c.peek(ctx, to, caller)
-	return refused(d, caller, "", to), err
-}
-
 // Check implements page.Codes.
 func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.Checked, error) {
 	c.mu.Lock()
@@ -295,19 +282,4 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 		return verification.Checked{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
 	}
 	return verification.Checked{View: c.seen(k)}, nil
-}
-
-// CheckNamed implements api.Codes. It always returns ErrNotFound.
-func (c *Codes) CheckNamed(context.Context, verification.Ask, string) (verification.Checked, error) {
-	return verification.Checked{}, verification.ErrNotFound
-}
-
-// Cancel implements api.Codes.
-func (c *Codes) Cancel(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
-	c.mu.Lock()
-	if k, ok := c.byID[id]; ok && c.seen(k).State == verification.Pending {
-		k.view.State = verification.Canceled
-	}
-	c.mu.Unlock()
-	return c.Get(ctx, caller, id)
 }
