@@ -82,7 +82,7 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, err
 
 // Send implements outbox.Sender.
 func (l *lightParts) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
-	return delivery.Receipt{Provider: "none", Code: 250}, nil
+	return delivery.Receipt{Provider: "none", Code: "250"}, nil
 }
 
 // Finish implements outbox.Store.

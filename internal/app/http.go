@@ -154,7 +154,7 @@ func (a *App) registerPages(e *echo.Echo) {
 		return
 	}
 	a.page = page.New(page.Config{
-		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
+		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country,
 		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
 	a.updatePage(a.cfg)
@@ -181,7 +181,7 @@ func (a *App) updatePage(cfg config.Config) {
 			others = append(others, one)
 		}
 	}
-	a.page.Say(shape, append([]page.AppPage{first}, others...)...)
+	a.page.Set(shape, append([]page.AppPage{first}, others...)...)
 }
 
 // subject returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.

@@ -18,7 +18,10 @@ import (
 // CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
 func Pages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &writer{ResponseWriter: c.Response().Writer, encoding: encodingFor(c.Request().Header.Get("Accept-Encoding")), head: c.Request().Method == http.MethodHead}
+		w := &writer{ResponseWriter: c.Response().Writer}
+		if c.Request().Method != http.MethodHead {
+			w.encoding = encodingFor(c.Request().Header.Get("Accept-Encoding"))
+		}
 		c.Response().Writer = w
 		defer func() {
 			w.end()
@@ -57,7 +60,6 @@ func encoderTo(w io.Writer, encoding string) encoder {
 type writer struct {
 	http.ResponseWriter
 	encoding string
-	head     bool
 	to       encoder // nil: the body is not encoded
 }
 
@@ -68,7 +70,7 @@ func (w *writer) WriteHeader(status int) {
 	h := w.Header()
 	if strings.HasPrefix(h.Get("Content-Type"), "text/html") && h.Get("Content-Encoding") == "" && status != http.StatusNotModified {
 		h.Add("Vary", "Accept-Encoding")
-		if w.encoding != none && !w.head {
+		if w.encoding != none {
 			h.Del("Content-Length")
 			h.Set("Content-Encoding", w.encoding)
 			w.to = encoderTo(w.ResponseWriter, w.encoding)

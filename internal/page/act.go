@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -27,9 +26,6 @@ type posted struct {
 	code    string            // check
 	act     string            // send: a key for this press on this rendering of the page; empty: unknown
 }
-
-// minIntent is the length of the name of a rendering (see show). A shorter one was not made by the page, and could be guessed.
-const minIntent = 26
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
 // carries it at most 4096.
@@ -66,15 +62,8 @@ func (u *Page) act(c echo.Context) error {
 		}
 	}
 	ctx := c.Request().Context()
-	key := actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
-	if len(f.Get("intent")) >= minIntent {
-		p.act = hex.EncodeToString(key[:])
-	}
-	acts := func() session { return do(context.WithoutCancel(ctx), s, p) }
-	if p.act == "" { // another browser can post the same form
-		return u.saveAndRedirect(c, acts())
-	}
-	after, err := u.once.do(ctx, key, u.Now(), acts)
+	p.act = actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
+	after, err := u.once.do(ctx, p.act, u.Now(), func() session { return do(context.WithoutCancel(ctx), s, p) })
 	if err != nil {
 		return err // the browser has gone
 	}

@@ -121,7 +121,7 @@ type instead struct {
 	Wait  web.Wait // until a code can be asked for there; MS 0: now
 	Now   string   // what stands for the wait
 	Enter string   // text of the link to the code that was sent there; empty: none was
-	Back  bool     // only that link is shown
+	Back  bool     // only that link is shown, if there is one
 }
 
 // codeForm waits for the code.

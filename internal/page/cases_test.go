@@ -1,12 +1,10 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"html"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -165,29 +163,6 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 		}
 		if got, want := drawnIn(string(page)), c.want(l.t); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%+v, want\n%+v", c.Name, got, want)
-		}
-	}
-}
-
-// If text messages name another host than the page's, a warning is logged once: browsers would not fill codes in there.
-func TestTextMessagesNameThePagesHost(t *testing.T) {
-	for host, told := range map[string]int{
-		"shop.example": 0, "shop.example:8443": 0, "codes.shop.example": 0, "127.0.0.1:8080": 0, "localhost": 0,
-		"other.example": 1, "notshop.example": 1, "example": 1,
-	} {
-		for _, origin := range []string{"shop.example", ""} {
-			var log bytes.Buffer
-			u := New(Config{AppPage: AppPage{App: "shop"}, Origin: origin, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			for range 3 {
-				u.warnOfOtherHost(host)
-			}
-			want := told
-			if origin == "" {
-				want = 0
-			}
-			if got := strings.Count(log.String(), "level=WARN"); got != want {
-				t.Errorf("%s, texts name %q: %d warnings", host, origin, got)
-			}
 		}
 	}
 }

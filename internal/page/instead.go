@@ -53,12 +53,3 @@ func (l *look) mayStillArrive(v verification.View) bool {
 	wait := l.answer.Quota.RetryAfter()
 	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait && wait <= soon
 }
-
-// back returns the link to a code that is pending on the other channel already.
-func (i *instead) back() *instead {
-	if i.Enter == "" {
-		return nil
-	}
-	i.Back = true
-	return i
-}

@@ -23,17 +23,17 @@ func (l *look) code(v verification.View) *card {
 	k := l.newCard("code", l.t[heading])
 	k.Lead, k.Rows, k.Again = l.t.html(sentTo, "to", v.To), l.t.pips(l.answer.Quota), l.again("SendAgain")
 	k.Poll = inFlight(v.Send.Status)
-	if wait := l.answer.Quota.RetryAfter(); !k.Poll {
+	switch wait := l.answer.Quota.RetryAfter(); {
+	case k.Poll:
+	case wait > 0:
+		k.Say += l.t["Stop"] + l.t.fill("TimerElse", "d", l.t.durationUp(wait))
+	default:
 		k.Say = l.t["AvailableNow"]
-		if wait > 0 {
-			k.Say = k.Heading + l.t["Stop"] + l.t.fill("TimerElse", "d", l.t.durationUp(wait))
-		}
 	}
 	left := v.ExpiresAt.Sub(v.Now)
 	k.Next = left.Milliseconds() + 1
-	k.Instead = l.instead()
-	if k.Instead != nil && l.mayStillArrive(v) {
-		k.Instead = k.Instead.back()
+	if k.Instead = l.instead(); k.Instead != nil && l.mayStillArrive(v) {
+		k.Instead.Back = true
 	}
 	k.Code = &codeForm{
 		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Hint: l.t.ofCode(v.Code, "CodeHint"), Help: l.help(v),

@@ -62,11 +62,9 @@ func onlyHere(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// hostOf is the host of a Host header, without its port.
-func hostOf(hostport string) string { return (&url.URL{Host: hostport}).Hostname() }
-
+// isLoopback reports whether a Host header names this machine.
 func isLoopback(hostport string) bool {
-	host := hostOf(hostport)
+	host := (&url.URL{Host: hostport}).Hostname()
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 section 6.3: always this machine
 		return true
 	}

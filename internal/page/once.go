@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"maps"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // sends, the Idempotency-Key works across replicas too.
 type once struct {
 	mu   sync.Mutex
-	acts map[[sha256.Size]byte]*act
+	acts map[string]*act // by key
 }
 
 type act struct {
@@ -29,18 +30,27 @@ const (
 	maxActs   = 10_000
 )
 
-// actKey hashes a form's name and what was typed, since typed text must not be kept.
-func actKey(intent string, typed ...string) [sha256.Size]byte {
+// minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the page, and could be guessed.
+const minIntent = 26
+
+// actKey hashes a form's name and what was typed, since typed text must not be kept; "" if another browser could post the same form.
+func actKey(intent string, typed ...string) string {
+	if len(intent) < minIntent {
+		return ""
+	}
 	h := sha256.New()
 	for _, s := range append([]string{intent}, typed...) {
 		_, _ = io.WriteString(h, s+"\x00") // a hash takes everything
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-// do runs f for the first of several equal posts and returns its session to all. It fails only if ctx ends while it waits for the
-// first.
-func (o *once) do(ctx context.Context, key [sha256.Size]byte, now time.Time, f func() session) (session, error) {
+// do runs f for the first of several posts with this key and returns its session to all; without a key, for each. It fails only if ctx ends
+// while it waits for the first.
+func (o *once) do(ctx context.Context, key string, now time.Time, f func() session) (session, error) {
+	if key == "" {
+		return f(), nil
+	}
 	first, mine := o.claim(key, now)
 	if mine {
 		defer close(first.done)
@@ -56,7 +66,7 @@ func (o *once) do(ctx context.Context, key [sha256.Size]byte, now time.Time, f f
 }
 
 // claim returns the act with this key, and true if the caller is the first and must run it. If there are too many acts, it deletes old ones.
-func (o *once) claim(key [sha256.Size]byte, now time.Time) (*act, bool) {
+func (o *once) claim(key string, now time.Time) (*act, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if a, ok := o.acts[key]; ok && now.Sub(a.at) < sameClick {
@@ -64,7 +74,7 @@ func (o *once) claim(key [sha256.Size]byte, now time.Time) (*act, bool) {
 	}
 	a := &act{at: now, done: make(chan struct{})}
 	if len(o.acts) >= maxActs {
-		maps.DeleteFunc(o.acts, func(_ [sha256.Size]byte, a *act) bool { return now.Sub(a.at) >= sameClick })
+		maps.DeleteFunc(o.acts, func(_ string, a *act) bool { return now.Sub(a.at) >= sameClick })
 	}
 	if len(o.acts) < maxActs {
 		o.acts[key] = a

@@ -12,7 +12,6 @@ package page
 
 import (
 	"context"
-	"crypto/sha256"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -58,7 +57,6 @@ type Config struct {
 	// Channels are those that the page offers, in this order, as far as the service has them; empty: all, mail first.
 	Channels []recipient.Channel
 	Country  string     // country of phone numbers if the browser names none that is served; empty: none
-	Origin   string     // host that text messages name for their codes; empty: they name none
 	Code     code.Shape // of new codes; each verification has its own
 	Codes    Codes
 	Cookies  *keyring.Ring    // seals what cookies hold
@@ -77,10 +75,9 @@ type Requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	named    bool // the app is in the page's address, since it is not the one of visits that name none
-	said     *atomic.Pointer[said]
-	once     *once
-	misnamed *sync.Once // for the warning that text messages name another host
+	named bool // the app is in the page's address, since it is not the one of visits that name none
+	set   *atomic.Pointer[settings]
+	once  *once
 }
 
 // New returns the page.
@@ -88,30 +85,30 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, said: &atomic.Pointer[said]{}, once: &once{acts: map[[sha256.Size]byte]*act{}}, misnamed: &sync.Once{}}
-	u.Say(c.Code, c.AppPage)
+	u := &Page{Config: c, set: &atomic.Pointer[settings]{}, once: &once{acts: map[string]*act{}}}
+	u.Set(c.Code, c.AppPage)
 	return u
 }
 
-// said is the part of the configuration that Say changes.
-type said struct {
+// settings are the part of the configuration that Set changes.
+type settings struct {
 	code code.Shape
 	apps []AppPage
 }
 
-// Say sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
+// Set sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
 // Requests under way keep the old values.
-func (u *Page) Say(shape code.Shape, apps ...AppPage) { u.said.Store(&said{shape, apps}) }
+func (u *Page) Set(shape code.Shape, apps ...AppPage) { u.set.Store(&settings{shape, apps}) }
 
-// forRequest returns a copy of the page for the app that the request names; later calls of Say do not change it. It fails if there is no
+// forRequest returns a copy of the page for the app that the request names; later calls of Set do not change it. It fails if there is no
 // such app.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
-	said := u.said.Load()
-	i := slices.IndexFunc(said.apps, func(a AppPage) bool { return name == "" || a.App == name })
+	set := u.set.Load()
+	i := slices.IndexFunc(set.apps, func(a AppPage) bool { return name == "" || a.App == name })
 	switch {
 	case i >= 0:
-		now.Code, now.AppPage, now.named = said.code, said.apps[i], i > 0
+		now.Code, now.AppPage, now.named = set.code, set.apps[i], i > 0
 		return &now, nil
 	case c.QueryParams().Has("return_url"):
 		return nil, errNoReturn()

@@ -3,7 +3,6 @@ package page
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/text/collate"
@@ -111,17 +110,4 @@ func regionsOf(r *http.Request, configured string) []string {
 		}
 	}
 	return slices.Concat(named, []string{configured}, suggested)
-}
-
-// warnOfOtherHost logs once if the page is opened under a host for which browsers will not fill in codes from text messages, since those
-// name another. A subdomain of the named host is fine.
-func (u *Page) warnOfOtherHost(host string) {
-	name := hostOf(host)
-	if u.Origin == "" || name == u.Origin || strings.HasSuffix(name, "."+u.Origin) || isLoopback(host) {
-		return
-	}
-	u.misnamed.Do(func() {
-		u.Logger.Warn("text messages name another host than the page has, so browsers will not fill their codes in", "origin", u.Origin,
-			"host", name)
-	})
 }

@@ -16,7 +16,6 @@ import (
 
 // show renders the card of the present state, alone for the script, else within the page.
 func (u *Page) show(c echo.Context) error {
-	u.warnOfOtherHost(c.Request().Host)
 	if c.QueryParams().Has("return_url") {
 		return u.arrive(c)
 	}

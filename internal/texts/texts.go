@@ -149,19 +149,10 @@ func (w Words) Forms(section string) map[string]any {
 // Lang is the value of a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }
 
-// T is a text for a template. A key that does not exist breaks the page, so that a test finds it.
-func (w Words) T(key string) (string, error) {
-	s, ok := w.texts[key]
-	if !ok {
+// T is Get for a template. A key that does not exist breaks the page, so that a test finds it.
+func (w Words) T(key string, pairs ...string) (string, error) {
+	if !w.Has(key) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
-	}
-	return s, nil
-}
-
-// Say is Get for a template.
-func (w Words) Say(key string, pairs ...string) (string, error) {
-	if _, err := w.T(key); err != nil {
-		return "", err
 	}
 	return w.Get(key, pairs...), nil
 }
