@@ -47,7 +47,6 @@ func TestParseRefuses(t *testing.T) {
 	for i := range twoByTwo {
 		twoByTwo[i] = raw[i%16]
 	}
-	nist, _ := hex.DecodeString("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
 	for name, c := range map[string]struct{ value, want string }{
 		"empty":                 {"", "no key"},
 		"trailing comma":        {"k1:" + secret1 + ",", "entry 2: empty"},
@@ -70,11 +69,8 @@ func TestParseRefuses(t *testing.T) {
 		"hex encoded again":     {"k1:" + b64([]byte(hex.EncodeToString(raw)+"\n")), "text, not random"},
 		"words for base64":      {"k1:ReplaceThisWith32RandomBytesInBase64PleaseOK", "text, not random"},
 		"upper-case words":      {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
-		"nist sample":           {"k1:" + b64(nist), "published example"},
-		"jwt sample": {"k1:AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
-			"published example"},
-		"few bytes":  {"k1:" + b64(few), "too few different"},
-		"two faults": {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
+		"few bytes":             {"k1:" + b64(few), "too few different"},
+		"two faults":            {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Parse(c.value)

@@ -30,8 +30,7 @@ func (l *look) instead() *instead {
 		i.Enter = enter
 	}
 	if wait > 0 {
-		i.Wait = t.counted(wait, "InsteadIn", "InsteadAt", t["InsteadNow"])
-		i.Now = t.ticking(wait, "InsteadIn", "InsteadElse")
+		i.Wait, i.Now = t.countdown("Instead", wait, t["InsteadNow"])
 	}
 	return i
 }

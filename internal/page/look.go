@@ -98,22 +98,10 @@ func (l *look) verification() *card {
 	}
 	l.answer = a
 	k := l.cardOf(a.View)
-	if a.View.State != verification.Approved {
-		k.Support = support(l.t, a.View.Send.ID)
+	if id, err := uuid.Parse(a.View.Send.ID); err == nil && a.View.State != verification.Approved {
+		k.Support = l.t.fill("SupportReference", "ref", store.SupportReference(id))
 	}
 	return k
-}
-
-// support returns the text with a send's support reference.
-func support(t words, send string) string {
-	id, err := uuid.Parse(send)
-	if err != nil {
-		return ""
-	}
-	if ref := store.SupportReference(id); ref != "" {
-		return t.fill("SupportReference", "ref", ref)
-	}
-	return ""
 }
 
 // cardOf returns the card for the state of a verification.
@@ -164,10 +152,8 @@ func (l *look) button(ready string, wait, whole time.Duration) again {
 	if wait >= clockFrom {
 		b.Label = t["NextCode"]
 	}
-	b.Wait = t.counted(wait, "In", "At", "")
-	b.Now = t.ticking(wait, "In", "InElse")
-	b.Spoken = t.counted(wait, "TimerIn", "TimerAt", "")
-	b.Reason = t.ticking(wait, "TimerIn", "TimerElse")
+	b.Wait, b.Now = t.countdown("Again", wait, "")
+	b.Spoken, b.Reason = t.countdown("Timer", wait, "")
 	whole = max(whole, wait)
 	b.Total, b.Share = quota.Milliseconds(whole), 100*float64(wait)/float64(whole)
 	return b

@@ -64,17 +64,14 @@ func (t words) durationDown(d time.Duration) string {
 	return t.durationUp(d.Truncate(time.Minute))
 }
 
-// counted is a wait that the script counts down: in the text short, and in long from ten minutes on. done stands at its end.
-func (t words) counted(d time.Duration, short, long, done string) web.Wait {
-	return web.Wait{MS: quota.Milliseconds(d), Short: t[short], Long: t[long], Done: done}
-}
-
-// ticking returns what a countdown shows before the script runs: the text short with digits, or otherwise with words from ten minutes on.
-func (t words) ticking(d time.Duration, short, otherwise string) string {
+// countdown returns a wait that the script counts down, and what it shows before the script runs. The texts' keys begin with key: In has
+// digits, At the time of the day, from ten minutes on, and Else a duration in its place. done stands at the end.
+func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
+	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
 	if d < clockFrom {
-		return t.fill(short, "t", digits(d), "d", t.durationUp(d))
+		return wait, fill(wait.Short, "t", digits(d), "d", t.durationUp(d))
 	}
-	return t.fill(otherwise, "d", t.durationUp(d))
+	return wait, t.fill(key+"Else", "d", t.durationUp(d))
 }
 
 // pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
@@ -94,8 +91,7 @@ func (t words) pips(d quota.Decision) []web.Pips {
 		}
 		p.Note = t.count("PipsLeft", s.Remaining())
 		if p.Blocked {
-			p.Note = t.ticking(s.RetryAfter, "PipsIn", "PipsElse")
-			p.Wait = t.counted(s.RetryAfter, "PipsIn", "PipsAt", t.count("PipsLeft", 1))
+			p.Wait, p.Note = t.countdown("Pips", s.RetryAfter, t.count("PipsLeft", 1))
 		}
 		rows = append(rows, p)
 	}

@@ -37,7 +37,7 @@ func TestDurationsInWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		42 * time.Second: "in 0:42", 10*time.Minute - 1: "in 10:00", 10 * time.Minute: "in 10 min", 200*time.Minute - 1: "in 3 h 20 min",
 	} {
-		if got := english.ticking(d, "In", "InElse"); got != want {
+		if _, got := english.countdown("Again", d, ""); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}

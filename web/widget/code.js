@@ -39,12 +39,12 @@ function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
       id: 'again', class: `button again${tone}`, part: `button${tone}`, 'aria-describedby': 'again-why',
       'data-ready': label, 'aria-disabled': waits && 'true', 'data-total': waits && Math.max(ms, whole),
     }, h('span', { class: 'label' }, ms >= clockFrom ? w.NextCode : label), waits && [
-      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.In, 'data-long': w.At, 'data-done': '' }),
+      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn, 'data-long': w.AgainAt, 'data-done': '' }),
       h('svg', { class: 'bar', 'aria-hidden': 'true', viewBox: '0 0 100 1', preserveAspectRatio: 'none' }, h('rect', { height: 1 })),
     ]),
     h('p', {
       id: 'again-why', role: 'timer', class: 'visually-hidden', 'data-wait': waits && ms, 'data-done': waits && '',
-      'data-short': waits && (timer ? w.TimerIn : w.In), 'data-long': waits && (timer ? w.TimerAt : w.At),
+      'data-short': waits && (timer ? w.TimerIn : w.AgainIn), 'data-long': waits && (timer ? w.TimerAt : w.AgainAt),
     }),
   ];
 }
