@@ -68,14 +68,3 @@ func TestPipsOf(t *testing.T) {
 		})
 	}
 }
-
-func TestPipsCountOnlyWhatWaits(t *testing.T) {
-	free := draw(t, "pips", []Pips{{Name: "today", Note: "3 left", Limit: 10, Used: 7}})
-	if strings.Contains(free, "data-wait") {
-		t.Error("a row that does not wait must not count down")
-	}
-	waits := draw(t, "pips", []Pips{{Note: "free in 0:42", Limit: 1, Used: 1, Blocked: true, Wait: Wait{MS: 41713, Short: "free in {t}"}}})
-	if !strings.Contains(waits, `data-wait="41713"`) || !strings.Contains(waits, `data-short="free in {t}"`) {
-		t.Errorf("no countdown in %s", waits)
-	}
-}

@@ -45,19 +45,6 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	}
 }
 
-func TestEnglishCounts(t *testing.T) {
-	for got, want := range map[string]string{
-		english.count("WrongCode", 1):                     "That code is wrong. 1 try left.",
-		english.count("WrongCode", 4):                     "That code is wrong. 4 tries left.",
-		fill("{n} of {n}", "n", "3"):                      "3 of 3",
-		string(words{"X": "<{to}>"}.html("X", "to", "&")): `&lt;<strong dir="auto">&amp;</strong>&gt;`,
-	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // Every text that the page's code, its templates or the widget's scripts name is there: another one would be shown as nothing, or as
 // "undefined".
 func TestTheTextsThatAreNamedExist(t *testing.T) {

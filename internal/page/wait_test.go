@@ -1,7 +1,6 @@
 package page
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -119,21 +118,5 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 	_, lead = chinese.ruleExplanation(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
 	if want := "今天已向 a•••@x.example 发送 2 次验证码。"; lead.Else != want {
 		t.Errorf("%q, want %q", lead.Else, want)
-	}
-}
-
-func TestARuleForAllIsNotTheRecipientsFault(t *testing.T) {
-	for scope, want := range map[quota.Scope]string{
-		quota.IP: english["EnoughNetwork"], quota.Network: english["EnoughNetwork"],
-		quota.App: english["EnoughAll"], quota.Purpose: english["EnoughAll"], quota.Global: english["EnoughAll"],
-	} {
-		heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
-		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "Your address isn't blocked.") {
-			t.Errorf("%s: %q, %+v", scope, heading, lead)
-		}
-	}
-	heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}, Used: 20}, "a•••@x.example")
-	if heading != english["EnoughFailures"] || lead.MS != 0 || !strings.HasPrefix(lead.Else, "The mail server of a•••@x.example refused") {
-		t.Errorf("failures: %q, %+v", heading, lead)
 	}
 }
