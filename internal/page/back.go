@@ -3,7 +3,6 @@ package page
 import (
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -55,7 +54,9 @@ func returnTo(allowed []string, text string) (string, bool) {
 	if port := to.Port(); to.Scheme == "https" && port == "443" || to.Scheme == "http" && port == "80" {
 		to.Host = strings.TrimSuffix(to.Host, ":"+port)
 	}
-	to.Path = cleaned(to.Path)
+	if to = to.JoinPath(); to.Path == "" { // without dots and double slashes
+		to.Path = "/"
+	}
 	query := to.Query()
 	query.Del("reference")
 	to.RawQuery = query.Encode()
@@ -64,20 +65,11 @@ func returnTo(allowed []string, text string) (string, bool) {
 		if err != nil || to.Scheme != one.Scheme || to.Host != one.Host {
 			continue
 		}
-		if prefix := strings.TrimSuffix(cleaned(one.Path), "/"); to.Path == prefix || strings.HasPrefix(to.Path, prefix+"/") {
+		if prefix := strings.TrimSuffix(one.JoinPath().Path, "/"); to.Path == prefix || strings.HasPrefix(to.Path, prefix+"/") {
 			return to.String(), true
 		}
 	}
 	return "", false
-}
-
-// cleaned returns the path without dots and double slashes; a slash at its end stays.
-func cleaned(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }
 
 // back returns where the button of the approved card leads; "" if the person is not returned.

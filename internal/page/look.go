@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,7 @@ func (l *look) card() *card {
 }
 
 func (l *look) state() *card {
-	typedOn := l.session.begun()
-	if l.session.DraftOn != "" {
-		typedOn = l.session.DraftOn
-	}
+	typedOn := cmp.Or(l.session.DraftOn, l.session.begun())
 	switch {
 	case l.view == anew:
 		return l.askFor(l.session.begun())

@@ -65,9 +65,12 @@ var Pages = sync.OnceValue(func() (all []Words) {
 })
 
 // All are the languages that everything is there in, English first.
-var All = sync.OnceValue(func() []Words {
-	return slices.DeleteFunc(slices.Clone(Pages()), func(w Words) bool { return w.sections[Console] == nil })
-})
+var All = sync.OnceValue(func() []Words { return having(Console) })
+
+// having are the languages that have a section.
+func having(section string) []Words {
+	return slices.DeleteFunc(slices.Clone(Pages()), func(w Words) bool { return w.sections[section] == nil })
+}
 
 func read(tag language.Tag, file []byte) (Words, error) {
 	w := Words{tag: tag, texts: map[string]string{}}
@@ -103,9 +106,7 @@ func In(tag string) (Words, bool) {
 func ForReply(locales string, otherwise Words) Words { return forBase(replying(), locales, otherwise) }
 
 // replying are the languages that there are replies in.
-var replying = sync.OnceValue(func() []Words {
-	return slices.DeleteFunc(slices.Clone(Pages()), func(w Words) bool { return w.sections[Replies] == nil })
-})
+var replying = sync.OnceValue(func() []Words { return having(Replies) })
 
 // ForPage picks a language of the page in the same way, else English.
 func ForPage(locales string) Words { return forBase(Pages(), locales, Pages()[0]) }
