@@ -181,7 +181,7 @@ func (a *App) updatePage(cfg config.Config) {
 			others = append(others, one)
 		}
 	}
-	a.page.Set(shape, append([]page.AppPage{first}, others...)...)
+	a.page.Configure(shape, append([]page.AppPage{first}, others...)...)
 }
 
 // subject returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.

@@ -170,15 +170,6 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 	}
 }
 
-// Of its recipient's rules a browser without a verification sees the one that refuses.
-func TestTheCardOfARefusalShowsOneRule(t *testing.T) {
-	w := mailed(t)
-	w.Forget()
-	page := post(t, w, "", "send", "to", pagetest.Address)
-	shows(t, page, "enough", "per minute", "1 of 1 used", "Send code in 1:00")
-	silent(t, text(page), "per hour", "in 24 hours")
-}
-
 // The page's own Idempotency-Key cannot be guessed, and a form with a name that can be has none.
 func TestTheKeyOfAPressCannotBeGuessed(t *testing.T) {
 	w := world(t)

@@ -75,9 +75,9 @@ type Requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	named bool // the app is in the page's address, since it is not the one of visits that name none
-	set   *atomic.Pointer[settings]
-	once  *once
+	named   bool // the app is in the page's address, since it is not the one of visits that name none
+	present *atomic.Pointer[settings]
+	once    *once
 }
 
 // New returns the page.
@@ -85,30 +85,30 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, set: &atomic.Pointer[settings]{}, once: &once{acts: map[string]*act{}}}
-	u.Set(c.Code, c.AppPage)
+	u := &Page{Config: c, present: &atomic.Pointer[settings]{}, once: &once{acts: map[string]*act{}}}
+	u.Configure(c.Code, c.AppPage)
 	return u
 }
 
-// settings are the part of the configuration that Set changes.
+// settings are the part of the configuration that Configure changes.
 type settings struct {
 	code code.Shape
 	apps []AppPage
 }
 
-// Set sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
+// Configure sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
 // Requests under way keep the old values.
-func (u *Page) Set(shape code.Shape, apps ...AppPage) { u.set.Store(&settings{shape, apps}) }
+func (u *Page) Configure(shape code.Shape, apps ...AppPage) { u.present.Store(&settings{shape, apps}) }
 
-// forRequest returns a copy of the page for the app that the request names; later calls of Set do not change it. It fails if there is no
+// forRequest returns a copy of the page for the app that the request names; later calls of Configure do not change it. It fails if there is no
 // such app.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
-	set := u.set.Load()
-	i := slices.IndexFunc(set.apps, func(a AppPage) bool { return name == "" || a.App == name })
+	present := u.present.Load()
+	i := slices.IndexFunc(present.apps, func(a AppPage) bool { return name == "" || a.App == name })
 	switch {
 	case i >= 0:
-		now.Code, now.AppPage, now.named = set.code, set.apps[i], i > 0
+		now.Code, now.AppPage, now.named = present.code, present.apps[i], i > 0
 		return &now, nil
 	case c.QueryParams().Has("return_url"):
 		return nil, errNoReturn()

@@ -98,7 +98,7 @@ var theShop = page.AppPage{
 }
 
 // Also lets the page serve another app too.
-func (w *World) Also(other page.AppPage) { w.page.Set(ofDigits, theShop, other) }
+func (w *World) Also(other page.AppPage) { w.page.Configure(ofDigits, theShop, other) }
 
 // references name an approval by its ID, for tests to see.
 type references struct{}
@@ -117,7 +117,7 @@ func (w *World) SendLetters() {
 	w.Codes.mu.Lock()
 	w.Codes.shape = ofLetters
 	w.Codes.mu.Unlock()
-	w.page.Set(ofLetters, theShop)
+	w.page.Configure(ofLetters, theShop)
 }
 
 // SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed checks. The page still expects
