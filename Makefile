@@ -116,7 +116,7 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.guesses=10000
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
-	go test -run='^TestInABrowser$$/^the_button_keeps' -count=1 -v -timeout=40m ./internal/page -page.schedules=$(SCHEDULES)
+	go test -run='^TestInABrowser$$/^theButtonKeeps' -count=1 -v -timeout=40m ./internal/page -page.schedules=$(SCHEDULES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -27,47 +29,29 @@ func TestInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, test := range map[string]func(*testing.T, context.Context){
-		"the whole way":                            theWholeWay,
-		"the countdown runs out":                   theCountdownRunsOut,
-		"a reload moves nothing":                   aReloadMovesNothing,
-		"back and forward show the truth":          backAndForwardShowTheTruth,
-		"an unanswered question is asked again":    anUnansweredQuestionIsAskedAgain,
-		"sleep counts":                             sleepCounts,
-		"the button keeps to the server":           theButtonKeepsToTheServer,
-		"letters through an input method":          lettersThroughAnInputMethod,
-		"wrong codes":                              onPageAndWidget(wrongCodes),
-		"a press is not lost":                      aPressIsNotLost,
-		"typing during a send":                     typingDuringASend,
-		"offline":                                  onPageAndWidget(offline),
-		"an outage":                                anOutage,
-		"without scripts":                          withoutScripts,
-		"the way by phone":                         theWayByPhone,
-		"numbers while they are typed":             numbersWhileTheyAreTyped,
-		"a number that is being typed stays":       aNumberBeingTypedStays,
-		"the real thing":                           theRealThing,
-		"a widget goes the whole way":              aWidgetGoesTheWholeWay,
-		"a widget sends again once":                aWidgetSendsAgainOnce,
-		"a widget's refusal":                       aWidgetsRefusal,
-		"a widget on a page that may not":          aWidgetOnAPageThatMayNot,
-		"a widget and an outage":                   aWidgetAndAnOutage,
-		"several widgets, and one removed":         severalWidgets,
-		"a widget that is required":                aWidgetThatIsRequired,
-		"a widget tells its page":                  aWidgetTellsItsPage,
-		"a widget is reset while it asks":          aWidgetIsResetWhileItAsks,
-		"a widget is one request":                  aWidgetIsOneRequest,
-		"a widget in one accent":                   func(t *testing.T, b context.Context) { oneAccentColoursAWidget(t, b, engine) },
-		"a widget in a language that is not there": aWidgetInNoLanguageOfOurs,
-		"a widget by its documentation":            aWidgetByItsDocumentation,
-		"a widget by phone":                        aWidgetByPhone,
-		"a widget's other channel":                 aWidgetsOtherChannel,
-		"a widget without text messages":           aWidgetWithoutTextMessages,
-		"the table of cards":                       theTableOfCards,
-		"every other page can be used":             func(t *testing.T, b context.Context) { everyOtherPage(t, b, engine) },
+	for _, test := range []func(*testing.T, context.Context){
+		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, anUnansweredQuestionIsAskedAgain, sleepCounts,
+		theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
+		theWayByPhone, numbersWhileTheyAreTyped, aNumberBeingTypedStays, theRealThing, aWidgetGoesTheWholeWay, aWidgetSendsAgainOnce,
+		aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
+		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
+		aWidgetsOtherChannel, aWidgetWithoutTextMessages, theTableOfCards,
+	} {
+		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
+		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {
+			t.Parallel()
+			test(t, browser)
+		})
+	}
+	for name, test := range map[string]func(*testing.T){
+		"wrong codes":                  func(t *testing.T) { onPageAndWidget(t, browser, wrongCodes) },
+		"offline":                      func(t *testing.T) { onPageAndWidget(t, browser, offline) },
+		"a widget in one accent":       func(t *testing.T) { oneAccentColoursAWidget(t, browser, engine) },
+		"every other page can be used": func(t *testing.T) { everyOtherPage(t, browser, engine) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, browser)
+			test(t)
 		})
 	}
 	const shares = 4 // run beside each other

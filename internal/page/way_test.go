@@ -68,17 +68,14 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// onPageAndWidget makes a test of one for a tab that shows the page, and a test for another that shows a widget: each where a code was sent
-// a moment ago.
-func onPageAndWidget(test func(b *tab)) func(*testing.T, context.Context) {
-	return func(t *testing.T, browser context.Context) {
-		t.Run("page", func(t *testing.T) { test(visiting(t, browser, sent(t))) })
-		t.Run("widget", func(t *testing.T) {
-			b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
-			b.asked(pagetest.Address)
-			test(b)
-		})
-	}
+// onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each where a code was sent a moment ago.
+func onPageAndWidget(t *testing.T, browser context.Context, test func(b *tab)) {
+	t.Run("page", func(t *testing.T) { test(visiting(t, browser, sent(t))) })
+	t.Run("widget", func(t *testing.T) {
+		b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
+		b.asked(pagetest.Address)
+		test(b)
+	})
 }
 
 // wrongCodes are explained at the field, and not checked until that is asked for. Slips stay in the field and cost no try.

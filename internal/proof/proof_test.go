@@ -133,12 +133,3 @@ func TestRotationFollowsTheRing(t *testing.T) {
 		t.Error("a proof of a key that left the ring is good")
 	}
 }
-
-func TestNoKeyNoProof(t *testing.T) {
-	if _, err := New(&keyring.Ring{}).Sign(facts, now); !errors.Is(err, keyring.ErrUnknownKey) {
-		t.Errorf("%v", err)
-	}
-	if keys, err := New(&keyring.Ring{}).Keys(); err != nil || string(keys) != `{"keys":[]}` {
-		t.Errorf("%s, %v", keys, err)
-	}
-}
