@@ -342,9 +342,5 @@ func (b *tab) counts(from time.Time) {
 func (b *tab) nothingKept() {
 	b.Helper()
 	kept := eval[string](b, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
-	for _, secret := range []string{"ana", "example", "23456789", "3456789", pagetest.Code, "verification"} {
-		if strings.Contains(kept, secret) {
-			b.Errorf("the browser keeps %q where others can read it: %s", secret, kept)
-		}
-	}
+	silent(b, kept, "ana", "example", "23456789", "3456789", pagetest.Code, "verification")
 }

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"html"
 	"net/http"
 	"regexp"
 	"strings"
@@ -66,10 +67,7 @@ var (
 // text is what a person reads.
 func text(page string) string {
 	_, body, _ := strings.Cut(page, "<body")
-	for from, to := range map[string]string{"&#39;": "'", "&amp;": "&", "&#34;": `"`, "&#43;": "+"} {
-		body = strings.ReplaceAll(body, from, to)
-	}
-	return strings.Join(strings.Fields(tags.ReplaceAllString("<body"+body, " ")), " ")
+	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString("<body"+body, " "))), " ")
 }
 
 func kind(page string) string {
@@ -92,8 +90,8 @@ func shows(t *testing.T, page, wantKind string, words ...string) {
 	}
 }
 
-// contains fails unless the page's HTML has all of the parts.
-func contains(t *testing.T, page string, parts ...string) {
+// contains fails unless a page's HTML, or another text, has all of the parts.
+func contains(t testing.TB, page string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(page, part) {
@@ -113,7 +111,8 @@ func is[T comparable](t testing.TB, got, want T) {
 // drawn is what a page has that is drawn at random or summed up: three digits of a number stand there by chance.
 var drawn = regexp.MustCompile(`data-rev="\w*"|\?v=\w+|name="(?:of|intent)" value="[^"]*"|S-\w{4}-\w{4}`)
 
-func silent(t *testing.T, page string, words ...string) {
+// silent fails if a page, or another text, has any of the words.
+func silent(t testing.TB, page string, words ...string) {
 	t.Helper()
 	page = drawn.ReplaceAllString(page, "")
 	for _, w := range words {

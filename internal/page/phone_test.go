@@ -154,17 +154,9 @@ func TestWhatIsWrongWithANumber(t *testing.T) {
 		page := texted(t, w, "", typed)
 		shows(t, page, "ask", words)
 		field := regexp.MustCompile(`<input id="phone"[^>]*>`).FindString(page)
-		for _, part := range []string{`type="tel"`, `autocomplete="tel"`, `aria-invalid="true"`, `aria-describedby="phone-error phone-hint"`, ` data-focus`} {
-			if !strings.Contains(field, part) {
-				t.Errorf("%q: the field has no %s: %s", typed, part, field)
-			}
-		}
-		if kept := strings.ReplaceAll(typed, "+", "&#43;"); !strings.Contains(field, `value="`+kept+`"`) {
-			t.Errorf("%q is not kept: %s", typed, field)
-		}
-		if !strings.Contains(page, `<p id="phone-error" class="error">`) || !strings.Contains(page, `value="DE" selected`) || !strings.Contains(page, `value="sms" checked`) {
-			t.Errorf("%q: %s", typed, page)
-		}
+		contains(t, field, `type="tel"`, `autocomplete="tel"`, `aria-invalid="true"`, `aria-describedby="phone-error phone-hint"`, ` data-focus`,
+			`value="`+strings.ReplaceAll(typed, "+", "&#43;")+`"`)
+		contains(t, page, `<p id="phone-error" class="error">`, `value="DE" selected`, `value="sms" checked`)
 		is(t, w.Codes.Sends(), 0)
 	}
 }
@@ -212,12 +204,7 @@ func TestANumberIsKeptFromSight(t *testing.T) {
 	w.Codes.Settle(store.Sent)
 	page := get(t, w, "")
 	shows(t, page, "code", maskedNumber)
-	sinks := drawn.ReplaceAllString(page, "") + w.Log.String() + fmt.Sprint(answer.Header)
-	for _, secret := range []string{"1112223", "112223", "170 111"} {
-		if strings.Contains(sinks, secret) {
-			t.Errorf("%q can be read", secret)
-		}
-	}
+	silent(t, page+w.Log.String()+fmt.Sprint(answer.Header), "1112223", "112223", "170 111")
 }
 
 // Text messages that are taken out of the configuration lead into no dead end.
