@@ -37,8 +37,8 @@ type Tone struct {
 type surface struct{ paper, card, on, towards colour }
 
 var (
-	lightSurface = surface{paper: mustColour("#f6f5f2"), card: mustColour("#ffffff"), on: mustColour("#ffffff"), towards: mustColour("#000000")}
-	darkSurface  = surface{paper: mustColour("#131417"), card: mustColour("#1b1d21"), on: mustColour("#131417"), towards: mustColour("#ffffff")}
+	lightSurface = surface{paper: rgb(0xf6f5f2), card: rgb(0xffffff), on: rgb(0xffffff), towards: rgb(0x000000)}
+	darkSurface  = surface{paper: rgb(0x131417), card: rgb(0x1b1d21), on: rgb(0x131417), towards: rgb(0xffffff)}
 )
 
 // legible is the least contrast of text (WCAG 2.2, criterion 1.4.3).
@@ -90,16 +90,13 @@ func parse(text string) (c colour, err error) {
 	if len(text) != 7 || text[0] != '#' || err != nil {
 		return c, fmt.Errorf("must be a colour such as \"#1f5fd1\", in quotes")
 	}
-	for i := range c {
-		c[i] = float64(n>>(16-8*i)&0xff) / 255
-	}
-	return c, nil
+	return rgb(n), nil
 }
 
-func mustColour(text string) colour {
-	c, err := parse(text)
-	if err != nil {
-		panic(err)
+// rgb returns a colour by its hexadecimal number.
+func rgb(n uint64) (c colour) {
+	for i := range c {
+		c[i] = float64(n>>(16-8*i)&0xff) / 255
 	}
 	return c
 }

@@ -10,7 +10,9 @@ func TestColoursCanBeRead(t *testing.T) {
 				accent := colour{float64(r) / 255, float64(g) / 255, float64(b) / 255}.String()
 				brand := New("", accent, "")
 				for tone, s := range map[Tone]surface{brand.Light: lightSurface, brand.Dark: darkSurface} {
-					shade, wash, on := mustColour(tone.Accent), mustColour(tone.Wash), mustColour(tone.On)
+					shade, _ := parse(tone.Accent)
+					wash, _ := parse(tone.Wash)
+					on, _ := parse(tone.On)
 					for _, under := range []colour{s.paper, s.card, wash} {
 						if c := contrast(shade, under); c < legible-0.05 { // of colours that were rounded
 							t.Fatalf("%s: %s on %s has %.2f", accent, shade, under, c)

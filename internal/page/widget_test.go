@@ -65,12 +65,7 @@ func (b *tab) asked(to string) {
 func (b *tab) hears(event string, detail ...string) {
 	b.Helper()
 	b.until(fmt.Sprintf("heard.some(([name]) => name === %q)", event))
-	got := eval[string](b, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event))
-	for _, d := range detail {
-		if !strings.Contains(got, d) {
-			b.Errorf("the event %s tells %s, not %s", event, got, d)
-		}
-	}
+	contains(b, eval[string](b, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
 }
 
 // nothingKeptBut looks at what the site's storage holds beside names: the id alone.
