@@ -2,6 +2,8 @@ package page
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -24,15 +26,18 @@ type posted struct {
 	sure    string            // send: the domain or number that the page doubted and the person confirms
 	draft   bool              // use: correct the address in the field, not the one that was sent to
 	code    string            // check
-	act     string            // send: a key for this press on this rendering of the page; empty: unknown
+	key     string            // send: of this press on this rendering of the page; empty: unknown
 }
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
 // carries it at most 4096.
 const maxAddress = 320
 
-// act does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts act
-// once.
+// minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the page, and could be guessed.
+const minIntent = 26
+
+// act does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts send one
+// message.
 func (u *Page) act(c echo.Context) error {
 	f, err := form(c)
 	if err != nil {
@@ -61,13 +66,11 @@ func (u *Page) act(c echo.Context) error {
 			s = s.onOtherChannel() // the form stood on the card of the other channel
 		}
 	}
-	ctx := c.Request().Context()
-	p.act = actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
-	after, err := u.once.do(ctx, p.act, u.Now(), func() session { return do(context.WithoutCancel(ctx), s, p) })
-	if err != nil {
-		return err // the browser has gone
+	if intent := f.Get("intent"); len(intent) >= minIntent {
+		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country, p.sure, s.ID}, "\x00")))
+		p.key = hex.EncodeToString(sum[:]) // what was typed is not kept
 	}
-	return u.saveAndRedirect(c, after)
+	return u.saveAndRedirect(c, do(context.WithoutCancel(c.Request().Context()), s, p)) // also if the browser has gone
 }
 
 // saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does not post again.
@@ -179,7 +182,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 
 func (u *Page) ask(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.act,
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.key,
 	}
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time
@@ -207,14 +210,14 @@ func (u *Page) ask(ctx context.Context, s session, p posted) session {
 	return s
 }
 
-// How long a click waits for the answer to its twin on another replica.
 const (
-	twinStep  = 100 * time.Millisecond
+	twinStep  = 100 * time.Millisecond // a click waits for the answer to its twin, in steps
 	twinSteps = 50
+	sameClick = 10 * time.Second // how long an equal post counts as the same click; a later one acts again
 )
 
-// sendOnce asks for a code. While another replica handles the same click, it waits and tries again, so that both show the same
-// result.
+// sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first answer with its cookie. While the twin is
+// handled, also by another replica, sendOnce waits and tries again, so that both show the same result.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
 	again := time.NewTicker(twinStep)
 	defer again.Stop()
@@ -293,7 +296,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		s.Note = note{Kind: badCode, Reason: bad.Reason}
 	case err != nil:
 		return u.failed(s, err)
-	case checked.Valid:
+	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
 		return session{leg: leg{Channel: s.Channel, ID: s.ID}, Return: s.Return} // the address has served
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: wrongCode}

@@ -77,7 +77,6 @@ type Page struct {
 	Config
 	named   bool // the app is in the page's address, since it is not the one of visits that name none
 	present *atomic.Pointer[settings]
-	once    *once
 }
 
 // New returns the page.
@@ -85,7 +84,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, present: &atomic.Pointer[settings]{}, once: &once{acts: map[string]*act{}}}
+	u := &Page{Config: c, present: &atomic.Pointer[settings]{}}
 	u.Configure(c.Code, c.AppPage)
 	return u
 }

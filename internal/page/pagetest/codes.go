@@ -63,6 +63,7 @@ type Codes struct {
 	checks int
 	asks   []verification.Ask
 	byID   map[string]*kept
+	byKey  map[string]*kept // by Idempotency-Key of an admitted send
 	newest *kept
 }
 
@@ -84,7 +85,7 @@ func DefaultRules() []quota.Rule {
 
 // newCodes returns a fake without verifications, under these rules and on this clock.
 func newCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, byKey: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
 }
 
 // BlockSends blocks every Send until letGo is called.
@@ -159,6 +160,10 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if c.down {
 		return verification.Answer{}, verification.ErrUnavailable
 	}
+	if k := c.byKey[ask.Key]; k != nil {
+		d, err := c.peek(ctx, k.to, ask.Caller)
+		return verification.Answer{Admitted: true, Replayed: true, View: c.seen(k), Quota: verification.Public(d, ask.Caller, c.seen(k).State)}, err
+	}
 	old, ok := c.byID[ask.Resend]
 	if ask.Resend != "" && !ok {
 		return verification.Answer{}, verification.ErrNotFound
@@ -195,6 +200,9 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	c.sends++
 	k := c.opened(old, to)
 	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: store.Queued, At: c.now()}
+	if ask.Key != "" {
+		c.byKey[ask.Key] = k
+	}
 	if c.Immediately != "" {
 		c.settle(k, c.Immediately)
 	}
