@@ -20,24 +20,6 @@ func phoning(t *testing.T) *pagetest.World {
 	return w
 }
 
-// theWayByPhone goes by keyboard alone.
-func theWayByPhone(t *testing.T, browser context.Context) {
-	w := phoning(t)
-	b := open(t, browser, w, pagetest.Look{Width: 320, Height: 640, Lang: "en-US"})
-	b.visit("")
-	b.card("ask", "Email", "Text message", "Email address")
-	is(t, eval[string](b, `document.querySelector('#country').selectedOptions[0].textContent`), "United States (+1)")
-	b.byPhone()
-	b.nothingKept()
-	b.keys(pagetest.Code)
-	b.card("approved", "+49 151•••789 is confirmed")
-	b.says("Approved. Continue to Shop.")
-	b.nothingKept()
-	if asks := w.Codes.Asks(); len(asks) != 1 || asks[0].To != "+4915123456789" || asks[0].Channel != "sms" {
-		t.Errorf("%d requests, %+v", len(asks), asks)
-	}
-}
-
 // byPhone asks for a code by text message to a German number, from the first card on by keyboard alone.
 func (b *tab) byPhone() {
 	b.Helper()

@@ -124,13 +124,12 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	var policy, markup string
 	site := pagetest.NewSite("", func() (string, string, string) { return policy, "", markup })
 	t.Cleanup(site.Close)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "sendcode.yaml")
+	file := filepath.Join(t.TempDir(), "sendcode.yaml")
 	yaml := fmt.Sprintf("apps:\n  - {name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}\n", site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	base, _ := service(t, filepath.Join(dir, "data"), "SENDCODE_CONFIG="+file)
+	base := service(t, "SENDCODE_CONFIG="+file)
 	real := strings.NewReplacer("https://codes.example", base, "pk_your_public_key", pagetest.PublicKey)
 	_, policy, _ = strings.Cut(strings.TrimSpace(real.Replace(example(t, "http")[0])), ": ")
 	policy += "; require-trusted-types-for 'script'; trusted-types 'none'"

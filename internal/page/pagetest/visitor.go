@@ -9,6 +9,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -126,29 +127,21 @@ func (v *Visitor) request(method, query string, form url.Values) (string, error)
 	return string(body), err
 }
 
+var (
+	forms  = regexp.MustCompile(`(?s)<form [^>]*action="([^"]*)".*?</form>`)
+	hidden = regexp.MustCompile(`<input type="hidden"[^>]* name="([^"]*)" value="([^"]*)">`)
+)
+
 // formIn returns the address and the hidden fields of the form for act in an HTML page.
 func formIn(page, act string) (action string, values url.Values, err error) {
-	for form := range strings.SplitSeq(page, "<form ") {
-		form, _, _ = strings.Cut(form, "</form>")
-		if !strings.Contains(form, `name="act" value="`+act+`"`) {
-			continue
-		}
-		action, values = attribute(form, "action"), url.Values{}
-		for input := range strings.SplitSeq(form, "<input ") {
-			if strings.Contains(input, `type="hidden"`) {
-				values.Set(attribute(input, "name"), attribute(input, "value"))
+	for _, form := range forms.FindAllStringSubmatch(page, -1) {
+		if strings.Contains(form[0], `name="act" value="`+act+`"`) {
+			values = url.Values{}
+			for _, input := range hidden.FindAllStringSubmatch(form[0], -1) {
+				values.Set(input[1], input[2])
 			}
+			return html.UnescapeString(form[1]), values, nil
 		}
-		return html.UnescapeString(action), values, nil
 	}
 	return "", nil, fmt.Errorf("the page shows no form for %q", act)
-}
-
-func attribute(tag, name string) string {
-	_, rest, _ := strings.Cut(tag, " "+name+`="`)
-	if after, ok := strings.CutPrefix(tag, name+`="`); ok {
-		rest = after
-	}
-	value, _, _ := strings.Cut(rest, `"`)
-	return value
 }
