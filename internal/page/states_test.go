@@ -53,7 +53,8 @@ const faults = `((scope) => {
   }
   if (scope.querySelector('[style]:not(rect)') || scope.querySelector('script:not([src]), style')) out.push('something is inline');
   const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
-  const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
+  const read = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
+  const known = {}, rgba = (color) => known[color] ??= read(color);
   const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
