@@ -163,8 +163,8 @@ func (u *Page) sendAgain(ctx context.Context, s session, p posted) session {
 	return u.ask(ctx, s, p)
 }
 
-// sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code there. If that must wait, it only switches
-// and shows no refusal.
+// sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code there. If the code there is valid and
+// another must wait, it only switches and shows no refusal.
 func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) session {
 	if s.Other.To == "" {
 		s.Note = note{Kind: stale}
@@ -172,7 +172,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 	}
 	s = s.onOtherChannel()
 	if s.ID != "" {
-		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && !a.Quota.Allowed() {
+		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && a.View.State == verification.Pending && !a.Quota.Allowed() {
 			s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 			return s
 		}

@@ -34,6 +34,18 @@ func TestADoubleClickActsOnce(t *testing.T) {
 	}
 }
 
+// The second post comes with the cookie of before the first, and finds the code that the first had sent over the other channel.
+func TestADoubleClickForTheOtherChannel(t *testing.T) {
+	w := mailedBefore(t)
+	texted(t, w, "?view=instead", number)
+	w.Advance(11 * time.Minute) // no code is valid
+	form := formOf(t, w, "", "other")
+	raw(t, w, http.MethodPost, "", form, nil)
+	w.Keep(raw(t, w, http.MethodPost, "", form, nil).Cookies())
+	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
+	is(t, w.Codes.Sends(), 3)
+}
+
 // The same rendering posted again later acts again: a page from the back-forward cache has the old hidden fields.
 func TestTheSameFormActsAgainLater(t *testing.T) {
 	w := world(t)

@@ -149,17 +149,6 @@ func TestWhatIsTypedStaysInTheForm(t *testing.T) {
 	silent(t, w.Log.String(), "ana@", "example.com", pagetest.Code, "Bcc")
 }
 
-// A browser without cookies learns nothing of another one's verification.
-func TestAStrangerSeesAnEmptyForm(t *testing.T) {
-	w := mailed(t)
-	w.Forget()
-	for _, query := range []string{"", "?view=change", "?view=code"} {
-		page := get(t, w, query)
-		shows(t, page, "ask")
-		silent(t, page, "a•••", "ana@")
-	}
-}
-
 func TestTheCookieIsSealedAndBound(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
