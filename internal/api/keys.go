@@ -67,9 +67,13 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		case key.Kind == verification.Browser && !fromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
-		if key.Kind == verification.Browser && a.Requests != nil {
-			if wait, ok := a.Requests.Admit(server.ClientIP(c)); !ok {
-				return server.TooMany(wait)
+		who := verification.Caller{App: key.App, Kind: key.Kind}
+		if key.Kind == verification.Browser { // a back end may name its client's address in client_ip; its own is not its client's
+			who.IP = server.ClientIP(c)
+			if a.Requests != nil {
+				if wait, ok := a.Requests.Admit(who.IP); !ok {
+					return server.TooMany(wait)
+				}
 			}
 		}
 		key.used.Store(now.UnixMilli())
@@ -79,18 +83,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		case r.secret != "" && key.Kind != verification.Secret:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
 		}
-		return r.handler(c, callerOf(key, c))
+		return r.handler(c, who)
 	}
-}
-
-// callerOf is the owner of the key. A back end's own address is not its clients': it has the one that the request names in
-// client_ip, or none (onBehalf).
-func callerOf(key *Key, c echo.Context) verification.Caller {
-	who := verification.Caller{App: key.App, Kind: key.Kind}
-	if key.Kind == verification.Browser {
-		who.IP = server.ClientIP(c)
-	}
-	return who
 }
 
 // Scope is one thing that a secret key may do.
