@@ -108,19 +108,27 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	says(t, said, "✗ mail server: 127.0.0.1: tls", "certificate")
 }
 
+// saidOfMail returns what the doctor says of the senders and the mail server of a configuration, with these answers of the DNS.
+func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
+	t.Helper()
+	var out strings.Builder
+	d := newDoctor(cfg, &out)
+	d.resolver = names
+	d.look(t.Context(), "sender domain", d.senderDomain)
+	d.dkim(t.Context())
+	d.pointers(t.Context())
+	return out.String()
+}
+
 // Each domain that an app sends from is looked at.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
-	d := newDoctor(config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1", Apps: []config.App{
+	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1", Apps: []config.App{
 		{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"}, {Name: "here", MailFrom: "a@localhost"},
-	}}, &out)
-	d.resolver = dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}}
-	names, _ := d.senderDomain(t.Context())
-	d.dkim(t.Context())
-	if said := out.String(); names != "shop.example, news.example" || strings.Count(said, "s1._domainkey.") != 2 || strings.Contains(said, "sender domain: shop") ||
-		!strings.Contains(said, "news.example has no SPF record") || !strings.Contains(said, "news.example has no DMARC record") {
-		t.Errorf("%s:\n%s", names, said)
+	}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
+	says(t, said, "✓ sender domain: shop.example, news.example", "news.example has no SPF record", "news.example has no DMARC record")
+	if strings.Count(said, "s1._domainkey.") != 2 || strings.Contains(said, "! sender domain: shop") {
+		t.Error(said)
 	}
 }
 
@@ -212,19 +220,11 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		"! sender domain: shop.example has no DMARC record":                                                           changed("TXT _dmarc.shop.example"),
 		"! PTR: mail.shop.example has no address in the DNS":                                                          changed("A mail.shop.example"),
 	} {
-		var out strings.Builder
-		d := newDoctor(config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, &out)
-		d.resolver = names
-		d.pointers(t.Context())
-		d.look(t.Context(), "sender domain", d.senderDomain)
-		says(t, out.String(), want)
+		says(t, saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, names), want)
 	}
-	var out strings.Builder
-	d := newDoctor(config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}, &out)
-	d.resolver = dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil}
-	d.look(t.Context(), "sender domain", d.senderDomain)
-	d.pointers(t.Context())
-	says(t, out.String(), "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
+	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"},
+		dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil})
+	says(t, said, "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
 }
 
 // The doctor asks no one but what is configured and the DNS.
