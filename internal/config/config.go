@@ -28,7 +28,7 @@ import (
 //
 //	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
 //	unset   what an empty value means, for people
-//	reload  it can change while the service runs
+//	reload  it can change while the service runs: yes, quiet if the log does not name it, or the name that the log has
 type Config struct {
 	// `host:port` of the API and the page; `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`

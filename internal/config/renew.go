@@ -8,28 +8,19 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// reloads calls yield for each field that can change while the service runs, with its index and the name to log it by; the name is
-// "" if the field is logged elsewhere.
-func (c *Config) reloads(yield func(name string, index int)) {
-	t := reflect.TypeFor[Config]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		switch reload := t.Field(i).Tag.Get("reload"); reload {
-		case "":
-		case "yes":
-			yield(name, i)
-		default:
-			yield(strings.TrimPrefix(reload, "quiet"), i)
-		}
-	}
-}
+// reloaded are the fields of Config that can change while the service runs.
+var reloaded = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Config]()), func(f reflect.StructField) bool {
+	return f.Tag.Get("reload") == ""
+})
 
 // Renewed returns c with all settings of next that can change while the service runs. A generated API key stays unless next has a
 // key in its place.
 func (c Config) Renewed(next Config) Config {
 	into, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(next)
 	key := c.APIKey
-	c.reloads(func(_ string, i int) { into.Field(i).Set(from.Field(i)) })
+	for _, f := range reloaded {
+		into.FieldByIndex(f.Index).Set(from.FieldByIndex(f.Index))
+	}
 	c.Warnings = next.Warnings
 	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
 		return c // the hash of next.APIKey is among the apps' keys already
@@ -42,11 +33,15 @@ func (c Config) Renewed(next Config) Config {
 // Differs returns the names of the settings that can change while the service runs and that differ in next.
 func (c Config) Differs(next Config) (parts []string) {
 	a, b := reflect.ValueOf(c), reflect.ValueOf(next)
-	c.reloads(func(name string, i int) {
-		if name != "" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+	for _, f := range reloaded {
+		name := f.Tag.Get("reload")
+		if name == "yes" {
+			name, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
+		}
+		if name != "quiet" && !reflect.DeepEqual(a.FieldByIndex(f.Index).Interface(), b.FieldByIndex(f.Index).Interface()) {
 			parts = append(parts, name)
 		}
-	})
+	}
 	return parts
 }
 
