@@ -22,14 +22,16 @@ import (
 // checks are those that tags name. They say what is wrong with a text, or nothing.
 var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
-	"role":      matching(rolePattern, "must be the name of a database role: small letters, digits and _, at most 63"),
+	// An identifier that needs no quotes.
+	"role":      matching(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom, "selector": checkSelector,
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
-	"token":       matching(tokenPattern, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
+	// A token that opens the whole log is long, and fits a header.
+	"token":       matching(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
 	"webhook_url": checkWebhookURL, "event": oneOf(WebhookEvents, "there is no such event"),
 	"policy": checkPolicyName,
-	"name":   matching(namePattern, "a name has 1 to 32 of a-z 0-9 _ -"),
+	"name":   checkName,
 	"title":  checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
 	"scope": oneOf(KeyScopes, "must be send, check, read or limit"),
 	// Values are never repeated: people paste the key where its hash belongs.
@@ -37,14 +39,18 @@ var checks = map[string]func(text string) string{
 	"token_hash": hashOf("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
 	"proxy":      notWholeInternet("would trust every client, and let each choose the address that the rules look at"),
 	"callee":     notWholeInternet("would let events go to every machine that this one can reach; name networks"),
-	"admin_role": matching(adminRole, "a role is reader, operator or owner"), "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
+	"admin_role": matching(`^(reader|operator|owner)$`, "a role is reader, operator or owner"),
+	"secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
 	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,
 	"price_of":  func(text string) string { return when(text != defaultName, checkCountry(text)) },
 	"page_host": checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
-	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
-	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
+	// No prefix that is watched shows more than a calling code and three digits.
+	"exempt": matching(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
+	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.
+	"header":      matching(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
+	"mail_header": matching(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"outcome": func(text string) string {
 		const problem = "must be delivered, bounced, bounced_for_good, complained, opted_out or ignored"
 		return when(!slices.Contains(events.Outcomes, events.Outcome(text)), problem)
@@ -65,24 +71,13 @@ func oneOf(words []string, problem string) func(string) string {
 	}
 }
 
-func matching(pattern *regexp.Regexp, problem string) func(string) string {
-	return func(text string) string { return when(!pattern.MatchString(text), problem) }
+func matching(pattern, problem string) func(string) string {
+	expression := regexp.MustCompile(pattern)
+	return func(text string) string { return when(!expression.MatchString(text), problem) }
 }
 
-var (
-	// namePattern is of purposes, apps and keys. They stand in answers, headers, metrics and keys of Redis.
-	namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
-	envPattern  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-	// headerPattern is a field name (RFC 9110 section 5.1) of the usual letters.
-	headerPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
-	// rolePattern is an identifier that needs no quotes.
-	rolePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-	// tokenPattern: a token that opens the whole log is long, and fits a header.
-	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{20,1000}$`)
-	adminRole    = regexp.MustCompile(`^(reader|operator|owner)$`)
-	// mailHeader is what may be added to mails: nothing that means something already.
-	mailHeader = regexp.MustCompile(`^X-[A-Za-z0-9-]{1,62}$`)
-)
+// checkName is for purposes, apps and keys. Their names stand in answers, headers, metrics and keys of Redis.
+var checkName = matching(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
 // checkTitle returns what is wrong with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.
 func checkTitle(text string) string {

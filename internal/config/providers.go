@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,8 @@ type SecretSource struct {
 	SecretFile string `yaml:"secret_file,omitempty"`
 	Secret     Secret `yaml:"-"`
 }
+
+var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // Check implements document.Checker.
 func (s *SecretSource) Check(p *document.Place) {

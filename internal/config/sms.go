@@ -207,10 +207,7 @@ func checkCountry(country string) string {
 	return ""
 }
 
-var checkPrefix = matching(regexp.MustCompile(`^\+[0-9]+$`), "must be + and digits, as phone numbers begin")
-
-// exemptPattern: no prefix that is watched shows more than a calling code and three digits.
-var exemptPattern = regexp.MustCompile(`^\+[1-9][0-9]{0,5}$`)
+var checkPrefix = matching(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin")
 
 // senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section 9.1.2.5).
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)

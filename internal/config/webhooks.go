@@ -131,7 +131,7 @@ func checkWebhookSecrets(value string) string {
 	seen, all := map[string]bool{}, splitSecrets(value)
 	for _, app := range slices.Sorted(maps.Keys(all)) {
 		secrets := all[app]
-		if !namePattern.MatchString(app) {
+		if checkName(app) != "" {
 			return "must be app:whsec_… entries, separated by commas"
 		}
 		if len(secrets) > maxWebhookSecrets {
