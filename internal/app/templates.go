@@ -27,7 +27,7 @@ func (a *App) renderer(own ...string) (*message.Renderer, error) {
 
 func (a *App) textRenderer(own ...string) (*message.Texts, error) {
 	limits := message.TextLimits{
-		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: func(text string) int { return sms.Measure(text).Segments },
+		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: sms.Segments,
 	}
 	return message.NewTexts(limits, templates.FS, templateDirs(append([]string{a.cfg.Templates}, own...)...)...)
 }

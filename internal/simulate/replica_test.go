@@ -58,8 +58,7 @@ const (
 // What is parsed once for all worlds.
 var (
 	texts = sync.OnceValue(func() *message.Texts {
-		segments := func(text string) int { return sms.Measure(text).Segments }
-		return must(message.NewTexts(message.TextLimits{Segments: 1, Measure: segments}, templates.FS))
+		return must(message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS))
 	})
 	mails = sync.OnceValue(func() *message.Renderer { return must(message.New(templates.FS)) })
 	ring  = sync.OnceValue(func() *keyring.Ring {

@@ -5,12 +5,6 @@ import (
 	"unicode/utf16"
 )
 
-// Size is what a text takes on the air (3GPP TS 23.038 sections 6.1 and 6.2.1).
-type Size struct {
-	Segments int
-	Unicode  bool // UCS-2; else the GSM 7-bit alphabet
-}
-
 // Units of one segment alone, and of each of several: six bytes go to the header that joins them.
 const (
 	singleGSM, partGSM         = 160, 153
@@ -24,36 +18,22 @@ const basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#�
 // extension is its table behind the escape; each counts two.
 const extension = "\f^{}\\[~]|€"
 
-// Measure says how a text will be coded and how many segments it takes. One character beyond the GSM alphabet, such as a
-// backtick or a curly quote, makes the whole text UCS-2.
-func Measure(text string) Size {
-	septets := make([]int, 0, len(text))
-	for _, r := range text {
-		switch {
-		case strings.ContainsRune(basic, r):
-			septets = append(septets, 1)
-		case strings.ContainsRune(extension, r):
-			septets = append(septets, 2)
-		default:
-			return measureUnicode(text)
-		}
-	}
-	return Size{Segments: pack(septets, singleGSM, partGSM)}
+// Unicode reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one character beyond that, such as a backtick or a
+// curly quote, makes the whole text UCS-2.
+func Unicode(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(basic+extension, r) })
 }
 
-func measureUnicode(text string) Size {
-	var widths []int
-	for _, r := range text {
-		widths = append(widths, utf16.RuneLen(r)) // 2: a surrogate pair
+// Segments returns how many segments a text takes on the air (3GPP TS 23.038 sections 6.1 and 6.2.1). A character of two units is not cut
+// in two: the segment before it ends one unit early.
+func Segments(text string) (segments int) {
+	single, part, width := singleGSM, partGSM, widthGSM
+	if Unicode(text) {
+		single, part, width = singleUnicode, partUnicode, utf16.RuneLen
 	}
-	return Size{Segments: pack(widths, singleUnicode, partUnicode), Unicode: true}
-}
-
-// pack counts segments. A character of two units is not cut in two (TS 23.038 section 6.2.1.1): the segment before it ends
-// one unit early.
-func pack(widths []int, single, part int) (segments int) {
 	units, room := 0, 0
-	for _, w := range widths {
+	for _, r := range text {
+		w := width(r)
 		if units += w; w > room {
 			segments, room = segments+1, part
 		}
@@ -63,4 +43,11 @@ func pack(widths []int, single, part int) (segments int) {
 		return min(segments, 1)
 	}
 	return segments
+}
+
+func widthGSM(r rune) int {
+	if strings.ContainsRune(extension, r) {
+		return 2
+	}
+	return 1
 }

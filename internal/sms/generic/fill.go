@@ -28,7 +28,7 @@ func values(m sms.Message, secret string) map[string]string {
 
 // coding is the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS 23.038 section 4).
 func coding(text string) string {
-	if sms.Measure(text).Unicode {
+	if sms.Unicode(text) {
 		return "2"
 	}
 	return "0"

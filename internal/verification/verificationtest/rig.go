@@ -128,8 +128,7 @@ func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s,
 
 // ReplicaOn returns another process over the same limiter.
 func (r *Rig) ReplicaOn(log Log, sender outbox.Sender, c outbox.Carrier) *Service {
-	segments := func(text string) int { return sms.Measure(text).Segments }
-	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: segments}, templates.FS)
+	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	r.NoError(err)
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, Parts{
