@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -49,89 +47,65 @@ const (
 )
 
 // Client makes the requests of one carrier, each on a connection of its own.
-type Client struct {
-	Setup
-	client *http.Client
-}
+type Client struct{ Setup }
 
 // NewClient makes the client of a carrier, which embeds it.
 func NewClient(s Setup) *Client {
 	s.Timeout = cmp.Or(s.Timeout, defaultTimeout)
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	return &Client{Setup: s, client: &http.Client{
-		Transport: &http.Transport{
-			Proxy:             http.ProxyFromEnvironment,
-			DisableKeepAlives: true, // see the package's comment
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := dialer.DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
-				}
-				return &counted{Conn: conn}, nil
-			},
-			TLSHandshakeTimeout: dialTimeout,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &Client{s}
 }
 
 // Name implements Carrier.
 func (x *Client) Name() string { return x.Setup.Name }
 
-// counted counts what is given to the socket, before it is: a write that fails may have left in part.
-type counted struct {
+// departure tells whether a byte of a request has left.
+type departure struct {
+	mu     sync.Mutex // not held while writing
+	begun  bool       // the connection is ready: what is written from now on is the request
+	left   bool       // something of it was given to the socket: a write that fails may have left in part
+	sealed bool
+}
+
+// socket is a connection that tells what is written.
+type socket struct {
 	net.Conn
-	mu      sync.Mutex // not held while writing
-	written int64
-	sealed  bool
+	*departure
+}
+
+func (d *departure) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return socket{conn, d}, nil
 }
 
 // Write implements net.Conn.
-func (c *counted) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	sealed := c.sealed
-	if !sealed {
-		c.written += int64(len(b))
-	}
-	c.mu.Unlock()
+func (s socket) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	sealed := s.sealed
+	s.left = s.left || s.begun && !sealed
+	s.mu.Unlock()
 	if sealed {
 		return 0, net.ErrClosed
 	}
-	return c.Conn.Write(b)
+	return s.Conn.Write(b)
 }
 
-// departure tells whether a byte of the request has left.
-type departure struct {
-	conn   atomic.Pointer[counted]
-	before int64
+// begin is called when the connection is ready, TLS included.
+func (d *departure) begin(httptrace.GotConnInfo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begun = true
 }
 
-func (d *departure) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		conn := got.Conn
-		if secured, ok := conn.(*tls.Conn); ok {
-			conn = secured.NetConn()
-		}
-		if c, ok := conn.(*counted); ok {
-			c.mu.Lock()
-			d.before = c.written
-			c.mu.Unlock()
-			d.conn.Store(c)
-		}
-	}}
-}
-
-// left reports whether a byte has left, and closes the connection for writing, so that its answer stays true: net/http may still be
+// seal reports whether a byte has left, and closes the connection for writing, so that its answer stays true: net/http may still be
 // writing a request that was given up.
-func (d *departure) left() bool {
-	c := d.conn.Load()
-	if c == nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sealed = true
-	return c.written > d.before
+func (d *departure) seal() (left bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sealed = true
+	return d.left
 }
 
 // Do makes one request and returns any whole answer. The error says whether the carrier may have the message.
@@ -139,14 +113,22 @@ func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, x.Timeout)
 	defer cancel()
 	var gone departure
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, gone.trace()), r.Method, r.URL, bytes.NewReader(r.Body))
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.begin})
+	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return Response{}, &Error{Class: delivery.Temporary, Stage: StageMessage, Err: ErrMessage}
 	}
 	maps.Copy(req.Header, r.Header)
-	response, err := x.client.Do(req)
+	client := &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: gone.dial, TLSHandshakeTimeout: dialTimeout,
+			DisableKeepAlives: true, // see the package's comment
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(req)
 	if err != nil {
-		return Response{}, broken(ctx, gone.left(), err)
+		return Response{}, broken(ctx, gone.seal(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))

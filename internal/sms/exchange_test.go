@@ -16,28 +16,25 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// Only bytes after the connection was got are the request's, and none leaves once it was given up.
+// Only bytes after the connection was ready are the request's, and none leaves once it was given up.
 func TestDeparture(t *testing.T) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	defer func() { _ = near.Close() }()
 	for _, written := range []bool{false, true} {
-		conn := &counted{Conn: near}
+		var d departure
+		conn := socket{near, &d}
 		if _, err := conn.Write([]byte("handshake")); err != nil {
 			t.Fatal(err)
 		}
-		var d departure
-		if d.trace(); d.left() {
-			t.Error("left without a connection")
-		}
-		d.trace().GotConn(httptrace.GotConnInfo{Conn: conn})
+		d.begin(httptrace.GotConnInfo{})
 		if written {
 			_, _ = conn.Write([]byte("P"))
 		}
-		if d.left() != written {
+		if d.seal() != written {
 			t.Errorf("left: %v", !written)
 		}
-		if _, err := conn.Write([]byte("OST")); err == nil {
+		if _, err := conn.Write([]byte("OST")); err == nil || d.seal() != written {
 			t.Error("the rest left after that")
 		}
 	}
