@@ -189,12 +189,14 @@ func subject(r *message.Renderer, p config.Purpose, app, title string) func(stri
 	if p.Notify == message.Glance {
 		return nil
 	}
+	var known sync.Map // by language
 	return func(lang string) string {
-		m, err := r.Render(message.Request{App: app, Locale: lang, Purpose: defaultPurpose, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
-		if err != nil {
-			return ""
+		subject, ok := known.Load(lang)
+		if !ok { // a failure leaves it empty
+			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: defaultPurpose, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+			subject, _ = known.LoadOrStore(lang, m.Subject)
 		}
-		return m.Subject
+		return subject.(string)
 	}
 }
 
