@@ -22,7 +22,7 @@ type Prepared struct {
 }
 
 // Prepare is Render, but leaves rendering to the form. It renders the first mail of each form, and returns the errors of that; so the names
-// of the others have passed.
+// of the others have passed. It does not check the support references of the others, which must be ours.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if err := checkCode(req); err != nil {
 		return Prepared{}, err

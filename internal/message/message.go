@@ -29,6 +29,7 @@ const (
 
 // Data is what a template may print.
 type Data struct {
+	redacted
 	App        string // name of the app; not empty, see CheckName
 	Home       string // its address; may be empty
 	Accent     string // its colour on light, #rrggbb; empty: ours
@@ -50,6 +51,7 @@ type Request struct {
 
 // Message is a mail without its addresses.
 type Message struct {
+	redacted
 	Subject  string // one line
 	Text     string // plain text, lines end with "\n"
 	HTML     string

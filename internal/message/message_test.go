@@ -282,7 +282,7 @@ func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 			t.Errorf("the code is printed as %q", form)
 		}
 	}
-	if !strings.Contains(out.String(), redacted) {
+	if !strings.Contains(out.String(), redactedText) {
 		t.Error("nothing is printed at all")
 	}
 }

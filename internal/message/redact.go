@@ -6,22 +6,13 @@ import (
 	"log/slog"
 )
 
-const redacted = "message(redacted)"
+const redactedText = "message(redacted)"
 
-// Format hides the code from every verb: what carries one may be passed on, but not printed.
-func (Data) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+// redacted, embedded in a struct with a code, hides it from every verb and from slog: it may be passed on, but not printed.
+type redacted struct{}
 
-// LogValue hides the code from slog.
-func (Data) LogValue() slog.Value { return slog.StringValue(redacted) }
+// Format implements fmt.Formatter.
+func (redacted) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redactedText) }
 
-// Format hides the code from every verb.
-func (Message) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
-
-// LogValue hides the code from slog.
-func (Message) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// Format hides the code from every verb.
-func (Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
-
-// LogValue hides the code from slog.
-func (Text) LogValue() slog.Value { return slog.StringValue(redacted) }
+// LogValue implements slog.LogValuer.
+func (redacted) LogValue() slog.Value { return slog.StringValue(redactedText) }

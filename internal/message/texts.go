@@ -21,6 +21,7 @@ type TextLimits struct {
 
 // Text is a text message without its recipient.
 type Text struct {
+	redacted
 	Text     string
 	Language string // the locale that was chosen
 	Segments int
