@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
@@ -78,15 +79,16 @@ func TestRefusedInThePipeline(t *testing.T) {
 		"and 421 midway":     {[]smtptest.Rule{noSender, at(smtptest.Rcpt, "421 4.3.2 bye")}, refused(delivery.StageMail), 2},
 		"and half a refusal": {[]smtptest.Rule{unknown, {Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}}, refused(delivery.StageRcpt), 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			server, s := overTCP(t, smtptest.Script{Extensions: pipelining, Rules: c.rules})
+		servertest.Bubble(t, func(t *testing.T) {
+			server, s := inBubble(t, smtptest.Script{Extensions: pipelining, Rules: c.rules})
 			_, err := s.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, c.want)
+			synctest.Wait()
 			sendAll(t, s, 2, 2)
 			expectCounts(t, server, 1, c.connections)
 			next := map[int]string{1: "RSET", 2: "EHLO"}[c.connections]
 			if got := verbs(server); got != "EHLO MAIL RCPT DATA "+next+" MAIL RCPT DATA" {
-				t.Errorf("dialogue %q", got)
+				t.Errorf("%s: dialogue %q", name, got)
 			}
 		})
 	}
