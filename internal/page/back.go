@@ -75,7 +75,7 @@ func returnTo(allowed []string, text string) (string, bool) {
 // back returns where the button of the approved card leads; "" if the person is not returned.
 func (l *look) back(id string) string {
 	to, err := url.Parse(l.session.Return)
-	if err != nil || l.session.Return == "" || l.References == nil {
+	if err != nil || l.session.Return == "" {
 		return ""
 	}
 	if _, ok := returnTo(l.ReturnURLs, l.session.Return); !ok { // the configuration has changed

@@ -63,7 +63,7 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit
-	// References makes the references with which people return to an app; nil: people do not return.
+	// References makes the references with which people return to an app. Required where an app has ReturnURLs.
 	References References
 }
 

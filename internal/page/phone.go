@@ -24,25 +24,19 @@ type country struct {
 var countries = sync.OnceValue(func() map[string][]country {
 	all := map[string][]country{}
 	for lang := range languages() {
-		all[lang] = countriesIn(language.Make(lang))
+		tag := language.Make(lang)
+		names, order := display.Regions(tag), collate.New(tag)
+		for _, code := range recipient.Countries() {
+			name := code
+			if region, err := language.ParseRegion(code); err == nil {
+				name = names.Name(region)
+			}
+			all[lang] = append(all[lang], country{Code: code, Name: name, Dial: recipient.DialCode(code)})
+		}
+		slices.SortStableFunc(all[lang], func(a, b country) int { return order.CompareString(a.Name, b.Name) })
 	}
 	return all
 })
-
-func countriesIn(tag language.Tag) []country {
-	names := display.Regions(tag)
-	var all []country
-	for _, code := range recipient.Countries() {
-		name := code
-		if region, err := language.ParseRegion(code); err == nil {
-			name = names.Name(region)
-		}
-		all = append(all, country{Code: code, Name: name, Dial: recipient.DialCode(code)})
-	}
-	order := collate.New(tag)
-	slices.SortStableFunc(all, func(a, b country) int { return order.CompareString(a.Name, b.Name) })
-	return all
-}
 
 // countryCode returns the country that a form names; "" if it names none.
 func countryCode(named string) string {

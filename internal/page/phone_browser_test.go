@@ -6,10 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp/kb"
-
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/store"
 )
 
 // phoning is a world whose clock runs and whose text messages go to some countries.
@@ -18,34 +15,6 @@ func phoning(t *testing.T) *pagetest.World {
 	w := running(t)
 	w.Codes.SetCountries("AT", "CN", "DE", "JM", "US")
 	return w
-}
-
-// byPhone asks for a code by text message to a German number, from the first card on by keyboard alone.
-func (b *tab) byPhone() {
-	b.Helper()
-	visible := func(field, other string) string {
-		return b.q(field) + `.checkVisibility() && !` + b.q(other) + `.checkVisibility()`
-	}
-	b.until(visible("#to", "#phone"))
-	b.keys(kb.Tab)
-	b.focused("by-email")
-	b.keys(kb.ArrowRight)
-	b.focused("by-sms")
-	b.until(visible("#phone", "#to"))
-	b.keys(kb.Tab)
-	b.focused("country")
-	b.keys("Ger")
-	b.until(b.q("#country") + `.value === 'DE'`)
-	b.card("ask", "As in 01512 3456789")
-	b.keys(kb.Tab)
-	b.focused("phone")
-	b.keys("015123456789")
-	b.until(b.q("#phone") + `.value === '01512 3456789'`)
-	b.keys(kb.Enter)
-	b.card("code", "On its way", "Sending a code to +49 151•••789", "Send again in")
-	b.focused("code")
-	b.world.Codes.Settle(store.Sent)
-	b.card("code", "Check your phone")
 }
 
 // numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one that a number says.

@@ -34,8 +34,6 @@ func localeOf(r *http.Request) string {
 // would need a CORS preflight, which is not answered.
 const fragmentHeader = "X-Fragment"
 
-func wantsFragment(c echo.Context) bool { return c.Request().Header.Get(fragmentHeader) == "card" }
-
 // maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a tenth of it.
 const maxForm = 16 << 10
 

@@ -26,7 +26,7 @@ func (u *Page) show(c echo.Context) error {
 // draw answers with a card: alone for the script, else within the page.
 func (l *look) draw(c echo.Context, k *card) error {
 	k.Of, k.Intent = l.session.mark(), rand.Text()
-	body, err := render(k, wantsFragment(c))
+	body, err := render(k, c.Request().Header.Get(fragmentHeader) == "card")
 	if err != nil {
 		return err
 	}
