@@ -41,7 +41,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"watch": {watchPauses, watchCounts, watchSlides, watchKnowsWhatIsUsual, watchGrowsStricter, watchLifted, watchedAtOnce, watchList,
 		storyNamesThePause},
 	"turn": {leaseOfOneReplica},
-	"partitions": {driftedIDs, driftedRefusals, windowOverMonths, rejectedOverMonths, pagesOverMonths, idleReplicaSeesOthers,
+	"partitions": {driftedIDs, driftedRefusals, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers,
 		storageStatus},
 	"end": {callsAfterCancelAndClose},
 }

@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 func filters(t *testing.T, f *Fixture) {
@@ -205,24 +204,6 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)
-}
-
-// What was rejected counts over a border just so, from its end on.
-func rejectedOverMonths(t *testing.T, f *Fixture) {
-	const day = 24 * time.Hour
-	rejections := func(in *store.Intent) { in.Rejections = quota.Rule{Name: "failures", Limit: 2, Window: 20 * day} }
-	f.Pass(39 * day)
-	for range 2 {
-		begun := f.Admit(t, f.Intent(1, rejections))
-		f.Pass(5 * time.Minute)
-		f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
-		f.Pass(2 * day)
-	}
-	f.Refuse(t, f.Intent(1, rejections))
-	f.Pass(16*day - 5*time.Minute - time.Microsecond)
-	f.Refuse(t, f.Intent(1, rejections))
-	f.Pass(time.Microsecond)
-	f.Admit(t, f.Intent(1, rejections))
 }
 
 // Pages go over borders in both directions, with no row twice or left out.
