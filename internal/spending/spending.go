@@ -41,7 +41,7 @@ type Budget struct {
 }
 
 const (
-	alarmAt = 80 // percent of a cap (SMS-5)
+	alarmAt = 80 // percent of a cap
 	maxTold = 10_000
 )
 

@@ -9,9 +9,9 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// EventQueue is the outbox of what apps are told of. An event's row is written by the statement that changes what it tells
-// of (Finish, Approve): there is no outcome without its event, and no event without its outcome. Package webhook delivers
-// them; leases, attempts and takeover are as those of sends.
+// EventQueue is the outbox of events for apps. The statement that makes a change (Finish, Approve) also writes its event: so there is no
+// outcome without its event, and no event without its outcome. Package webhook delivers events; leases, attempts and takeover are as
+// those of sends.
 type EventQueue interface {
 	// AppEventsDue starts the next attempt of events that are due or whose lease ran out: of each app as many as its
 	// share, the longest overdue first. now is the log's clock.
@@ -25,7 +25,7 @@ type EventQueue interface {
 	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
 }
 
-// NewEvent is what an app is to be told of a change. The zero value writes no event.
+// NewEvent is the event that is written with a change. The zero value writes none.
 type NewEvent struct {
 	ID   uuid.UUID // version 7; the receiver knows a repeated delivery by it
 	Type string    // "send.sent"
@@ -42,7 +42,7 @@ const (
 	EventGivenUp   EventState = "given_up"
 )
 
-// AppEvent is something that an app is told of.
+// AppEvent is an event that is delivered to an app.
 type AppEvent struct {
 	ID             uuid.UUID  `column:"id"`
 	App            string     `column:"app"`

@@ -40,6 +40,6 @@ const (
 	Doublings  = 10 // then the pause is the last one
 )
 
-// What a carrier says afterwards changes a send that went out, or may have: to Delivered, or to Undelivered. It never goes
-// back from there: a repeated or late word changes nothing, but that a message which was told to be lost did arrive after
-// all. Whatever it is, the send keeps its place in the quota; and it proves nothing of who holds the phone.
+// A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or late receipt changes nothing, except
+// that Undelivered becomes Delivered if the message arrived after all. The send keeps its place in the quota. A receipt does not prove
+// that the phone is the recipient's.

@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// In Postgres the sends of a month are a partition: by ranges of the ID, which begins with its time, so that the primary key
-// holds over all of them. What reads a time or a window says so of the IDs too, and partitions of other times are left out
-// before the statement begins. That is right because no send is written whose ID is further from the log's clock than
-// maxDrift: Begin refuses it, whatever the other databases could do with it, and refusals get another ID.
+// In Postgres the sends of a month are a partition, by ranges of the ID, which begins with its time: so the primary key holds over all
+// partitions. A statement that reads a time range also bounds the IDs, and partitions of other times are left out before it begins. That
+// is correct because no send is written whose ID is further from the log's clock than MaxDrift: Begin refuses it, and refusals get
+// another ID.
 
 // MaxDrift is how far the time in a send's ID may be from the log's clock when it is written. An Idempotency-Key fixes the ID up
 // to a day before.

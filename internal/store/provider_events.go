@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ProviderEventKind is what a provider told of a message that it had taken.
+// ProviderEventKind is the kind of a provider's report on a message that it had accepted.
 type ProviderEventKind string
 
 // The kinds of events, the worst last.

@@ -149,15 +149,16 @@ type SuppressionList interface {
 	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *AuditEntry) (Suppression, bool, error)
 	// Suppressions lists them, newest first, by Since and then ID, with the log's clock.
 	Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppression, time.Time, error)
-	// Lift ends all that hold for an address now, and returns them. The act, if there is one, is written with it, or neither,
-	// also where nothing held: it then says on whom, as far as the suppressions tell, and how many there were.
+	// Lift ends all suppressions of an address that hold now, and returns them. The act, if there is one, is written in the same
+	// transaction, also if there was none to end. Its detail is their number; its recipient, if it names none, is theirs.
 	Lift(ctx context.Context, l LiftRequest, act *AuditEntry) ([]Suppression, error)
 }
 
-// ProviderEvents are what providers tell of sends that they took.
+// ProviderEvents are reports of providers on sends that they accepted.
 type ProviderEvents interface {
-	// IngestProviderEvent records what a provider told of a send that it took, and adds the suppression if suppress.For > 0, in one transaction. It changes no
-	// status. False: it was told before, and nothing was changed. Errors: ErrNotFound, ErrUnavailable.
+	// IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
+	// transaction. It changes no status. False: the event was recorded before, and nothing was changed. Errors: ErrNotFound,
+	// ErrUnavailable.
 	IngestProviderEvent(ctx context.Context, e ProviderEvent, suppress SuppressAs) (bool, error)
 }
 
@@ -183,12 +184,13 @@ type CarrierHolds interface {
 type Statistics interface {
 	// Stats counts what there is in a stretch of time.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
-	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
+	// Domains returns the mail domains with the most failed sends in that time, at most ten, the one with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
-	// ApprovalsBy are how many codes were entered by a dimension, at most 20, those with the most codes first.
+	// ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most 20 values, the one with the most
+	// codes first.
 	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
-	// CountHours counts ahead up to limit hours that are over and of which nothing is under way any more, the newest first, and says how
-	// many it counted. Hours that began longer than age ago are forgotten. Several replicas may call it at once: one counts.
+	// CountHours counts ahead up to limit hours that are over and have no send under way, the newest first. It returns how many it
+	// counted. Hours that began longer than age ago are deleted. Several replicas may call it at once: one counts.
 	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
 }
 

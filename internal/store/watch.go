@@ -54,8 +54,8 @@ type PrefixPauseFilter struct {
 // PrefixWatcher pauses prefixes with few approved codes.
 type PrefixWatcher interface {
 	// PausePrefixes pauses prefixes whose share of approved codes is too small, and returns what it paused. A send is counted in one
-	// pause at most: what was sent before the end of a prefix's last pause says nothing any more. Several replicas may watch
-	// at once, and pause a prefix once.
+	// pause at most: sends from before the end of a prefix's last pause no longer count. Several replicas may call it at once; a prefix
+	// is paused once.
 	PausePrefixes(ctx context.Context, w PrefixWatch) ([]PrefixPause, error)
 	// PrefixPaused is the pause that holds for an app's text messages to a prefix, if there is one.
 	PrefixPaused(ctx context.Context, app, prefix string) (PrefixPause, bool, error)

@@ -17,8 +17,8 @@ const (
 	FailureWindow = 24 * time.Hour
 )
 
-// At most RowLimit tries fail in a row, with no right code between them, in any RowWindow (SEC-7, NIST SP 800-63B): who
-// guesses day after day is stopped for a month.
+// At most RowLimit tries fail in a row, with no right code between them, in any RowWindow (NIST SP 800-63B): guessing
+// day after day is stopped for a month.
 const (
 	RowLimit  = 100
 	RowWindow = 30 * 24 * time.Hour

@@ -72,9 +72,9 @@ func LargestLimit(in store.Intent) (n int) {
 // limiter that was once set far ahead must not lock its recipients out until that time comes.
 const MaxStale = 24 * time.Hour
 
-// MaxClockSkew is how far a limiter's clock may run ahead of the log's own: each gate is to be sufficient alone, also when the
-// other's clock was set or a replica with another one was promoted. It covers what a send may take longer from the Take
-// to the log's instant than a later one, so that who waited as told is let in.
+// MaxClockSkew is how far a limiter's clock may run ahead of the log's own: each gate is sufficient alone, also if the other's clock
+// was set, or if a replica with another clock was promoted. The time from a Take to the log's instant varies by less, so that a request
+// after the wait that was told is admitted.
 const MaxClockSkew = time.Second
 
 // CountedSend is a counting send of the bucket that an intent falls into, or a rejected one of its recipient: that has no Clock, and

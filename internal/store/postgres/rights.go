@@ -14,11 +14,10 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Who owns a table can always give himself rights to it. So the service works as another role than the one that migrates,
-// where it is told of one: that role gets its rights here, after each migration, and of the acts the right to read and to
-// add alone.
+// The owner of a table can always give itself rights to it. So, if a role is configured, the service works as that role, and another
+// one migrates. The role gets its rights here, after each migration; on the table acts it may only read and add.
 
-// rights are what the role may do with a table; all that are not named here it may do all four with.
+// rights has the role's rights to each table; to tables that are not named here it has otherRights.
 var rights = map[string]string{
 	"acts":            "SELECT, INSERT",
 	"act_people":      "SELECT, INSERT, UPDATE (recipient, masked)",
@@ -29,8 +28,8 @@ var rights = map[string]string{
 // works are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
 var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
-// ownTablesSQL tells the present schema, and the tables that this program's migrations made in it, as far as can be told: the owner's.
-// Rights to a partition are those to its table.
+// ownTablesSQL returns the present schema and the tables in it that the migrating user owns. Rights to a partition are those to its
+// table.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class c
@@ -104,7 +103,7 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 		}
 	}
 	if !member {
-		// Without the right to: then the service needs a URL that logs in as the role, and says so when it can't work as it.
+		// This fails without the right to do so. Then the service needs a URL that logs in as the role, and its error at start says so.
 		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
 	}
 	return nil
@@ -135,7 +134,7 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'acts'::regclass`).Scan(&owner, &may)
 var errIsRole = errors.New("store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
 	"tables' owner")
 
-// MayMigrate says why the URL's user must not migrate for a service that works as role; nil: it may.
+// MayMigrate returns an error if the URL logs in as the role that the service works as, which must not migrate.
 func MayMigrate(url, role string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

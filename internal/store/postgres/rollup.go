@@ -21,7 +21,8 @@ const (
 	countLock = 0x73656e64636f6475
 )
 
-// Delivery times are counted in buckets, each 4 % wider than the one before; one is told by its middle, so no more than 2 % off.
+// Delivery times are counted in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket, at most 2 %
+// off.
 const bucketBase = 1.04
 
 // bucketSQL returns the SQL for the bucket of an interval.

@@ -136,8 +136,8 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 	trip.Queue(stmtCommit)
 	results := conn.SendBatch(ctx, &trip)
 	defer results.Close()
-	// The server answers in order: its own word that it ended before the COMMIT is certain. Silence is not: everything is on
-	// its way.
+	// The server answers in order. If it reports an error before the COMMIT, nothing was committed. If the connection ends without an
+	// answer, that is not known, since all statements were already sent.
 	for range n {
 		if _, err := results.Exec(); err != nil {
 			return n > 0 && serverAnswered(err), err
