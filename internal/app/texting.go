@@ -124,12 +124,9 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 // servedNumbers returns the phone numbers that the configuration admits. The dev mailbox admits every country unless some are
 // listed.
 func servedNumbers(cfg config.Config) policy.Numbers {
-	n := policy.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.VoIP == "refuse"}
-	n.Everywhere = cfg.DevPhone() && len(cfg.SMS.Countries) == 0
-	for _, country := range cfg.SMS.Countries {
-		n.Countries[country] = true
+	return policy.Numbers{
+		Countries: cfg.SMS.Countries, Everywhere: cfg.DevPhone() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
 	}
-	return n
 }
 
 // phone puts text messages into the dev mailbox.

@@ -70,7 +70,7 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		terms := r.Settings.Set
-		terms.Numbers = policy.Numbers{Countries: map[string]bool{"FR": true}}
+		terms.Numbers = policy.Numbers{Countries: []string{"FR"}}
 		r.Svc.Change(terms)
 		r.Carrier.Fail(nil)
 		r.Sleep(time.Minute)

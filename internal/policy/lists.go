@@ -55,9 +55,9 @@ func domainListed(domain string, listed map[string]bool) bool {
 
 // Numbers says to which phone numbers codes are sent. The zero value: to none.
 type Numbers struct {
-	Countries  map[string]bool // by Recipient.Country; nil with Everywhere
-	Everywhere bool            // all countries; for carriers that send nothing, as in development
-	RefuseVoIP bool            // refuse numbers that the numbering plan assigns to internet telephony
+	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
+	Everywhere bool     // all countries; for carriers that send nothing, as in development
+	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
 }
 
 // Refuse returns why no code is sent to a phone number; nil if it is served, and for mail addresses.
@@ -65,7 +65,7 @@ func (n Numbers) Refuse(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
 		return nil
-	case !n.Everywhere && !n.Countries[r.Country()]:
+	case !n.Everywhere && !slices.Contains(n.Countries, r.Country()):
 		return &recipient.InvalidError{Reason: CountryNotServed, Detail: "Codes are not sent to phone numbers of this country."}
 	case n.RefuseVoIP && r.VoIP():
 		return &recipient.InvalidError{Reason: VoIP, Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
@@ -74,17 +74,11 @@ func (n Numbers) Refuse(r recipient.Recipient) *recipient.InvalidError {
 }
 
 // Served returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for international numbers.
-func (n Numbers) Served() (countries []string) {
+func (n Numbers) Served() []string {
 	if n.Everywhere {
 		return recipient.Countries()
 	}
-	for country, ok := range n.Countries {
-		if ok {
-			countries = append(countries, country)
-		}
-	}
-	slices.Sort(countries)
-	return countries
+	return n.Countries
 }
 
 // Reasons for which a request is refused before any rule decides, since no code is sent to its recipient.
@@ -123,17 +117,14 @@ type Pause struct {
 	Since   time.Time // when this process first had the pause in its configuration; set by InForce
 }
 
-func (p Pause) matches(ch recipient.Channel, purpose string) bool {
-	return (p.Channel == "" || p.Channel == ch) && (p.Purpose == "" || p.Purpose == purpose)
-}
-
 // Paused returns the first pause that stops sends of the channel and purpose; false if none does.
 func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
-	i := slices.IndexFunc(s.Pauses, func(p Pause) bool { return p.matches(ch, purpose) })
-	if i < 0 {
-		return Pause{}, false
+	for _, p := range s.Pauses {
+		if (p.Channel == "" || p.Channel == ch) && (p.Purpose == "" || p.Purpose == purpose) {
+			return p, true
+		}
 	}
-	return s.Pauses[i], true
+	return Pause{}, false
 }
 
 // withSince sets Since of each pause: to that of the same pause before, or to now for a new one.

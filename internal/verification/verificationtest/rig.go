@@ -208,12 +208,7 @@ func FoldGmail(s *Settings) {
 
 // ServeCountries has text messages sent to these countries alone.
 func ServeCountries(countries ...string) func(*Settings) {
-	return func(s *Settings) {
-		s.Numbers.Countries = map[string]bool{}
-		for _, c := range countries {
-			s.Numbers.Countries[c] = true
-		}
-	}
+	return func(s *Settings) { s.Numbers.Countries = countries }
 }
 
 // Start runs the background work of the service until Quit.
