@@ -204,6 +204,8 @@ type VerificationBody struct {
 	Type              string
 	Field             string
 	To                string
+	Recipient         string
+	Proof             string
 	Valid             bool
 	RetryAfter        int       `json:"retry_after"`
 	RetryAfterMS      int       `json:"retry_after_ms"`
