@@ -3,6 +3,7 @@ package drill
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"sendcode/internal/app/apptest"
@@ -110,6 +111,16 @@ func (s *environment) tells(i *incident, send, kind, detail string) {
 		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
 	}
 	i.happened("told", began)
+}
+
+// reports sends the carrier's report about the message to a person.
+func (s *environment) reports(i *incident, status string) {
+	s.Helper()
+	for _, form := range s.carrier.Asked() {
+		if form.Get("to") == i.to {
+			s.Is("the receipt", s.Get(strings.TrimPrefix(form.Get("cb"), "https://codes.example.com")+"&st="+status), http.StatusNoContent)
+		}
+	}
 }
 
 // erase erases the recipient, as an administrator did earlier.

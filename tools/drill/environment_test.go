@@ -20,7 +20,7 @@ import (
 type environment struct {
 	*apptest.Stack
 	db       *pgx.Conn
-	carrier  *carrier
+	carrier  *apptest.Carrier
 	rules    []smtptest.Rule // what the mail server does to whom
 	indexKey []byte
 }
@@ -66,8 +66,8 @@ sms:
     - name: tower
       type: http
       url: "` + carrierURL + `/"
-      format: json
-      body: '{"to": "{to}", "callback": "{callback}", "text": "{text}"}'
+      format: form
+      body: "to={to}&cb={callback}&text={text}"
       answer: {id: $.id, code: $.status, accepted: ["0"], codes: {"1": temporary, "6": rejected, "9": limit 3600s}}
       receipt: {status: st, delivered: [ok], undelivered: [lost]}
 provider_events:
@@ -91,7 +91,7 @@ apps:
 // open starts the service, with so many ordinary sends.
 func open(t *testing.T, size int) *environment {
 	t.Helper()
-	s := &environment{Stack: apptest.OnRealParts(t), carrier: startCarrier(t)}
+	s := &environment{Stack: apptest.OnRealParts(t), carrier: apptest.NewCarrier(t)}
 	s.Env["POST_SECRET"] = hookSecret
 	s.Write(settings(s.carrier.URL))
 	cfg := s.Config()

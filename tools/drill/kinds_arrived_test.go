@@ -155,6 +155,6 @@ func told(kind, detail string) func(*environment, *incident) {
 func receipt(status string) func(*environment, *incident) {
 	return func(s *environment, i *incident) {
 		s.sent(i, "order")
-		s.carrier.receipt(s, i.to, status)
+		s.reports(i, status)
 	}
 }

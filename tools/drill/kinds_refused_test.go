@@ -127,7 +127,7 @@ var refusedByThem = []*kind{
 	},
 	{
 		name: "the carrier's own limit for a number", sms: true,
-		before: func(s *environment, i *incident) { s.carrier.answer(i.to, "9") },
+		before: func(s *environment, i *incident) { s.carrier.Answer(i.to, "9") },
 		make: func(s *environment, i *incident) {
 			began := time.Now()
 			s.ask(i, "order")

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -18,36 +16,6 @@ import (
 func text(s *apptest.Stack, i int, to string) apptest.Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":"en"}`, to))
-}
-
-// carrier is an API on loopback that takes every message, and remembers the form of each.
-type carrier struct {
-	*httptest.Server
-	mu    sync.Mutex
-	forms []url.Values
-}
-
-func newCarrier(t *testing.T) *carrier {
-	t.Helper()
-	c := &carrier{}
-	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_ = r.ParseForm()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.forms = append(c.forms, r.Form)
-	}))
-	t.Cleanup(c.Close)
-	return c
-}
-
-// asked returns how many messages it took, and the callback of the last one.
-func (c *carrier) asked() (n int, callback string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n = len(c.forms); n > 0 {
-		callback = c.forms[n-1].Get("cb")
-	}
-	return n, callback
 }
 
 // Beside the dev mailbox text messages can be tried: they arrive there. What there is to choose from is told.
@@ -98,7 +66,7 @@ func TestTextsThatTakeTooManySegments(t *testing.T) {
 // Receipts are taken from a caller that has the address of that very send, and never bring a send back.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
-	c := newCarrier(t)
+	c := apptest.NewCarrier(t)
 	s := apptest.Embedded(t).Write(`sms:
   countries: [DE]
   public_url: https://codes.example.com
@@ -108,7 +76,7 @@ func TestReceipts(t *testing.T) {
 	for n := range 2 {
 		a := text(s, 0, fmt.Sprintf("+4915123456%03d", n))
 		s.AwaitState(a.ID, "sent")
-		_, callback := c.asked()
+		callback := c.Asked()[n].Get("cb")
 		ids, callbacks = append(ids, a.ID), append(callbacks, strings.TrimPrefix(callback, "https://codes.example.com"))
 	}
 	first, token := callbacks[0], func(path string) string { return path[strings.Index(path, "&token="):] }
@@ -141,7 +109,7 @@ func TestReceipts(t *testing.T) {
 // cost nothing, also their recipients.
 func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	t.Parallel()
-	c := newCarrier(t)
+	c := apptest.NewCarrier(t)
 	s := apptest.OnRealParts(t).Write(`sms:
   countries: [DE]
   carriers: [{name: dear, type: http, url: "` + c.URL + `/", format: form, body: "to={to}&text={text}", prices: {default: 0.075}}]
@@ -174,7 +142,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	})
 	again := text(s, 0, number(stopped)) // is stopped again, and nothing leaves
 	s.Await("its outcome", func() bool { return s.Look(again.ID).Send.Reason == "spend_cap" })
-	if n, _ := c.asked(); sent != 3 || capped != 37 || n != 3 || again.StatusCode != http.StatusAccepted {
+	if n := len(c.Asked()); sent != 3 || capped != 37 || n != 3 || again.StatusCode != http.StatusAccepted {
 		t.Errorf("%d sent, %d stopped, the carrier was asked %d times; the next request: %d", sent, capped, n, again.StatusCode)
 	}
 	metrics := string(s.Get("/metrics").Raw) + string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
