@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"sendcode/internal/servertest/locate"
 )
 
@@ -65,6 +67,12 @@ func newRedis(args []string) (*RedisServer, error) {
 
 // URL is redis://127.0.0.1:port/0; the same through every stop and start.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
+
+// Client returns a client of the server, which is closed when the test ends.
+func (s *RedisServer) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	return kept(t, redis.NewClient(&redis.Options{Addr: s.Addr()}), nil)
+}
 
 // Pause freezes the server: it accepts connections, as the kernel does for it,
 // and answers nothing until Resume.

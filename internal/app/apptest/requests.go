@@ -72,18 +72,13 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 // Flush deletes everything in Redis.
 func (s *Stack) Flush() {
 	s.Helper()
-	c := s.RedisClient()
-	Must(s.T, c.FlushAll(s.Context()).Err())
+	Must(s.T, s.RedisClient().FlushAll(s.Context()).Err())
 }
 
 // RedisClient returns a client of the limiter's Redis, which is closed when the test ends.
 func (s *Stack) RedisClient() *redis.Client {
 	s.Helper()
-	options, err := redis.ParseURL(s.Redis.URL())
-	Must(s.T, err)
-	c := redis.NewClient(options)
-	s.Cleanup(func() { _ = c.Close() })
-	return c
+	return s.Redis.Client(s.T)
 }
 
 // Rules of one line. Those of 300 s have no cooldown and a window that is longer than any burst takes on a busy machine; Roomy refuses

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/servertest"
@@ -131,8 +128,7 @@ func TestTheDocumentedPolicies(t *testing.T) {
 func empty(t *testing.T, servers []*servertest.RedisServer) {
 	t.Helper()
 	for _, server := range servers {
-		c := redis.NewClient(&redis.Options{Addr: server.Addr()})
-		apptest.Must(t, errors.Join(c.FlushAll(t.Context()).Err(), c.Close()))
+		apptest.Must(t, server.Client(t).FlushAll(t.Context()).Err())
 	}
 }
 
@@ -140,8 +136,7 @@ func empty(t *testing.T, servers []*servertest.RedisServer) {
 func ttls(t *testing.T, servers []*servertest.RedisServer) (all []time.Duration) {
 	t.Helper()
 	for _, server := range servers {
-		c := redis.NewClient(&redis.Options{Addr: server.Addr()})
-		defer c.Close()
+		c := server.Client(t)
 		keys, err := c.Keys(t.Context(), "*").Result()
 		apptest.Must(t, err)
 		for _, key := range keys {

@@ -135,8 +135,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 100*time.Millisecond, func(n int) {
 			primary, next := pair[n%2], pair[(n+1)%2]
-			replica := redis.NewClient(&redis.Options{Addr: next.Addr()})
-			defer replica.Close()
+			replica := next.Client(t)
 			host, port, _ := strings.Cut(primary.Addr(), ":")
 			follow(replica, host, port)
 			s.Await("the replica to be in step", func() bool {
