@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -140,8 +139,6 @@ func number(f float64) string {
 		return fmt.Sprintf("%.2f", f)
 	}
 }
-
-func micros(d time.Duration) string { return number(float64(d) / float64(time.Microsecond)) }
 
 // size is bytes for people.
 func size(bytes float64) string {
