@@ -33,11 +33,6 @@ func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.I
 	return in
 }
 
-// ago is a counting send on the log's clock.
-func ago(d time.Duration) CountedSend {
-	return CountedSend{ID: uuid.New(), Clock: store.LogClock, TakenAt: now.Add(-d), LoggedAt: now.Add(-d)}
-}
-
 // A limiter's clock is believed where a row has it too, but no more than a second beyond the log's.
 func TestDecideOnALimitersClock(t *testing.T) {
 	row := func(taken, logged time.Duration) CountedSend {
