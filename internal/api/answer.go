@@ -75,7 +75,7 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 	if v.Code.Length > 0 {
 		out.CodeFormat = &codeJSON{v.Code.Length, v.Code.Alphabet}
 	}
-	if kind == verification.Secret { // a reason can tell whether a mailbox exists (SEC-19)
+	if kind == verification.Secret { // a reason can tell whether a mailbox exists
 		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
 	}
 	return out

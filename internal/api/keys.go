@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Key is one API key of an app, known by its hash alone (SEC-21).
+// Key is one API key of an app, known by its hash alone.
 type Key struct {
 	App     string
 	ID      string // unique within its app

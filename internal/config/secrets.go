@@ -20,7 +20,7 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns "" if the index key is as strong as a key of the ring must be (SEC-1), else what is wrong.
+// checkIndexKey returns "" if the index key is as strong as a key of the ring must be, else what is wrong.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be base64 alone, without an id"

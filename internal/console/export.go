@@ -189,7 +189,7 @@ func exportRow(s store.Send) []string {
 // end a line.
 const dividers = ";\t|\r\n"
 
-// withoutFormula returns a cell that spreadsheets do not take for a formula (SEC-18): a quote mark is put before what begins like
+// withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put before what begins like
 // one. Invalid UTF-8 is replaced.
 func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")

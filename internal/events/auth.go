@@ -25,7 +25,7 @@ const (
 	Basic            Scheme = "basic"             // the secret as the password of HTTP's basic authentication
 )
 
-// MaxAge is how far from now a signed time may lie, before or after (SMS-7).
+// MaxAge is how far from now a signed time may lie, before or after.
 const MaxAge = 5 * time.Minute
 
 // Auth is how a source's requests are authenticated. Each secret is enough, so that one can be replaced without a pause.

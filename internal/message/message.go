@@ -21,7 +21,7 @@ import (
 type Notify string
 
 const (
-	// Private keeps the code out of the subject and of the first 120 characters (MAIL-4). It is the default.
+	// Private keeps the code out of the subject and of the first 120 characters. It is the default.
 	Private Notify = "private"
 	// Glance puts the code into the subject and at the beginning, where notifications and logs of mail servers show it.
 	Glance Notify = "glance"
@@ -96,7 +96,7 @@ type view struct {
 	Glance   bool
 	Language string
 	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but style, so that a
-	// copy gives the bare code (MAIL-1).
+	// copy gives the bare code.
 	Groups []string
 }
 

@@ -130,7 +130,7 @@ func TestEveryMail(t *testing.T) {
 		if words := wordsBefore(shown, code); req.Data == shop() && (words > 16 || words < 3 || wordsBefore(m.Text, code) > 16) {
 			t.Errorf("%d words before the code: %s", words, shown)
 		}
-		// This counts where the code begins, in another way than New does (MAIL-4).
+		// This counts where the code begins, in another way than New does.
 		for part, text := range map[string]string{"text": m.Text, "html as shown": shown, "html with what is hidden": htmlText(m.HTML, true)} {
 			if at := codeAt(text, code); at < 0 || private && at < 120 || !private && at > 100 {
 				t.Errorf("%s: the code begins at character %d", part, at)

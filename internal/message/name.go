@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxName is the length limit of a caller's text in characters (SEC-20).
+// maxName is the length limit of a caller's text in characters.
 const maxName = 64
 
 const (

@@ -48,7 +48,7 @@ func TestTextMessages(t *testing.T) {
 	})
 }
 
-// A denied country: nothing is counted, written or sent, and the person is told. By region, not by dial code (SMS-2).
+// A denied country: nothing is counted, written or sent, and the person is told. By region, not by dial code.
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {

@@ -102,7 +102,7 @@ func (t words) slipped(reason string, shape code.Shape) string {
 }
 
 // help returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil while
-// it is too early. Failure reasons are not shown (SEC-19).
+// it is too early. Failure reasons are not shown.
 func (l *look) help(v verification.View) *help {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {

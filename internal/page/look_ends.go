@@ -59,7 +59,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, si
 		fill(t.count("SentElse", worst.Used), "to", to, "d", t.durationUp(max(age, time.Second))))
 }
 
-// failed returns the card of a verification whose first message was not sent. It does not say why (SEC-19).
+// failed returns the card of a verification whose first message was not sent. It does not say why.
 func (l *look) failed(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
 	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.doubtSent(), l.instead()

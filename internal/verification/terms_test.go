@@ -21,7 +21,7 @@ func hourly(name string, limit int, window time.Duration) quota.Policy {
 	return quota.Policy{Name: name, Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
 }
 
-// A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th oldest leaves (QUOTA-17).
+// A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th oldest leaves.
 func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 5, time.Hour))

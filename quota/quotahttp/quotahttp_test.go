@@ -68,8 +68,7 @@ func libraryItem(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
 	return item
 }
 
-// Header, body and decision tell one truth: no wait is earlier than any blocking rule's, none is 0 while blocked
-// (API-2, API-3).
+// Header, body and decision tell one truth: no wait is earlier than any blocking rule's, none is 0 while blocked.
 func TestOneTruthAboutWaiting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)

@@ -67,7 +67,7 @@ func (a *Auth) use(c echo.Context, v session) error {
 	return nil
 }
 
-// How long a session lives (SEC-17).
+// How long a session lives.
 const (
 	idle     = 30 * time.Minute
 	absolute = 12 * time.Hour
