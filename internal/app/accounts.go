@@ -68,13 +68,16 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 }
 
 // openBeside opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running service; a
-// SQLite file can't, since it belongs to one process.
+// SQLite file can't, since it belongs to one process. With a new file it also makes its keys, which the service would else take for lost.
 func openBeside(ctx context.Context, cfg config.Config) (store.Store, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
 		var err error
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
 			return store.Store{}, nil, err
+		}
+		if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
+			return store.Store{}, nil, errors.Join(err, unlock())
 		}
 	}
 	log, end, err := openStore(ctx, cfg, time.Now)
