@@ -38,7 +38,7 @@ type call struct {
 // run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first, a script that is under way may
 // still run; one that is waiting does not.
 func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
-	x := p.acquireLane(ctx, script, keys, args)
+	x := p.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
 		defer p.releaseLane()
 		cmd := script.Run(ctx, p.client, keys, args...)
@@ -52,8 +52,8 @@ func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, arg
 	}
 }
 
-// acquireLane takes a free lane and returns nil, or queues the call and returns it.
-func (p *pipe) acquireLane(ctx context.Context, script *redis.Script, keys []string, args []any) *call {
+// takeLaneOrQueue takes a free lane and returns nil, or queues the call and returns it.
+func (p *pipe) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys []string, args []any) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy < lanes {

@@ -48,6 +48,7 @@ func (p Policy) Validate() error {
 // since it would admit everything.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
+// problems returns all problems of the rules; an empty list is one.
 func problems(rules []Rule) (all []error) {
 	if len(rules) == 0 {
 		return []error{errors.New("there is no rule")}

@@ -26,7 +26,8 @@ type writableLog struct {
 // askAgain is how long an answer is kept: each one is a write.
 const askAgain = time.Second
 
-// Check returns nil if the log can be written, else a *server.Reason. It asks at most once a second.
+// Check returns nil if the database takes writes, else a *server.Reason. It tries at most once a second, and repeats that answer in
+// between.
 func (w *writableLog) Check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -125,7 +125,7 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 		return config.Config{}, own, nil, err
 	}
 	renewed = r.now.Renewed(next)
-	own, err = r.templatesOf(renewed)
+	own, err = r.readOwnTemplates(renewed)
 	return renewed, own, r.given.Fixed(next), err
 }
 

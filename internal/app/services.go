@@ -32,13 +32,14 @@ type services struct {
 	providers *feedback.Providers
 }
 
-// newOutbox creates the outbox from the log, the limiter and the carriers, and the worker that delivers apps' events.
+// newOutbox creates the outbox and what it needs (templates, vault, policies, gate), and the worker that delivers apps' events. Neither
+// runs yet.
 func (a *App) newOutbox() error {
 	var err error
 	if a.mails, err = a.renderer(); err != nil {
 		return err
 	}
-	own, err := a.templatesOf(a.cfg)
+	own, err := a.readOwnTemplates(a.cfg)
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,9 @@ type ownTemplates struct {
 	texts map[string]*message.Texts
 }
 
-// templatesOf reads the templates of a configuration's apps. It fails if rendering one fails, or a text message would have too many
+// readOwnTemplates reads the templates of a configuration's apps. It fails if rendering one fails, or a text message would have too many
 // segments.
-func (a *App) templatesOf(cfg config.Config) (own ownTemplates, err error) {
+func (a *App) readOwnTemplates(cfg config.Config) (own ownTemplates, err error) {
 	own = ownTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.Texts{}}
 	for _, app := range cfg.Apps {
 		if app.Templates == "" {

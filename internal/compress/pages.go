@@ -79,6 +79,7 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write compresses b if WriteHeader chose an encoding.
 func (w *writer) Write(b []byte) (int, error) {
 	if w.to == nil {
 		return w.ResponseWriter.Write(b)

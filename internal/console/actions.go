@@ -113,8 +113,8 @@ func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason st
 	return d.do(a, c, s, act)
 }
 
-// actionPage handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
-func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
+// handleAction handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
+func (a *Console) handleAction(d sendAction) echo.HandlerFunc {
 	return layout.Form(func(c echo.Context, form url.Values) error {
 		s, err := a.story(c.Request().Context(), c.Param("id"))
 		if err != nil {
@@ -155,7 +155,7 @@ func problemOf(w texts.Words, err error) (int, string) {
 	return 0, ""
 }
 
-// actionJSON is actionPage for scripts: it answers 204, or 200 with the result.
+// actionJSON is handleAction for scripts: it answers 204, or 200 with the result.
 func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {

@@ -95,7 +95,7 @@ func everyPage(r *rig) map[string]string {
 	r.OK(r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.as(auth.Operator)
-	r.Account(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
+	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	r.Cleanup(r.console.Stop)
 	failed, err := r.Log.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)

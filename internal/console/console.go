@@ -109,7 +109,7 @@ func (a *Console) routes() []auth.Route {
 		{Method: post, Path: "/v1/admin/erase", Handler: a.personJSON(auth.ActionErase, a.Desk.Erase), Action: auth.ActionErase},
 	}
 	for _, d := range sendActions {
-		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionPage(d), Action: d.Name})
+		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.handleAction(d), Action: d.Name})
 		if d.code {
 			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d), Action: d.Name})
 		}

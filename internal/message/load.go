@@ -96,7 +96,7 @@ func (k kind) readTree(tree fs.FS) (sources, []error) {
 		case entry.IsDir(), strings.HasPrefix(base, "."), strings.HasSuffix(base, ".md"): // .DS_Store, README.md
 			return nil
 		}
-		content, err := readFile(tree, name)
+		content, err := readText(tree, name)
 		if err := cmp.Or(k.checkPath(name), err); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			return nil
@@ -127,8 +127,8 @@ func (k kind) checkPath(name string) error {
 	return nil
 }
 
-// readFile reads a file, and removes a byte order mark and carriage returns.
-func readFile(tree fs.FS, name string) (string, error) {
+// readText reads a file of UTF-8, and removes a byte order mark and carriage returns. It fails if the file is not valid UTF-8.
+func readText(tree fs.FS, name string) (string, error) {
 	data, err := fs.ReadFile(tree, name)
 	if err != nil {
 		return "", err

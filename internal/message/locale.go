@@ -53,8 +53,8 @@ func newMatcher(locales []string) language.Matcher {
 // maxTag is the length of a tag that is kept, in bytes: room for all that a language is told by (RFC 5646, section 4.4.1).
 const maxTag = 35
 
-// Canonical returns the canonical form of a BCP 47 tag, of at most 35 characters; false for an invalid one. It drops unregistered subtags,
-// so that no free text is stored.
+// Canonical returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no free text is stored; false if the tag is
+// invalid or longer than 35 bytes.
 func Canonical(text string) (string, bool) {
 	if len(text) > maxTag {
 		return "", false

@@ -157,7 +157,7 @@ func (l *look) button(ready string, wait, whole time.Duration) again {
 	return b
 }
 
-// revision hashes what a card shows, except for times; the script compares it to see whether a card is new. It is not secret.
+// revision hashes what a card, one state of the page, shows except for times. The script compares it to see whether the card changed.
 func (l *look) revision(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}

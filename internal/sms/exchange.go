@@ -247,7 +247,8 @@ func CheckEndpoint(wrong map[string]error, endpoint string) {
 // EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
 func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Attempt makes one attempt to send. read returns the carrier's ID and code in an answer, and the failure that the answer means.
+// Attempt makes one request to send a message. read takes from the response the carrier's ID of the message, the carrier's result code, and
+// the failure, which is nil if the carrier accepted it. The receipt has ID and code also with a failure.
 func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (id, code string, fail *Error)) (Receipt, *Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {

@@ -112,7 +112,7 @@ func parseInt(text string) (int, string) {
 	return i, ""
 }
 
-// parseDuration reads "60s", "1h30m": Go's form, in whole seconds.
+// parseDuration reads "60s", "1h30m": Go's form, in whole seconds, without days. It also returns what is wrong with the text, or "".
 func parseDuration(text string) (time.Duration, string) {
 	v, err := time.ParseDuration(text)
 	switch {

@@ -41,7 +41,7 @@ func (r *rig) change(log store.AccountStore, do string) (refusal string) {
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
-		r.Account(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
+		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
 		refused := r.change(meanwhile{r.Log, func() { r.change(r.Log, order[0]) }}, order[1])
 		got, err := r.Log.Account(t.Context(), "mei")
 		r.Must(err)
@@ -60,7 +60,7 @@ func TestAccountsAddedAtOnce(t *testing.T) {
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},
 	} {
 		r := newRig(t)
-		refused := r.change(meanwhile{r.Log, func() { r.Account(other) }}, "add")
+		refused := r.change(meanwhile{r.Log, func() { r.PutAccount(other) }}, "add")
 		got, err := r.Log.Account(t.Context(), other.Name)
 		r.Must(err)
 		if other.MadeAt = got.MadeAt; refused != want || got != other {

@@ -19,7 +19,7 @@ func (r *rig) attackLogins() {
 	r.Helper()
 	for i := range 12 {
 		b, other := r.from(fmt.Sprintf("198.18.%d.7:1", i)), fmt.Sprintf("other-%d", i)
-		r.Account(store.Account{Name: other, Role: "reader", Password: consoletest.SmallHash("theirs")})
+		r.PutAccount(store.Account{Name: other, Role: "reader", Password: consoletest.SmallHash("theirs")})
 		for range 5 {
 			for _, name := range []string{"admin", other} {
 				if rec := b.LoginAs(name, "wrong"); rec.Code == http.StatusSeeOther {

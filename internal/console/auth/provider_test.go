@@ -14,7 +14,7 @@ import (
 
 func TestLoginByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
-	r.Account(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
+	r.PutAccount(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
 	b := r.browser()
 	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
 	elsewhere := r.browser()
@@ -78,7 +78,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
 	changed := func(change func(*store.Account)) func() {
-		return func() { a := ana; change(&a); r.Account(a) }
+		return func() { a := ana; change(&a); r.PutAccount(a) }
 	}
 	other := func(change func(*Provider)) func() {
 		return func() {
@@ -103,7 +103,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", consoletest.Start })},
 	} {
 		r.auth.Provider = whole
-		r.Account(ana)
+		r.PutAccount(ana)
 		consoletest.Is(server, c.who, "support")
 		b := r.browser()
 		consoletest.LeadsTo(t, b.ByProvider(""))
@@ -112,11 +112,11 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		servertest.Same(t, what, b.Get("/admin").Code, http.StatusSeeOther)
 		servertest.Same(t, what+": for a program", b.Get("/v1/admin/sends").Code, http.StatusUnauthorized)
 		r.auth.Provider = whole
-		r.Account(store.Account{Name: "bo", Role: "reader"})
+		r.PutAccount(store.Account{Name: "bo", Role: "reader"})
 		r.Clock.Add(time.Hour) // the limits forget
 	}
 	consoletest.Is(server, "ana")
-	r.Account(ana)
+	r.PutAccount(ana)
 	b := r.browser()
 	consoletest.LeadsTo(t, b.ByProvider(""))
 	changed(func(a *store.Account) { a.Role = "owner" })()

@@ -77,8 +77,8 @@ func (r *Rig) OK(results ...any) {
 	r.Must(err)
 }
 
-// Account adds an account, or changes the one with its name to equal it.
-func (r *Rig) Account(a store.Account) {
+// PutAccount adds an account, or changes the one with its name to equal it.
+func (r *Rig) PutAccount(a store.Account) {
 	r.Helper()
 	id, err := uuid.NewV7()
 	r.Must(err)
@@ -135,7 +135,7 @@ func (r *Rig) As(role string) *Browser {
 	r.Helper()
 	name := "the-" + role
 	if _, err := r.Log.Account(r.Context(), name); err != nil {
-		r.Account(store.Account{Name: name, Role: role, Password: SmallHash(name + "'s password")})
+		r.PutAccount(store.Account{Name: name, Role: role, Password: SmallHash(name + "'s password")})
 	}
 	b := NewBrowser(r.T, r.Handler)
 	Want(r.T, b.LoginAs(name, name+"'s password"), http.StatusSeeOther)

@@ -24,7 +24,7 @@ type pool struct {
 	quits   int        // sessions that say QUIT
 	closed  bool
 
-	farewells sync.WaitGroup
+	quitting sync.WaitGroup
 }
 
 // turn is a mail that waits for a connection.
@@ -151,7 +151,7 @@ func (p *pool) release(s *session, usable bool) {
 		p.open--
 		s.cut()
 	case s.mails >= p.maxMails:
-		p.farewell(s)
+		p.quitLater(s)
 	default:
 		p.keep(s)
 	}
@@ -173,11 +173,11 @@ func (p *pool) keep(s *session) {
 	}
 }
 
-// farewell says QUIT in the background. The caller holds the lock.
-func (p *pool) farewell(s *session) {
+// quitLater says QUIT in the background. The caller holds the lock.
+func (p *pool) quitLater(s *session) {
 	p.open--
 	p.quits++
-	p.farewells.Go(func() {
+	p.quitting.Go(func() {
 		s.quit()
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *pool) expire(s *session) {
 		return
 	}
 	p.idle = slices.Delete(p.idle, n, n+1)
-	p.farewell(s)
+	p.quitLater(s)
 }
 
 // dropIdle cuts every idle session. It is called when the most recent one was found dead: the others were idle for longer.
@@ -221,9 +221,9 @@ func (p *pool) close() {
 	p.closed = true
 	for _, s := range p.idle {
 		s.expiry.Stop()
-		p.farewell(s)
+		p.quitLater(s)
 	}
 	p.idle = nil
 	p.mu.Unlock()
-	p.farewells.Wait()
+	p.quitting.Wait()
 }

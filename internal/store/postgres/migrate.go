@@ -37,17 +37,17 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	if err := checkSessions(ctx, config); err != nil {
-		return sqldb.MigrationError(err)
+		return sqldb.WrapMigration(err)
 	}
 	apply := setAfterwards(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := isRole(ctx, db, role); is || err != nil {
-		return sqldb.MigrationError(err)
+		return sqldb.WrapMigration(err)
 	}
 	unlock, err := lockSchema(ctx, db)
 	if err != nil {
-		return sqldb.MigrationError(err)
+		return sqldb.WrapMigration(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return retryLocked(ctx, func() error {

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// endSQL returns the statement that sets the column (approved_at, canceled_at) of a verification that is open.
-func endSQL(column string) string {
+// endOpenSQL returns the statement that sets the column (approved_at, canceled_at) of a verification that is open.
+func endOpenSQL(column string) string {
 	return `
 UPDATE verifications SET ` + column + ` = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
@@ -18,10 +18,10 @@ WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > 
 // Approve implements Verifications.
 func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
 	if tell.Type == "" || !store.ValidTexts(id) {
-		return db.changeCode(ctx, id, endSQL("approved_at"), Args{})
+		return db.changeCode(ctx, id, endOpenSQL("approved_at"), Args{})
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.Change(endSQL("approved_at"), Args{"id": id})
+		ok, err := q.Change(endOpenSQL("approved_at"), Args{"id": id})
 		if err != nil || !ok {
 			return false, err
 		}
@@ -39,7 +39,7 @@ func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (
 
 // Cancel implements Verifications.
 func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
-	return db.changeCode(ctx, id, endSQL("canceled_at"), Args{})
+	return db.changeCode(ctx, id, endOpenSQL("canceled_at"), Args{})
 }
 
 const redeemSQL = `
@@ -58,7 +58,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.Change(endSQL("canceled_at"), Args{"id": id})
+		ok, err := q.Change(endOpenSQL("canceled_at"), Args{"id": id})
 		if err != nil {
 			return false, err
 		}

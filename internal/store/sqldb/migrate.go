@@ -12,8 +12,8 @@ import (
 // SchemaTable is where the applied migrations are kept, under a name of our own beside other users of goose.
 const SchemaTable = "sendcode_schema"
 
-// MigrationError wraps an error to say that it came from a migration; nil stays nil.
-func MigrationError(err error) error {
+// WrapMigration adds to an error that it came from a migration; nil stays nil.
+func WrapMigration(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -24,10 +24,10 @@ func MigrationError(err error) error {
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	provider, err := NewProvider(dialect, db, files, dir)
 	if err != nil {
-		return MigrationError(err)
+		return WrapMigration(err)
 	}
 	_, err = provider.Up(ctx)
-	return MigrationError(err)
+	return WrapMigration(err)
 }
 
 // NewProvider returns goose's provider for the migrations in a directory.

@@ -94,7 +94,8 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
-// writeAdmitted writes the rows of an admitted send: the verification, the send and its flight.
+// writeAdmitted inserts an admitted send, its row in the table flights (while it has no outcome) and its verification; if it joined a
+// verification, that one counts it.
 func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,

@@ -18,7 +18,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"join": {joinByID, joinByHolder, joinNewest, joinOpens},
 	"check": {attempts, guessesAtOnce, approvals, failuresOfARecipient, failuresApart, failuresByKind, failuresAfterTheRules,
 		failuresInARow, failuresAtOnce, cancels, cancelOrApprove, redeemedOnce, newestOfHolder},
-	"claim": {claims, claimsGivenUp, claimsForgotten, claimsAtOnce},
+	"claim": {claims, claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight": {finish, endTogether, postponeAndTakeOver, leaseRenewedThenTakenOver, firstToExpire, channelsTakenOverApart, takenOnce,
 		staleAttempt, refundsLeasedAndConfirmed, noRefundInDoubt},
 	"refused": {refusalsAddUp, refusalsShareARow, refusalTouchesNoSend, manyRefusals},

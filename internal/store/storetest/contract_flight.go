@@ -341,7 +341,7 @@ func claimsGivenUp(t *testing.T, f *Fixture) {
 	OK(t, f.Release(t.Context(), [32]byte{7}, in.Send.ID, true)) // never was
 }
 
-func claimsForgotten(t *testing.T, f *Fixture) {
+func claimsEndAfterADay(t *testing.T, f *Fixture) {
 	in := f.Intent(1)
 	f.claim(t, claim(1, in), store.ClaimHeld)
 	f.Admit(t, in)

@@ -91,7 +91,7 @@ func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 		r := NewRig(t, change)
 		test(r)
 		r.Quit()
-		r.NoLeak()
+		r.NoSecretLogged()
 	})
 }
 
@@ -254,8 +254,8 @@ func (r *Rig) NoError(err error) {
 // ids are of sends and the like: one of them has the six digits of some code once in a few thousand runs.
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// NoLeak fails the test if a code or a recipient was logged.
-func (r *Rig) NoLeak() {
+// NoSecretLogged fails the test if a code or a recipient was logged.
+func (r *Rig) NoSecretLogged() {
 	r.Helper()
 	out := ids.ReplaceAllString(r.Printed.String(), "")
 	for _, m := range r.MailServer.Attempts() {
