@@ -13,7 +13,7 @@ local doubtful = lowest - 2 ^ 50 -- below the marks of all epochs
 
 -- Returns the digits of a whole number. redis.call would print it as a double, slowly; Lua's tostring rounds to 14 digits.
 local function whole(n)
-  return string.format('%d', n)
+  return string.format('%.0f', n) -- not %d, which has 32 bits on some machines
 end
 
 -- Returns the epoch and the seconds of a mark with this score; 0 and 0 without a mark or in doubt.

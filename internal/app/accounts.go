@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"sendcode/internal/config"
@@ -26,9 +29,7 @@ type AccountChange struct {
 // prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	log, done, err := openBeside(ctx, cfg)
-	if err != nil && cfg.DatabaseURL == "" {
-		return fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	defer func() { _ = done() }()
@@ -74,10 +75,12 @@ func openBeside(ctx context.Context, cfg config.Config) (store.Store, func() err
 	if cfg.DatabaseURL == "" {
 		var err error
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
-			return store.Store{}, nil, err
+			return store.Store{}, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 		}
-		if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
-			return store.Store{}, nil, errors.Join(err, unlock())
+		if _, err := os.Stat(filepath.Join(cfg.DataDir, config.LogFile)); errors.Is(err, fs.ErrNotExist) {
+			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
+				return store.Store{}, nil, errors.Join(err, unlock())
+			}
 		}
 	}
 	log, end, err := openStore(ctx, cfg, time.Now)

@@ -19,6 +19,10 @@ func TestTheServiceStartsAfterACommandThatMadeTheDatabase(t *testing.T) {
 	if err := ChangeAccount(t.Context(), cfg, add, io.Discard); err != nil {
 		t.Fatal(err)
 	}
+	given := cfg // as in a shell that does not have the service's keys: accounts need none
+	if err := ChangeAccount(t.Context(), given, AccountChange{Do: "list"}, io.Discard); err != nil {
+		t.Error(err)
+	}
 	a := newApp(cfg, nil, time.Now)
 	if err := a.secrets(); err != nil {
 		t.Error(err)

@@ -35,6 +35,9 @@ const (
 	StageDot     = "dot"  // the final dot and the answer to it
 )
 
+// ReasonTemplate says that the texts of a message could not be made. The recipient has no part in it.
+const ReasonTemplate = "template"
+
 // Error is a delivery that did not end in acceptance, of a mail or of a text message: the one description of a failure, from the
 // wire to the row. Neither its text nor anything that it wraps holds the recipient, the credentials, the content or the server's
 // words, which may repeat them.
@@ -46,7 +49,7 @@ type Error struct {
 	// Code is the enhanced status code such as "5.1.1", or the carrier's own such as "isv.MOBILE_NUMBER_ILLEGAL"; empty where there
 	// was none that looks like one. 5.7.x is policy, not a bad address.
 	Code string
-	// Reason is a word for a rejection that rows tell apart, such as sms.ReasonOptOut; or empty.
+	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; or empty.
 	Reason string
 	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
 	RetryAfter time.Duration

@@ -45,7 +45,7 @@ func (m Message) Filled() (filled Message, err error) {
 	return m, err
 }
 
-// Receipt says which mail server or carrier accepted a message, and how. Beside an error it has Provider and Took only.
+// Receipt says which mail server or carrier accepted a message, and how. Beside an error only Provider and Took are of use.
 type Receipt struct {
 	// Provider is the host name of the mail server, or the configured name of the carrier; empty if none was tried.
 	Provider string

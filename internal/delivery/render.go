@@ -31,7 +31,7 @@ const maxLine = 998
 func render(m Message) (*Rendered, *Error) {
 	m, err := m.Filled()
 	if err != nil {
-		return nil, rejected("the texts cannot be made")
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: Problem("the texts cannot be made")}
 	}
 	from, to, id, problem := m.addresses()
 	if problem = cmp.Or(problem, m.check()); problem != "" {

@@ -74,7 +74,7 @@ type outage struct {
 
 func (g *Gate) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("the limiter is away; the log decides alone", "error", err)
+		g.logger.Warn("the limiter is away; the log decides sends, and this process everything else", "error", err)
 	}
 }
 
@@ -84,7 +84,7 @@ func (g *Gate) logRecovery() {
 	}
 }
 
-// errAway says that the limiter is unavailable, so the log must decide alone.
+// errAway says that the limiter is unavailable, so the log or this process must decide alone.
 var errAway = errors.New("gates: the limiter is away")
 
 // decider is a limiter's Take or Peek.

@@ -22,6 +22,8 @@ func checkStrength(encoded string, secret []byte) error {
 		return fmt.Errorf("the key has %d bytes, at least %d are needed", len(secret), minKey)
 	case isProgression(secret), isRepeated(secret):
 		return errors.New("the key is a repeating pattern" + advice)
+	case isPublished(encoded):
+		return errors.New("the key is a published example" + advice)
 	case isText(secret), isTyped(encoded):
 		return errors.New("the key is text, not random bytes" + advice)
 	case len(slices.Compact(slices.Sorted(slices.Values(secret)))) < minDistinct:
@@ -49,6 +51,15 @@ func isRepeated(secret []byte) bool {
 		}
 	}
 	return false
+}
+
+// isPublished reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515 (A.1.1), which tutorials use.
+func isPublished(encoded string) bool {
+	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)
+	return slices.Contains([]string{
+		"YD3rEBXKcb4rc67whX13gR81LAc7YQjXLZgQowkU3/Q",
+		"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ+EstJQLr/T+1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
+	}, plain)
 }
 
 // isText reports whether the key is printable text, such as a passphrase or a hexadecimal key that was encoded again.

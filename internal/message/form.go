@@ -16,6 +16,7 @@ const maxForms = 512
 
 // Prepared is a mail that is not rendered yet.
 type Prepared struct {
+	redacted
 	Form     Form
 	Fill     string // the code and the support reference: Form.Texts(Fill) renders the mail
 	Language string // the locale that was chosen, as in Locales
@@ -35,7 +36,7 @@ func (r *Renderer) Prepare(req Request) (Prepared, error) {
 		}
 		known.put(form, struct{}{}, maxForms)
 	}
-	return Prepared{form, req.Data.Code + req.Data.Support, form.key.locale}, nil
+	return Prepared{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
 }
 
 func (r *Renderer) form(req Request) Form {

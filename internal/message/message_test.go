@@ -270,7 +270,11 @@ func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 	req := Request{Notify: Glance, Data: shop()}
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer
-	for _, v := range []any{req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}} {
+	prepared, err := renderer(t).Prepare(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb, v)
 		}

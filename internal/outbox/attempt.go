@@ -17,14 +17,14 @@ import (
 
 // Reasons of a send that failed or is unknown, as rows, responses and the console show them.
 const (
-	ReasonExpired    = "expired"            // the code's life ended before the message could go out
-	ReasonEnded      = "ended"              // approved or canceled while it waited
-	ReasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring
-	ReasonTemplate   = "template"           // the message could not be rendered
-	ReasonNoAnswer   = "no_answer"          // no answer came after the whole message was transmitted
-	ReasonBlocked    = "blocked"            // the recipient is on the list of those that get no codes
-	ReasonCountry    = "country_not_served" // the number's country was taken off the list while the send waited
-	ReasonOff        = "not_configured"     // no provider is configured for this channel any more
+	ReasonExpired    = "expired"               // the code's life ended before the message could go out
+	ReasonEnded      = "ended"                 // approved or canceled while it waited
+	ReasonUnreadable = "unreadable"            // recipient or code can't be recovered: a key left the ring
+	ReasonTemplate   = delivery.ReasonTemplate // the message could not be rendered
+	ReasonNoAnswer   = "no_answer"             // no answer came after the whole message was transmitted
+	ReasonBlocked    = "blocked"               // the recipient is on the list of those that get no codes
+	ReasonCountry    = "country_not_served"    // the number's country was taken off the list while the send waited
+	ReasonOff        = "not_configured"        // no provider is configured for this channel any more
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes it and sends it. It

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -51,7 +52,7 @@ func (u *Page) act(c echo.Context) error {
 	}
 	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
 	do, ok := map[string]func(context.Context, session, posted) session{
-		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.check, "use": u.use,
+		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce, "use": u.use,
 	}[f.Get("act")]
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
@@ -213,7 +214,7 @@ func (u *Page) ask(ctx context.Context, s session, p posted) session {
 const (
 	twinStep  = 100 * time.Millisecond // a click waits for the answer to its twin, in steps
 	twinSteps = 50
-	sameClick = 10 * time.Second // how long an equal post counts as the same click; a later one acts again
+	sameClick = 10 * time.Second // how long an equal post, or an equal code in it, counts as the same click; a later one acts again
 )
 
 // sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first answer with its cookie. While the twin is
@@ -269,6 +270,20 @@ func (u *Page) use(_ context.Context, s session, p posted) session {
 	return s.withDraft(p, note{Kind: taken})
 }
 
+// checkOnce is check, once for all posts of a double click in this process: each try counts, and a browser keeps the cookie of the last
+// answer alone.
+func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
+	if p.key == "" { // another browser may post the same form
+		return u.check(ctx, s, p)
+	}
+	key := sha256.Sum256([]byte(p.key + "\x00" + p.code)) // what was typed is not kept
+	first, known := u.checks.LoadOrStore(key, sync.OnceValue(func() session { return u.check(ctx, s, p) }))
+	if !known {
+		time.AfterFunc(sameClick, func() { u.checks.Delete(key) })
+	}
+	return first.(func() session)()
+}
+
 // check tries the typed code. A text that can't be a code is answered here and costs no try.
 func (u *Page) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
@@ -284,7 +299,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
 	if err == nil && !checked.Valid && s.Before != "" { // each counts the try
-		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil && before.Valid {
+		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil && (before.Valid || before.State == verification.Approved) {
 			checked, s.ID = before, s.Before
 		}
 	}

@@ -23,7 +23,7 @@ type card struct {
 	Crowded time.Duration // too many requests came from the network: the wait of a 429; 0: they did not
 	Rev     string        // equal for cards that differ in nothing but time
 	Of      string        // mark of the verification that the forms are about
-	Intent  string        // names this rendering, so that a double click acts once
+	Intent  string        // names this rendering, so that a double click sends or checks once
 	Note    *box
 	Support string      // names the send to support; empty: there is none, or no need
 	Typo    *suggestion // about the recipient; nil: none

@@ -34,6 +34,18 @@ func TestADoubleClickActsOnce(t *testing.T) {
 	}
 }
 
+// Without scripts a browser posts a form twice; a wrong code costs one try all the same.
+func TestADoubleClickSpendsOneTry(t *testing.T) {
+	w := mailed(t)
+	form := formOf(t, w, "", "check", "code", "111111")
+	for range 3 {
+		raw(t, w, http.MethodPost, "", form, nil)
+	}
+	is(t, w.Codes.Checks(), 1)
+	raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", "222222"), nil)
+	is(t, w.Codes.Checks(), 2)
+}
+
 // The second post comes with the cookie of before the first, and finds the code that the first had sent over the other channel.
 func TestADoubleClickForTheOtherChannel(t *testing.T) {
 	w := mailedBefore(t)

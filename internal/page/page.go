@@ -77,6 +77,7 @@ type Page struct {
 	Config
 	named   bool // the app is in the page's address, since it is not the one of visits that name none
 	present *atomic.Pointer[settings]
+	checks  *sync.Map // functions of checkOnce, by form and code
 }
 
 // New returns the page.
@@ -84,7 +85,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, present: &atomic.Pointer[settings]{}}
+	u := &Page{Config: c, present: &atomic.Pointer[settings]{}, checks: &sync.Map{}}
 	u.Configure(c.Code, c.AppPage)
 	return u
 }

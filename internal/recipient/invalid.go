@@ -4,7 +4,7 @@ import "slices"
 
 // InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
-	Reason string // stable machine code, one of Reasons
+	Reason string // stable machine code: one of Reasons, or one of package policy for a valid recipient that is not served
 	Detail string // plain sentence for the caller
 }
 

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Bounds of what one call may ask for.
+// Bounds of what one call may ask for. Callers check MaxPage.
 const (
 	MaxPage    = 200
 	MaxRelated = 500

@@ -145,6 +145,6 @@ func (s *Service) checkOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreaker(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)
-		s.breaker.log(s, slog.LevelError, "the breaker refuses codes", "requests", "limit", rule.Limit, "window", rule.Window.String())
+		s.breaker.log(s, slog.LevelError, "the breaker refuses codes", "apps", "limit", rule.Limit, "window", rule.Window.String())
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // A request with an idempotency key runs once. The key is claimed in the log before the gates decide, and the claim fixes the ID of the
 // send, by which both gates recognize it. A refusal releases the key, so that the caller may try again after the wait; so does an
-// outage that certainly wrote nothing. After an outage that may have written the send, the next request with the key continues
+// outage that certainly wrote nothing, if the log can take the release. After an outage that may have written the send, the next request with the key continues
 // with the same send ID.
 
 const (
@@ -63,7 +63,8 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted. If that fails, the key is free after its lease.
+// releaseKey releases the key of a request that was not admitted. If that fails, the key stays with this body and this send, and the next
+// request with it goes on after the key's lease.
 func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
@@ -71,7 +72,7 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, ErrUncertain)); err != nil {
-		s.Logger.WarnContext(ctx, "an idempotency key was not released; it is free after its lease", "send", c.send, "error", err)
+		s.Logger.WarnContext(ctx, "an idempotency key was not released; the next request with it goes on after its lease", "send", c.send, "error", err)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // How many rows a list has.
 const (
 	DefaultLimit = 50
-	MaxLimit     = 200
+	MaxLimit     = store.MaxPage
 )
 
 // Spans are the values of "last", which pages have beside "from" and "to".

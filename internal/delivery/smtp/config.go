@@ -58,8 +58,14 @@ const (
 	portSubmissions = 465 // RFC 8314
 )
 
-// String gives the server's address alone: user name and password are masked.
-func (c Config) String() string { return "smtp://" + c.address() }
+// String gives scheme and address alone: user name and password are masked.
+func (c Config) String() string {
+	c, _ = c.filled()
+	if c.TLS == TLSImplicit {
+		return "smtps://" + c.address()
+	}
+	return "smtp://" + c.address()
+}
 
 // GoString masks the password in %#v.
 func (c Config) GoString() string { return c.String() }

@@ -110,6 +110,7 @@ func (p *pool) withdraw(t *turn) bool {
 		return false
 	}
 	p.waiting = slices.Delete(p.waiting, n, n+1)
+	p.serve() // the next one may be overdue
 	return true
 }
 

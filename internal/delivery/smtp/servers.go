@@ -146,7 +146,7 @@ func (s Servers) Conns() (n int) {
 	return n
 }
 
-// Close says quitLater to idle connections, within about a second for each server. Sends under way end undisturbed; later ones fail with
+// Close says QUIT to idle connections, within about a second for each server. Sends under way end undisturbed; later ones fail with
 // Temporary. The error is nil.
 func (s Servers) Close() error {
 	for _, server := range s {

@@ -137,7 +137,7 @@ const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	commandTimeout = 30 * time.Second // a step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
-	quitTimeout    = time.Second      // the quitLater
+	quitTimeout    = time.Second      // QUIT and its reply
 )
 
 // step runs one step of the dialogue within its time. A reply counts only if it was asked for and came whole.

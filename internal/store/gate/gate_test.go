@@ -165,9 +165,26 @@ func TestNewestIsResent(t *testing.T) {
 	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
 		t.Errorf("joined %q", d.Verification.ID)
 	}
+	named := func(in *store.Intent) { in.Join = "old" }
+	if d := Decide(ask(1, time.Minute, named), now, Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
+		t.Errorf("joined %q, want the named one", d.Verification.ID)
+	}
 	old.Holder = ""
 	none := func(in *store.Intent) { in.Verification.Holder = "" }
 	if d := Decide(ask(1, time.Minute, none), now, Facts{Candidates: []store.Verification{old}}); d.Joined {
 		t.Error("a verification without a holder was joined")
+	}
+}
+
+// The history of an answer is oldest first, in whatever order the rows are read.
+func TestHistoryIsOldestFirst(t *testing.T) {
+	var rows []CountedSend
+	for _, age := range []time.Duration{2, 3, 1} {
+		at := now.Add(-age * time.Second)
+		rows = append(rows, CountedSend{ID: uuid.UUID{byte(age)}, Clock: store.LogClock, TakenAt: at, LoggedAt: at})
+	}
+	history := Decide(ask(9, time.Minute), now, Facts{Past: rows}).History
+	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) || len(history) != len(rows) {
+		t.Errorf("history: %v", history)
 	}
 }

@@ -36,7 +36,7 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 
 // finish writes the outcome of a send: its row, and the failure, refund, suppression and event that follow from it.
 func finish(q sqldb.Tx, o store.Outcome) error {
-	statements := []string{endOpenSQL}
+	statements := []string{endSendSQL}
 	if o.Status != store.Sent {
 		statements = append(statements, failedSQL)
 	}
@@ -60,7 +60,7 @@ func finish(q sqldb.Tx, o store.Outcome) error {
 }
 
 const (
-	endOpenSQL = `
+	endSendSQL = `
 UPDATE sends SET status = @status, reason = @reason, provider = @provider, provider_code = @code, took = @took, finished_at = @now,
   counts = counts AND NOT (@refund AND NOT in_doubt)
 WHERE id = @id`
