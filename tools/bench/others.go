@@ -16,7 +16,7 @@ type opened struct{ to, id, code string }
 const otherRounds = 3
 
 // sendsFor is how many verifications are opened for a round: as many as callers may use in its time.
-func sendsFor(length time.Duration) int { return min(2000, max(100, int(1000*length.Seconds()))) }
+func sendsFor(length time.Duration) int { return min(4000, max(100, int(2000*length.Seconds()))) }
 
 // others are requests that send nothing, in an order in which each leaves what the next needs.
 var others = []struct {
@@ -33,6 +33,9 @@ var others = []struct {
 	}},
 }
 
+// settled is how long the outcomes of the sends that opened verifications may take; they must not count as costs of other requests.
+const settled = 3 * time.Second
+
 // measureOthers measures checks, looks and refusals.
 func (b *rig) measureOthers(ctx context.Context, p plan) (string, error) {
 	service, callers := b.contender(ours), unitCallers(p)
@@ -42,6 +45,7 @@ func (b *rig) measureOthers(ctx context.Context, p plan) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		<-time.After(settled)
 		for i, q := range others {
 			r, err := b.measure(ctx, service, callers, time.Hour, shared(len(list), func(c *caller, n int) error {
 				method, path, body := q.make(list[n])
