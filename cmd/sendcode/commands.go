@@ -95,7 +95,7 @@ func (p program) warn(cfg config.Config) {
 	}
 }
 
-// logger writes lines for people at a terminal and JSON elsewhere, with times in UTC (OPS-8).
+// logger writes lines for people at a terminal and JSON elsewhere, with times in UTC.
 func (p program) logger(level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindTime {

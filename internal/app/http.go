@@ -36,7 +36,7 @@ type listener struct {
 	handler *echo.Echo
 }
 
-// Patience of a stop (OPS-3).
+// Patience of a stop.
 const (
 	drainWait    = 5 * time.Second  // not ready, but still answering, so that a load balancer notices
 	shutdownWait = 10 * time.Second // for requests under way

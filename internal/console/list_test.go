@@ -88,7 +88,7 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.Get("/admin?cursor="+listing.WriteCursor(store.Mark{At: consoletest.Start})), "There is nothing older")
 }
 
-// Rows that come in while a reader pages neither repeat a row nor hide one (AUDIT-5).
+// Rows that come in while a reader pages neither repeat a row nor hide one.
 func TestPagingWhileRowsComeIn(t *testing.T) {
 	r := newRig(t)
 	var all []string

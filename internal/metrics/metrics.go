@@ -1,5 +1,5 @@
 // Package metrics counts what happens and shows it to Prometheus. Labels are a handful of words each, never a recipient, an address or
-// an ID (OPS-6).
+// an ID.
 package metrics
 
 import (
