@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"sendcode/internal/config"
@@ -77,7 +74,7 @@ func openBeside(ctx context.Context, cfg config.Config) (store.Store, func() err
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
 			return store.Store{}, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 		}
-		if _, err := os.Stat(filepath.Join(cfg.DataDir, config.LogFile)); errors.Is(err, fs.ErrNotExist) {
+		if !config.HasLog(cfg.DataDir) {
 			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
 				return store.Store{}, nil, errors.Join(err, unlock())
 			}

@@ -19,6 +19,12 @@ import (
 // LogFile is the log in the data directory.
 const LogFile = "sendcode.db"
 
+// HasLog reports whether the data directory has a log.
+func HasLog(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, LogFile))
+	return err == nil
+}
+
 const secretsName = "secrets.yaml"
 
 const secretsHead = `# Made by sendcode at its first start and read at every later one. Keep it with the database beside it: without
@@ -41,7 +47,7 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, err er
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secrets, err
 	}
-	if _, none := os.Stat(filepath.Join(dir, LogFile)); keysMatter && none == nil {
+	if keysMatter && HasLog(dir) {
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
 			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), LogFile)
 	}

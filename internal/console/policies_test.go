@@ -32,7 +32,7 @@ func reads(t *testing.T, rec *httptest.ResponseRecorder, parts ...string) {
 	}
 }
 
-// The page has the rules in force, who is at their limits, and what other rules would have done.
+// The page shows the rules in force, the recipients at their limits, and what other rules would have done.
 func TestPolicies(t *testing.T) {
 	r := newRig(t)
 	for range 5 { // ana comes to the limit of the hour, zoe to that of the minute

@@ -18,8 +18,8 @@ import (
 
 // A request with an idempotency key runs once. The key is claimed in the log before the gates decide, and the claim fixes the ID of the
 // send, by which both gates recognize it. A refusal releases the key, so that the caller may try again after the wait; so does an
-// outage that certainly wrote nothing, if the log can take the release. After an outage that may have written the send, the next request with the key continues
-// with the same send ID.
+// outage that certainly wrote nothing, if the log can take the release. After an outage that may have written the send, the next request
+// with the key continues with the same send ID.
 
 const (
 	// claimLease is longer than both gates may take together. Meanwhile a request with the same key gets ErrBusy.

@@ -166,7 +166,7 @@ func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (holder, error) 
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
 		return a.vouched(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
 	case mapped || err != nil:
-		return holder{}, nil // a person who has an account by now logs in to that
+		return holder{}, nil // the provider gives no role, or the person got an account meanwhile and must log in to it
 	}
 	return a.byIdentity(known), nil
 }

@@ -75,10 +75,16 @@ func (v actsView) On(a store.AuditEntry) string {
 
 // State returns how an act ended.
 func (v actsView) State(a store.AuditEntry) explain.Label {
-	l := map[store.AuditOutcome]explain.Label{
-		store.AuditBegun: {Sign: "…", Tone: explain.Still}, store.AuditDone: {Sign: "✓", Tone: explain.Good},
-		store.AuditFailed: {Sign: "✕", Tone: explain.Bad},
-	}[a.Outcome]
-	l.Word = v.W.Or("outcome", string(a.Outcome))
-	return l
+	return endLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
+}
+
+// endLabel returns the label of an act or event by how it ended: done, failed, or not yet.
+func endLabel(word string, done, failed bool) explain.Label {
+	switch {
+	case done:
+		return explain.Label{Sign: "✓", Word: word, Tone: explain.Good}
+	case failed:
+		return explain.Label{Sign: "✕", Word: word, Tone: explain.Bad}
+	}
+	return explain.Label{Sign: "…", Word: word, Tone: explain.Still}
 }

@@ -70,12 +70,7 @@ func (a *Records) eventsPage(c echo.Context) error {
 
 // State returns whether an event arrived.
 func (v eventsView) State(e store.AppEvent) explain.Label {
-	l := map[store.EventState]explain.Label{
-		store.EventPending: {Sign: "…", Tone: explain.Still}, store.EventDelivered: {Sign: "✓", Tone: explain.Good},
-		store.EventGivenUp: {Sign: "✕", Tone: explain.Bad},
-	}[e.State]
-	l.Word = v.W.Or("events.state", string(e.State))
-	return l
+	return endLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered, e.State == store.EventGivenUp)
 }
 
 // Again returns when an event is tried again, in words; "" if it is not, or was never tried.

@@ -167,7 +167,7 @@ func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
 			smtptest.Rule{Stage: smtptest.Greet, Skip: 1, Times: 20, Reply: "421 4.3.2 busy", Close: true},
 		), smtptest.Script{})
 		unknown, rounds := 0, 0
-		for ; rounds < 20 || unknown < 10 && rounds < 100; rounds++ { // how often the first is tried is a matter of who comes first
+		for ; rounds < 20 || unknown < 10 && rounds < 100; rounds++ { // chance decides how often the first server is tried
 			for _, err := range post(t, servers, 20*rounds, 20) {
 				if outcomeOf(t, err).class != delivery.Unknown {
 					t.Errorf("round %d: %v", rounds, err)
