@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -184,6 +185,8 @@ func TestBreaker(t *testing.T) {
 		if n := strings.Count(r.Printed.String(), "the breaker refuses"); n != 2 {
 			t.Errorf("called %d times", n)
 		}
+		r.FailStore(sqlite.Down, "History") // what else refuses cannot be read
+		r.WantError(r.SendError(ask("bank", "default", "b@example.com")), verification.ErrUnavailable)
 	})
 }
 

@@ -108,8 +108,11 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	if giveBack {
 		s.Outbox.RefundLater(r.ID, r.Buckets)
 	}
-	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
+	switch {
+	case errors.Is(err, quota.ErrRefunded): // an inherited ID that was just refunded: the next request gets a new ID
 		return d, ErrUnavailable
+	case errors.Is(err, store.ErrUnavailable): // this process refuses, and the log cannot say what else does
+		return d, s.mapStoreError(ctx, err)
 	}
 	if c.inherited && err == nil && d.Admitted {
 		s.Gate.Recount(ctx, a.subject, r.ID, d)
