@@ -57,10 +57,13 @@ demo: ## the same with a week of made-up sends in it
 	@$(BUILD) ./cmd/sendcode
 	@exec bin/sendcode demo
 
+# The raced tests run one package at a time. -p=1 holds for compiling too, so what they need is compiled before.
 test: tools ## every test, on servers and a browser of its own; those of what goroutines share under the race detector
 	@bin/ensure; rm -f bin/tests
 	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; failed=0; \
-	raced=$$(go list $(RACED)); others=$$(go list $(LONG) ./... | awk '!seen[$$0]++' | grep -vxF "$$raced"); \
+	raced=$$(go list $(RACED)); \
+	go build "$${race[@]}" $$(go list -test -deps -f '{{if and .GoFiles (not .ForTest)}}{{.ImportPath}}{{end}}' $$raced | grep -v '\.test$$') || exit; \
+	others=$$(go list $(LONG) ./... | awk '!seen[$$0]++' | grep -vxF "$$raced"); \
 	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -p=1 $(TESTFLAGS) $$raced > bin/raced 2>&1 & \
 	$(GOTESTSUM) -p=3 $(TESTFLAGS) $$others || failed=1; \
 	wait $$! || failed=1; cat bin/raced; \

@@ -10,7 +10,7 @@ import (
 // Setup is what every carrier is opened with.
 type Setup struct {
 	Name   string // as configured
-	Secret string
+	Secret string // the only one of a carrier
 	// Timeout bounds one attempt; 0: 20 s.
 	Timeout time.Duration
 	// Now gives the time that requests are signed with; nil: time.Now.
@@ -28,11 +28,11 @@ func (s Setup) Time() time.Time {
 // Settings are the part of the configuration that one type of carrier has for itself: a pointer to a struct, whose fields have
 // yaml tags.
 type Settings interface {
-	// Check gives everything that is wrong, by its key.
+	// Check returns what is wrong with the settings, by key.
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier does nothing without its secret.
 	NeedsSecret() bool
-	// Polled reports whether the carrier is asked for receipts.
+	// Polled reports whether the carrier is asked for receipts; false if it is no Asker.
 	Polled() bool
 	// Open makes the carrier of settings that Check finds nothing in.
 	Open(s Setup) Carrier

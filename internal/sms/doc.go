@@ -1,22 +1,46 @@
 // Package sms hands one text message to a carrier by HTTP and says what is known about it afterwards, in the classes of
-// package delivery: rejected, certainly not accepted (temporary), or unknown.
+// package delivery: rejected, temporary (certainly not accepted), or unknown.
 //
 // It stands where SMTP stands for mail: the text is rendered and its row is in the log before Send is called; the caller
 // writes the outcome, refunds, and retries. Nothing here retries a message that a carrier may have seen, keeps a queue, or
 // logs.
 //
-// Each carrier is a package below this one. It fulfils Settings and Carrier and what else of carrier.go its API allows, is listed in
-// carrierTypes (internal/config/sms.go), and passes smstest.Contract.
+// # A new carrier
+//
+// A carrier is a package below this one. Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
+//
+//	internal/config/sms.go        its import, {"name", func() sms.Settings { return new(name.Config) }} in carrierTypes, and the
+//	                              comment of SMSCarrier.Type
+//	internal/config/example.yaml  by go test ./internal/config -run TestReference -update
+//	docs/sms.md                   its page for users, with an example that a test loads
+//
+// Config implements [Settings]: its yaml tags and comments become the reference, and tests need an endpoint. Setup.Secret is the only
+// secret: where signatures of receipts have another one, the token in their address alone proves them, as in twilio with an API key.
+// The carrier embeds *[Client], implements [Carrier], and adds what its API allows:
+//
+//	it sends receipts to the address that the request gives   Reporter; CallbackSettings if it must be given
+//	… to an address that is entered once in its console       Reporter; AccountSettings
+//	… that name the message only by the carrier's ID          and ReporterByID
+//	it answers what became of a message                       Asker, with smstest.AskContract; Settings.Polled is false without
+//	it has a request that does no harm                        Prober, with smstest.ProbeContract
+//	it may need a sender of ours                              SenderSettings
+//
+// Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where the
+// HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is always
+// 200 and a code in it tells, it is [ByCode] (aliyun, tencent): a code that is not in its table is temporary, which ErrorByStatus would
+// call unknown. An answer that can't be read is ErrorByStatus. Every carrier passes smstest.Contract.
 //
 // # What a failure means
 //
-// What decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every
+// The verdicts of a table are [Refused] (the recipient), [OptedOut], [Limited] (too many messages to this recipient: refused, with a
+// hold, since trying again does not get around it), [Later] (our account, template, sender or configuration: another carrier may do
+// better) and [Doubtful].
+//
+// Without a verdict, what decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every
 // failure is temporary; after, only an answer that can be read as the carrier's documentation has it is more than
 // "unknown". A server's 500, 502 or 504 is no such answer. Every connection is used once, since net/http would by itself
 // repeat a request on a kept one that broke, and a repeated request is a second message.
 //
-// Refusals of our account, our templates or our configuration are temporary: the recipient has no part in them, and another
-// carrier may do better. A carrier's limit for one recipient is rejected, with Hold: trying again does not get around it.
-//
-// Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: its code, if it looks like one.
+// Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: only its code, if it can't be a phone number
+// ([SafeCode]).
 package sms

@@ -178,7 +178,7 @@ func ErrorByStatus(a Response, code string) *Error {
 	return e
 }
 
-// aboutUs reports whether a status refuses our key, our balance or our URL, and not the recipient.
+// aboutUs reports whether a status refuses our key, our balance, our URL or the request as we made it, and not the recipient.
 func aboutUs(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,

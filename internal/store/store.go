@@ -10,6 +10,32 @@
 // sqldb has the statements that both databases run, postgres and sqlite the hot path of each, and storetest the contract that both
 // fulfil.
 //
+// # A new field of a send
+//
+// Say "device": a text that back ends give with a request, in the log and on the console's page of a send, not in refusals, lists or
+// exports; a resend does not inherit it.
+//
+//	internal/api/verifications.go          sendBody: Device string `json:"device"`; askOf copies it
+//	internal/verification/ask.go           Ask; checkAttached bounds it with PlainText, and refuses it without a secret key; row copies it
+//	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
+//	internal/store/records.go              Send: Device string `column:"device,send"`; the statements of both databases follow from the tag
+//	internal/store/check.go                Checked: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten finds it missing)
+//	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''. Refusals do not write it, so the DEFAULT is needed.
+//	                                       In 00001_schema.sql until 0.1.0 is released, then ALTER TABLE in a new file
+//	internal/store/sqldb/erase.go          eraseSendsSQL: device = ''
+//	internal/store/postgres/erase_test.go  columns: sends, erased
+//	internal/store/storetest/kit.go        Traces: a text to look for after an erasure; WriteTraces writes it
+//	web/admin/send.html                    beside facts.reference
+//	internal/texts/en.json, zh-Hans.json   facts.device; deed.recipient.erase.what and docs/operations.md say what an erasure removes
+//	internal/console/json.go               sendJSON: "device": listing.Null(s.Send.Device)
+//	docs/openapi.yaml                      Ask, as session; Story: properties and required
+//
+// Refusals have the field with the tag "device,send,refusal", without DEFAULT, with a line in refusalRow; free text stays out. Lists have
+// it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference.
+// A field that an attempt finds begins in [Outcome], and is written by postgres/finish.go and sqlite/flight.go.
+//
+// # Instants
+//
 // Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by
 // Clock) and LoggedAt on the store's own clock, read after the lock. Ages compare instants of one clock only, and are at
 // most a second more on a limiter's clock than on the store's.
