@@ -147,12 +147,12 @@ func TestComposeHasNoFixedSecret(t *testing.T) {
 	}
 }
 
-// All that compose asks for is made by the lines of docs/operations.md.
-func TestComposeVariablesAreDocumented(t *testing.T) {
-	docs := readFile(t, "docs/operations.md")
+// deploy/env.sh makes every variable that compose asks for.
+func TestComposeVariablesAreMade(t *testing.T) {
+	made := readFile(t, "deploy/env.sh")
 	for _, m := range regexp.MustCompile(`\$\{([A-Z_]+):\?`).FindAllStringSubmatch(readFile(t, "compose.yaml"), -1) {
-		if !strings.Contains(docs, "\n"+m[1]+"=") {
-			t.Errorf("docs/operations.md does not say how %s is made", m[1])
+		if !strings.Contains(made, "\n"+m[1]+"=") {
+			t.Errorf("deploy/env.sh makes no %s", m[1])
 		}
 	}
 }
