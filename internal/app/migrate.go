@@ -11,7 +11,7 @@ import (
 // the first new replica starts. The previous version works with the new schema.
 func Migrate(ctx context.Context, cfg config.Config) error {
 	if cfg.DatabaseURL != "" {
-		if err := postgres.MayMigrate(cfg.DatabaseURL, cfg.DatabaseRole); err != nil {
+		if err := postgres.CheckMayMigrate(cfg.DatabaseURL, cfg.DatabaseRole); err != nil {
 			return err
 		}
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)

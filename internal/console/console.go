@@ -35,7 +35,7 @@ type Log interface {
 	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
 	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	Referenced(ctx context.Context, support string) ([]store.Send, error)
+	SendsBySupportReference(ctx context.Context, support string) ([]store.Send, error)
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)

@@ -78,7 +78,7 @@ func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) 
 // supported returns the URL for a support reference: of its send or, if several sends share it, of a list of them; "" if the text is no
 // reference or no send has it.
 func (a *Console) supported(ctx context.Context, typed string) (string, error) {
-	rows, err := a.Log.Referenced(ctx, typed)
+	rows, err := a.Log.SendsBySupportReference(ctx, typed)
 	switch {
 	case err != nil:
 		return "", err

@@ -98,7 +98,7 @@ func TestOverviewTellsWhatWasLost(t *testing.T) {
 	r := counted(t)
 	lacks(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered")
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
-	if changed, err := r.Log.Receive(t.Context(), s.ID, store.Undelivered); err != nil || !changed {
+	if changed, err := r.Log.RecordReceipt(t.Context(), s.ID, store.Undelivered); err != nil || !changed {
 		t.Fatal(changed, err)
 	}
 	rec := r.as(auth.Reader).Get("/admin/overview")

@@ -55,7 +55,7 @@ func (w *week) receipt(send string, arrives bool) func(ctx context.Context) erro
 	return func(ctx context.Context) error {
 		id, err := uuid.Parse(send)
 		if err == nil {
-			_, err = w.Receipts.Receive(ctx, id, status)
+			_, err = w.Receipts.RecordReceipt(ctx, id, status)
 		}
 		return err
 	}

@@ -20,9 +20,9 @@ import (
 // ReceiptStore are the log's methods for receipts. Implementations: postgres.DB and sqlite.DB.
 type ReceiptStore interface {
 	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
-	SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error)
-	PollAnswered(ctx context.Context, send uuid.UUID) error
-	Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
+	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
+	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 }
 
@@ -54,7 +54,7 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 	if delivered {
 		status = store.Delivered
 	}
-	if changed, err = r.Store.Receive(ctx, send, status); err == nil {
+	if changed, err = r.Store.RecordReceipt(ctx, send, status); err == nil {
 		r.endPolling(ctx, send)
 	}
 	return changed, err
@@ -62,7 +62,7 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 
 // RecordByCarrierID is Record by the carrier's own message ID. Error: store.ErrNotFound if no send waits for it.
 func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (bool, error) {
-	send, err := r.Store.SendAwaiting(ctx, carrier, id)
+	send, err := r.Store.SendByMessageID(ctx, carrier, id)
 	if err != nil {
 		return false, err
 	}
@@ -137,7 +137,7 @@ func final(s store.Status) bool {
 }
 
 func (r *Receipts) endPolling(ctx context.Context, send uuid.UUID) {
-	if err := r.Store.PollAnswered(ctx, send); err != nil && ctx.Err() == nil {
+	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("the log did not take that no receipt is awaited any more", "send", send, "error", err)
 	}
 }

@@ -122,7 +122,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		servertest.Same(r.T, "inquiries about what was told", len(o.inquiries()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
 		// A replica that died then wrote the receipt.
-		r.NoError(vtest.Err(r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
+		r.NoError(vtest.Err(r.Store.RecordReceipt(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
 		r.Sleep(2 * time.Minute)
 		servertest.Same(r.T, "inquiries about what is known", len(o.inquiries()), 0)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -146,7 +146,7 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 		o := &oracle{mute: true, byID: byID}
 		inquiring(t, o, func(r *vtest.Rig) {
 			r.Send(vtest.TextTo(vtest.Mobile))
-			if _, err := r.Store.SendAwaiting(r.Context(), "fake", "id-1"); (err == nil) != byID {
+			if _, err := r.Store.SendByMessageID(r.Context(), "fake", "id-1"); (err == nil) != byID {
 				r.Errorf("%v: %v", byID, err)
 			}
 			r.Sleep(time.Hour)

@@ -167,7 +167,7 @@ func (o *Outbox) recordHold(w store.Work, fail *delivery.Error) {
 		return
 	}
 	o.retryWrite(func(ctx context.Context) (bool, error) {
-		return true, o.Store.HoldBack(ctx, recipient.SMS, w.Send.Recipient, fail.Hold)
+		return true, o.Store.AddCarrierHold(ctx, recipient.SMS, w.Send.Recipient, fail.Hold)
 	})
 }
 

@@ -36,7 +36,7 @@ type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	PrefixPaused(ctx context.Context, app, prefix string) (store.PrefixPause, bool, error)
 	AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
-	HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)

@@ -143,7 +143,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		second := r.Send(vtest.TextTo(vtest.NthNumber(2)))
 		r.Carrier.Fail(nil)
 		for a, want := range map[string]bool{brief.View.ID: false, second.View.ID: true} {
-			held, err := r.Store.HeldBack(r.Context(), recipient.SMS, r.Verification(a).Recipient)
+			held, err := r.Store.CarrierHold(r.Context(), recipient.SMS, r.Verification(a).Recipient)
 			if err != nil || held.Left > 0 != want {
 				r.Errorf("held back for %v, %v", held.Left, err)
 			}

@@ -37,8 +37,8 @@ type AccountStore interface {
 	// ChangeAccount changes what c names of an account, and writes the act with it, whose detail is the role that the account
 	// has then. Errors: ErrNotFound, ErrIdentityTaken.
 	ChangeAccount(ctx context.Context, name string, c AccountChange, act AuditEntry) error
-	// AccountOf finds the account of an identity, or ErrNotFound.
-	AccountOf(ctx context.Context, identity string) (Account, error)
+	// AccountByIdentity finds the account of an identity, or ErrNotFound.
+	AccountByIdentity(ctx context.Context, identity string) (Account, error)
 	// Account finds one by its name, or ErrNotFound.
 	Account(ctx context.Context, name string) (Account, error)
 	// Accounts lists them by their names.
@@ -48,8 +48,8 @@ type AccountStore interface {
 	BeginSession(ctx context.Context, s Session, life time.Duration, act AuditEntry) (Session, error)
 	// Session finds one, with the log's clock, or ErrNotFound.
 	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
-	// SeeSession says that a session is in use now.
-	SeeSession(ctx context.Context, id [32]byte) error
+	// TouchSession says that a session is in use now.
+	TouchSession(ctx context.Context, id [32]byte) error
 	// EndSession ends one. There may be none.
 	EndSession(ctx context.Context, id [32]byte) error
 	SecondFactors
@@ -59,7 +59,7 @@ type AccountStore interface {
 // ErrBadRequest.
 func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
 	if !ValidTexts(s.Account, s.Via, s.Granted) {
-		return act, Bad("a text of a session can't be stored")
+		return act, BadRequestf("a text of a session can't be stored")
 	}
 	return act.Checked()
 }
@@ -72,8 +72,8 @@ type AccountChange struct {
 
 // What an account can't be added or changed for; both are ErrBadRequest too.
 var (
-	ErrNameTaken     = Bad("there is an account of this name")
-	ErrIdentityTaken = Bad("another account has this identity")
+	ErrNameTaken     = BadRequestf("there is an account of this name")
+	ErrIdentityTaken = BadRequestf("another account has this identity")
 )
 
 var (
@@ -89,7 +89,7 @@ func IsAccountName(name string) bool { return accountName.MatchString(name) }
 // ErrBadRequest.
 func (a Account) Checked(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !ValidTexts(a.Password, a.Identity) {
-		return act, Bad("an account has a name of small letters and digits, and a role")
+		return act, BadRequestf("an account has a name of small letters and digits, and a role")
 	}
 	return act.Checked()
 }

@@ -71,13 +71,13 @@ const MaxReason = 500
 func (a AuditEntry) Checked() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
-		return a, Bad("an act has an ID, says who did it and what it was")
+		return a, BadRequestf("an act has an ID, says who did it and what it was")
 	case !slices.Contains([]AuditOutcome{AuditBegun, AuditDone, AuditFailed}, a.Outcome):
-		return a, Bad("an act has an outcome")
+		return a, BadRequestf("an act has an outcome")
 	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
-		return a, Bad("a text of an act can't be stored")
+		return a, BadRequestf("a text of an act can't be stored")
 	case utf8.RuneCountInString(a.Reason) > MaxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
-		return a, Bad("a reason has at most %d characters", MaxReason)
+		return a, BadRequestf("a reason has at most %d characters", MaxReason)
 	}
 	return a, nil
 }
@@ -92,8 +92,8 @@ func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (Audi
 	return a, err
 }
 
-// Late returns the entry as failed, because the verification had already ended.
-func (a AuditEntry) Late() AuditEntry {
+// FailedTooLate returns the entry as failed, because the verification had already ended.
+func (a AuditEntry) FailedTooLate() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a
 }

@@ -21,7 +21,7 @@ type EventQueue interface {
 	// ForgetAppEvents deletes up to limit events that ended longer than keep ago, and gives up as many that happened
 	// longer ago than that and that were not delivered, since their app has no receiver any more.
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
-	// EventQueue lists events, the newest first by their IDs.
+	// AppEvents lists events, the newest first by their IDs.
 	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
 }
 

@@ -19,8 +19,8 @@ const (
 	MaxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
 )
 
-// Bad formats an error that wraps ErrBadRequest.
-func Bad(format string, args ...any) error {
+// BadRequestf formats an error that wraps ErrBadRequest.
+func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
@@ -52,24 +52,24 @@ func Checked(in Intent) (Intent, error) {
 	}
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
-		return in, Bad("an intent names its send, verification, app, channel and purpose")
+		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
 	case v.ByBrowser && v.Holder != "":
-		return in, Bad("a browser holds its verifications by their IDs")
+		return in, BadRequestf("a browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
-		return in, Bad("purpose %q does not share its own policy", s.Purpose)
+		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
 	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder,
 		v.KeyID, in.Join):
-		return in, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
-	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !ValidTexts(p) || strings.Contains(p, Separator) }):
-		return in, Bad("a purpose has control characters")
-	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !ValidTexts(r) || strings.Contains(r, Comma) }):
-		return in, Bad("an observed rule has no name, or one with a comma")
+		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
+	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !ValidTexts(p) || strings.Contains(p, PurposeSeparator) }):
+		return in, BadRequestf("a purpose has control characters")
+	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !ValidTexts(r) || strings.Contains(r, RuleSeparator) }):
+		return in, BadRequestf("an observed rule has no name, or one with a comma")
 	}
 	return in, nil
 }
 
-// Separator joins purposes where a list has to travel as one text.
-const Separator = "\x1f"
+// PurposeSeparator joins purposes where a list has to travel as one text.
+const PurposeSeparator = "\x1f"
 
 // Sanitized returns the outcome as it is stored. Texts from a mail server that no database could store are repaired, not rejected:
 // without a stored outcome the send would stay in flight.
@@ -94,9 +94,9 @@ func sanitized(s string) string {
 	return s
 }
 
-// Merged merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each row
+// MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each row
 // once, and two replicas lock rows in the same order.
-func Merged(refusals []Send) []Send {
+func MergeRefusals(refusals []Send) []Send {
 	byID := map[uuid.UUID]Send{}
 	for _, r := range refusals {
 		r.Count = max(1, r.Count)
@@ -136,13 +136,13 @@ func (f Filter) Matchable() bool {
 		(f.Support == "" || IsSupportReference(f.Support))
 }
 
-// Comma joins the names of rules, which have none.
-const Comma = ","
+// RuleSeparator joins the names of rules, which have none.
+const RuleSeparator = ","
 
 // Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.
 func (h HolderQuery) Check() error {
 	if h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
-		return Bad("a holding names its holder, app, channel and purpose")
+		return BadRequestf("a holding names its holder, app, channel and purpose")
 	}
 	return nil
 }

@@ -37,9 +37,9 @@ type Claimed struct {
 	Now          time.Time    // on the log's clock
 }
 
-// Forgotten is how many claims that are past their life go with each new one: so there are never many more than a
+// ClaimsForgotten is how many claims that are past their life go with each new one: so there are never many more than a
 // life's worth, and no claim waits for a sweep.
-const Forgotten = 2
+const ClaimsForgotten = 2
 
 // ClaimRow is a claim as it is stored.
 type ClaimRow struct {

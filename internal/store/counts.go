@@ -38,10 +38,7 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
 }
 
-// An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
-// on and for both gates. What happened stays to be read.
-
-// CounterReset ends what counts for a recipient.
+// CounterReset ends, for both gates, what counts for a recipient: sends, rejections and failed checks. Their rows stay readable.
 type CounterReset interface {
 	// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed checks of their recipients. A send
 	// that is under way is forgiven with all that becomes of it. The act is written with it, or neither. Codes keep the tries that they

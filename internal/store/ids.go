@@ -62,9 +62,9 @@ func LowestID(at time.Time) (id uuid.UUID) {
 	return id
 }
 
-// Drifted returns an error that wraps ErrDrift and ErrUnavailable if the time in the ID is more than MaxDrift before or after now;
+// CheckDrift returns an error that wraps ErrDrift and ErrUnavailable if the time in the ID is more than MaxDrift before or after now;
 // else nil.
-func Drifted(id uuid.UUID, now time.Time) error {
+func CheckDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
 		at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
@@ -73,10 +73,10 @@ func Drifted(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// withTimeNear returns id, or, if its time drifted from now (see Drifted), id with now as its time. So the log has a place for every
+// withTimeNear returns id, or, if its time drifted from now (see CheckDrift), id with now as its time. So the log has a place for every
 // refusal.
 func withTimeNear(id uuid.UUID, now time.Time) uuid.UUID {
-	if Drifted(id, now) != nil {
+	if CheckDrift(id, now) != nil {
 		lowest := LowestID(now)
 		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7
 	}

@@ -110,8 +110,8 @@ func ByLogged(a, b Send) int {
 	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
 }
 
-// Selects reports whether s matches the filter, apart from Outcome, Network and the page's length.
-func (f Filter) Selects(s Send) bool {
+// Matches reports whether s matches the filter, apart from Outcome, Network and the page's length.
+func (f Filter) Matches(s Send) bool {
 	switch {
 	case f.Recipient != nil && s.Recipient != *f.Recipient,
 		f.Status != "" && s.Status != f.Status,
@@ -122,7 +122,7 @@ func (f Filter) Selects(s Send) bool {
 		f.Reference != "" && s.Reference != f.Reference,
 		f.Provider != "" && s.Provider != f.Provider,
 		f.Country != "" && s.Country != f.Country,
-		f.Support != "" && !sharesReference(s.ID, f.Support),
+		f.Support != "" && !hasSupportReference(s.ID, f.Support),
 		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),

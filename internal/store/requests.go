@@ -183,8 +183,8 @@ type Lockout struct {
 	Failures  int           // tries that failed, as the bound that locks out longer counts them
 }
 
-// For returns the lockout with the kind of caller that opened v.
-func (l Lockout) For(v Verification) Lockout {
+// WithCallerKind returns the lockout with the kind of caller that opened v.
+func (l Lockout) WithCallerKind(v Verification) Lockout {
 	l.ByBrowser = v.ByBrowser
 	return l
 }

@@ -26,8 +26,8 @@ type HeavyRecipient struct {
 	Newest    time.Time
 }
 
-// Latest returns the newest row of each recipient, newest first.
-func Latest(rows []Send) (list []Send) {
+// LatestPerRecipient returns the newest row of each recipient, newest first.
+func LatestPerRecipient(rows []Send) (list []Send) {
 	slices.SortFunc(rows, func(a, b Send) int { return ByLogged(b, a) })
 	for _, row := range rows {
 		if !slices.ContainsFunc(list, func(s Send) bool { return s.Recipient == row.Recipient }) {

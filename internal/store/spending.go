@@ -27,8 +27,8 @@ type CarrierHold struct {
 	Whole time.Duration
 }
 
-// Period returns the first day of t's day or month, in UTC, as "2006-01-02".
-func Period(per quota.Period, t time.Time) string {
+// PeriodStart returns the first day of t's day or month, in UTC, as "2006-01-02".
+func PeriodStart(per quota.Period, t time.Time) string {
 	t = t.UTC()
 	if per == quota.Month {
 		t = t.AddDate(0, 0, 1-t.Day())

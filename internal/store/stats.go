@@ -43,45 +43,49 @@ type Tally struct {
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !ValidTexts(q.App, q.Purpose, string(q.Channel)) {
-		return q, Bad("statistics are of a time that is given, in whole seconds")
+		return q, BadRequestf("statistics are of a time that is given, in whole seconds")
 	}
 	return q, nil
 }
 
-// Shift is how far a zone is from UTC, whole hours, from an instant on.
-type Shift struct {
+// ZoneOffset is how far a zone is from UTC, whole hours, from an instant on.
+type ZoneOffset struct {
 	From   time.Time
 	Offset time.Duration
 }
 
 const day = 24 * time.Hour
 
-// Shifts returns the zone's offsets from UTC, in order of time, as far as they matter to the query's stretches. The first also
+// ZoneOffsets returns the zone's offsets from UTC, in order of time, as far as they matter to the query's stretches. The first also
 // applies before the query's time range.
-func (q StatsQuery) Shifts() (all []Shift) {
+func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
-		return []Shift{{}}
+		return []ZoneOffset{{}}
 	}
 	at, end := q.From.Add(-2*q.Each).In(q.Zone), q.To.Add(2*q.Each)
 	for {
 		_, east := at.Zone()
-		all = append(all, Shift{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
+		all = append(all, ZoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
 		if _, at = at.ZoneBounds(); at.IsZero() || at.After(end) {
 			return all
 		}
 	}
 }
 
-// Stretch returns the beginning of the stretch of time that contains at.
-func (q StatsQuery) Stretch(at time.Time) time.Time { return q.Begins(q.stretch(at)) }
+// StretchStart returns the beginning of the stretch of time that contains at.
+func (q StatsQuery) StretchStart(at time.Time) time.Time {
+	return q.NthStretchStart(q.stretchNumber(at))
+}
 
-// Next returns the beginning of the stretch after the one that contains at.
-func (q StatsQuery) Next(at time.Time) time.Time { return q.Begins(q.stretch(at) + 1) }
+// NextStretchStart returns the beginning of the stretch after the one that contains at.
+func (q StatsQuery) NextStretchStart(at time.Time) time.Time {
+	return q.NthStretchStart(q.stretchNumber(at) + 1)
+}
 
-// stretch returns the number of the stretch that contains at, counted from 1970.
-func (q StatsQuery) stretch(at time.Time) int64 {
+// stretchNumber returns the number of the stretch that contains at, counted from 1970.
+func (q StatsQuery) stretchNumber(at time.Time) int64 {
 	var offset time.Duration
-	for i, s := range q.Shifts() {
+	for i, s := range q.ZoneOffsets() {
 		if i == 0 || !at.Before(s.From) {
 			offset = s.Offset
 		}
@@ -89,9 +93,9 @@ func (q StatsQuery) stretch(at time.Time) int64 {
 	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
 }
 
-// Begins returns the beginning of stretch n, counted from 1970.
-func (q StatsQuery) Begins(n int64) (at time.Time) {
-	all := q.Shifts()
+// NthStretchStart returns the beginning of stretch n, counted from 1970.
+func (q StatsQuery) NthStretchStart(n int64) (at time.Time) {
+	all := q.ZoneOffsets()
 	for i, s := range all {
 		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)
 		if i > 0 && at.Before(s.From) { // a day whose first hour there is not

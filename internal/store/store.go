@@ -142,8 +142,8 @@ type Search interface {
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
 	// Story reads one row with what belongs to it.
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
-	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.
-	Referenced(ctx context.Context, support string) ([]Send, error)
+	// SendsBySupportReference reads the rows that a support reference means, by ID; none for a text that is no reference.
+	SendsBySupportReference(ctx context.Context, support string) ([]Send, error)
 	// HeavyRecipients returns the recipients with at least so many counting sends, those with the newest send first, and the number of
 	// all such recipients.
 	HeavyRecipients(ctx context.Context, q HeavyQuery) ([]HeavyRecipient, int, error)
@@ -199,10 +199,10 @@ type Budgets interface {
 
 // CarrierHolds keep messages from a recipient for a while.
 type CarrierHolds interface {
-	// HoldBack keeps messages from a recipient for a while; a longer one that holds already stays.
-	HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
-	// HeldBack returns how long the hold on a recipient still lasts.
-	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (CarrierHold, error)
+	// AddCarrierHold keeps messages from a recipient for a while; a longer one that holds already stays.
+	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	// CarrierHold returns how long the hold on a recipient still lasts.
+	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (CarrierHold, error)
 }
 
 // Statistics count what there is in a stretch of time. Postgres keeps, of each hour that is over, what Stats and Domains count in it: a
@@ -223,7 +223,7 @@ type Statistics interface {
 // Health tells whether the store can be written.
 type Health interface {
 	// Ping returns an error if the log cannot take a send now; it finds out by writing. After a Ping that succeeded, the outcome of each
-	// earlier write to this process's SQLite is final: see undone.
+	// earlier write to this process's SQLite is final: see commitUndone.
 	Ping(ctx context.Context) error
 	Close() error
 }
@@ -251,8 +251,8 @@ type Store struct {
 	Expirer
 }
 
-// Of returns the store that a database is.
-func Of[D interface {
+// New returns the store that a database is.
+func New[D interface {
 	Outbox
 	IdempotencyKeys
 	Verifications

@@ -29,8 +29,8 @@ const (
 // supportFrom is where the seconds count from; they last until 2088.
 var supportFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// referenceOf returns the time and tail of a send's ID. False: the ID can't be a send's.
-func referenceOf(id uuid.UUID) (SupportRange, bool) {
+// supportRangeOfID returns the time and tail of a send's ID. False: the ID can't be a send's.
+func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportMask}
 	since := r.second - supportFrom
@@ -39,7 +39,7 @@ func referenceOf(id uuid.UUID) (SupportRange, bool) {
 
 // SupportReference returns the reference of a send that people can read out; "" if the ID is not a send's.
 func SupportReference(id uuid.UUID) string {
-	r, ok := referenceOf(id)
+	r, ok := supportRangeOfID(id)
 	if !ok {
 		return ""
 	}
@@ -51,8 +51,8 @@ func SupportReference(id uuid.UUID) string {
 	return supportPrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
 
-// ReadReference parses a reference as people write it: small letters, other dashes or none, O for 0, I and L for 1.
-func ReadReference(text string) (r SupportRange, ok bool) {
+// ParseSupportReference parses a reference as people write it: small letters, other dashes or none, O for 0, I and L for 1.
+func ParseSupportReference(text string) (r SupportRange, ok bool) {
 	text = strings.ToUpper(strings.Map(func(r rune) rune {
 		switch r {
 		case ' ', '-', '‐', '–', '—', '\u00a0':
@@ -75,9 +75,9 @@ func ReadReference(text string) (r SupportRange, ok bool) {
 	return SupportRange{second: int64(bits>>supportTail) + supportFrom, Tail: uint16(bits & supportMask)}, true
 }
 
-// IsSupportReference reports whether ReadReference can parse the text.
+// IsSupportReference reports whether ParseSupportReference can parse the text.
 func IsSupportReference(text string) bool {
-	_, ok := ReadReference(text)
+	_, ok := ParseSupportReference(text)
 	return ok
 }
 
@@ -93,16 +93,16 @@ const MaxReferenced = 20_000
 
 // Filter returns those rows whose IDs have the reference.
 func (r SupportRange) Filter(rows []Send) []Send {
-	return slices.DeleteFunc(rows, func(s Send) bool { return !r.of(s.ID) })
+	return slices.DeleteFunc(rows, func(s Send) bool { return !r.matches(s.ID) })
 }
 
-func (r SupportRange) of(id uuid.UUID) bool {
-	mine, ok := referenceOf(id)
+func (r SupportRange) matches(id uuid.UUID) bool {
+	mine, ok := supportRangeOfID(id)
 	return ok && mine == r
 }
 
-// sharesReference reports whether the send has the reference that was typed.
-func sharesReference(id uuid.UUID, written string) bool {
-	want, ok := ReadReference(written)
-	return ok && want.of(id)
+// hasSupportReference reports whether the send has the reference that was typed.
+func hasSupportReference(id uuid.UUID, written string) bool {
+	want, ok := ParseSupportReference(written)
+	return ok && want.matches(id)
 }

@@ -11,16 +11,16 @@ func TestSupportReferenceVector(t *testing.T) {
 	id := uuid.MustParse("019a9f3e-5c00-7abc-8def-0123456789ff") // at second 1763608255 of 1970, and 0x1ff
 	same(t, "reference", SupportReference(id), "S-2RJM-PZZZ")
 	for _, spelt := range []string{"S-2RJM-PZZZ", "s-2rjm-pzzz", "S2RJMPZZZ", " S – 2RJM PZZZ "} {
-		want, _ := referenceOf(id)
-		got, ok := ReadReference(spelt)
+		want, _ := supportRangeOfID(id)
+		got, ok := ParseSupportReference(spelt)
 		same(t, spelt, ok && got == want, true)
 	}
 	for _, bad := range []string{"", "S", "S-2RJM-PZZ", "S-2RJM-PZZZZ", "2RJM-PZZZ", "S-2RJM-PZZU", "S-2RJM-PZZé", "order S-2RJM-PZZZ"} {
 		same(t, bad, IsSupportReference(bad), false)
 	}
 	for typed, meant := range map[string]string{"S-O1IL-0000": "S-0111-0000", "s-ilo0-oooo": "S-1100-0000"} {
-		got, ok := ReadReference(typed)
-		want, _ := ReadReference(meant)
+		got, ok := ParseSupportReference(typed)
+		want, _ := ParseSupportReference(meant)
 		same(t, typed, ok && got == want, true)
 	}
 	for _, none := range []uuid.UUID{uuid.Nil, uuid.Max, uuid.MustParse("019a9f3e-5c00-4abc-8def-0123456789ff"),
@@ -37,7 +37,7 @@ func TestSupportReferencesReadBack(t *testing.T) {
 		copy(id[:6], []byte{0x01, rapid.ByteRange(0x70, 0xff).Draw(t, "years")}) // from 2020 on
 		id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
 		text := SupportReference(id)
-		r, ok := ReadReference(text)
+		r, ok := ParseSupportReference(text)
 		if !ok || len(text) != 11 {
 			t.Fatalf("%s gives %q", id, text)
 		}

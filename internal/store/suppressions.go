@@ -73,8 +73,8 @@ type LiftRequest struct {
 	By, Why string
 }
 
-// SuppressionsOf returns the IDs of all suppressions that may have stopped the send or that it may have caused.
-func SuppressionsOf(s Send) []uuid.UUID {
+// SuppressionIDs returns the IDs of all suppressions that may have stopped the send or that it may have caused.
+func SuppressionIDs(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
 	if s.Suppression != uuid.Nil {
 		ids = append(ids, s.Suppression)
@@ -88,7 +88,7 @@ func (s Suppression) Checked(act *AuditEntry) (Suppression, *AuditEntry, error) 
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
 	if !ValidTexts(s.App, string(s.Channel), s.To) {
-		return s, nil, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
+		return s, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
 	act, err := checkedAct(act)
 	return s, act, err
@@ -99,7 +99,7 @@ func (s Suppression) Checked(act *AuditEntry) (Suppression, *AuditEntry, error) 
 func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !ValidTexts(l.App, string(l.Channel)) {
-		return l, nil, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
+		return l, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
 	act, err := checkedAct(act)
 	return l, act, err

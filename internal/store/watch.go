@@ -92,5 +92,7 @@ func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, err
 	return l, act, err
 }
 
-// Untried reports whether the pause of a prefix may have stopped the send.
-func (s Send) Untried() bool { return s.Prefix != "" && s.Status == Failed && s.Reason == ReasonPaused }
+// StoppedByPause reports whether the pause of a prefix may have stopped the send.
+func (s Send) StoppedByPause() bool {
+	return s.Prefix != "" && s.Status == Failed && s.Reason == ReasonPaused
+}

@@ -257,7 +257,7 @@ func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.Sta
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	e, err := s.Store.HeldBack(ctx, of.Channel, of.Recipient)
+	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
 	if err != nil || e.Left <= 0 {
 		return quota.State{}, false, err
 	}

@@ -34,7 +34,7 @@ type Store interface {
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
+	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error)

@@ -124,7 +124,7 @@ func identity(ctx context.Context, log store.AccountStore, w Change) (string, er
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return "", layout.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
 	}
-	other, err := log.AccountOf(ctx, w.Identity)
+	other, err := log.AccountByIdentity(ctx, w.Identity)
 	switch {
 	case err == nil && other.Name != w.Name:
 		return "", errIdentityTaken

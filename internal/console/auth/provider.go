@@ -129,7 +129,7 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 // accountFor returns who a person is here whom the provider identified, and a new session; refused if they have no access.
 func (a *Auth) accountFor(ctx context.Context, person openid.Person) (holder, store.Session, error) {
 	s := store.Session{Via: viaProvider}
-	known, err := a.Store.AccountOf(ctx, person.Name)
+	known, err := a.Store.AccountByIdentity(ctx, person.Name)
 	switch {
 	case err == nil:
 		return a.byIdentity(known), s, nil
@@ -157,7 +157,7 @@ func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (holder, error) 
 	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
 	find := a.Store.Account
 	if mapped {
-		find = a.Store.AccountOf
+		find = a.Store.AccountByIdentity
 	}
 	known, err := find(ctx, name)
 	switch {

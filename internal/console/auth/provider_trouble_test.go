@@ -110,7 +110,7 @@ func TestProviderInTrouble(t *testing.T) {
 	rec := r.browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
 	want(t, rec, http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
-	r.Break("AccountOf")
+	r.Break("AccountByIdentity")
 	server.Do(func() { server.Intercept = nil })
 	consoletest.Is(server, "bo", "support")
 	b := r.browser()

@@ -59,7 +59,7 @@ func (a *Auth) use(c echo.Context, v session) error {
 		return nil
 	}
 	ctx := c.Request().Context()
-	if err := a.Store.SeeSession(ctx, v.ID); err != nil {
+	if err := a.Store.TouchSession(ctx, v.ID); err != nil {
 		return err
 	}
 	v.SeenAt = v.now

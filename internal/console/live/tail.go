@@ -149,7 +149,7 @@ func (t *Tail) publish(changes []change, gap bool) {
 	for r := range t.readers {
 		var rows []store.Send
 		for _, c := range changes {
-			if r.filter.Selects(c.now) || c.before != nil && r.filter.Selects(*c.before) {
+			if r.filter.Matches(c.now) || c.before != nil && r.filter.Matches(*c.before) {
 				rows = append(rows, c.now)
 			}
 		}

@@ -137,7 +137,7 @@ func TestTailTellsOfReceipts(t *testing.T) {
 		all, lost := f.join(store.Filter{}), f.join(store.Filter{Status: store.Undelivered})
 		receive := func(id uuid.UUID, status store.Status) {
 			t.Helper()
-			if changed, err := f.log.Receive(f.Context(), id, status); err != nil || !changed {
+			if changed, err := f.log.RecordReceipt(f.Context(), id, status); err != nil || !changed {
 				t.Fatal(changed, err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 		f.hears(r, time.Minute)
 		f.begin("later")
 		f.hears(r, 2*tailTick)
-		if _, err := f.log.Receive(f.Context(), early, store.Delivered); err != nil {
+		if _, err := f.log.RecordReceipt(f.Context(), early, store.Delivered); err != nil {
 			t.Fatal(err)
 		}
 		f.finish(waits, store.Failed)

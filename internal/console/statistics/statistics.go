@@ -125,8 +125,8 @@ func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally
 		out.Domains = append(out.Domains, DomainCounts(d))
 	}
 	tallies, stretches := now.Tallies, now.Intervals
-	for at := q.Stretch(q.From); at.Before(q.To); at = q.Next(at) {
-		s := Interval{At: iso(at), begins: at, ends: q.Next(at)}
+	for at := q.StretchStart(q.From); at.Before(q.To); at = q.NextStretchStart(at) {
+		s := Interval{At: iso(at), begins: at, ends: q.NextStretchStart(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]

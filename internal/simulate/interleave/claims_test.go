@@ -73,9 +73,9 @@ func (s *state) free(q *request) {
 	}
 }
 
-// repeated says that gate.Repeated knows the send of a Begin by its row.
+// repeated says that gate.AnswerRepeated knows the send of a Begin by its row.
 func (m *model) repeated(send int) bool {
 	in := m.intent(send)
-	b, err := gate.Repeated(in, store.Send{ID: in.Send.ID, App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, LoggedAt: now.Add(-time.Second)}, in.Verification)
+	b, err := gate.AnswerRepeated(in, store.Send{ID: in.Send.ID, App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, LoggedAt: now.Add(-time.Second)}, in.Verification)
 	return err == nil && b.Admitted && b.Repeated
 }

@@ -24,8 +24,8 @@ const (
 	RowWindow = 30 * 24 * time.Hour
 )
 
-// failures counts the wrong tries that were not forgiven. One try of an approved verification was right and is not counted.
-func failures(t store.Verification) int {
+// failedTries counts the wrong tries that were not forgiven. One try of an approved verification was right and is not counted.
+func failedTries(t store.Verification) int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {
 		n--
@@ -71,8 +71,8 @@ func waitBelow(list []store.Verification, now time.Time, window time.Duration, l
 		if count < limit {
 			break
 		}
-		if counts(t, now, window) {
-			count, wait = count-failures(t), t.ExpiresAt.Add(window).Sub(now)
+		if stillCounts(t, now, window) {
+			count, wait = count-failedTries(t), t.ExpiresAt.Add(window).Sub(now)
 		}
 	}
 	return wait
@@ -86,13 +86,13 @@ func OpenedBy(list []store.Verification, byBrowser bool) []store.Verification {
 // countFailures adds up the failures of the verifications that still count at now.
 func countFailures(list []store.Verification, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
-		if counts(t, now, window) {
-			n += failures(t)
+		if stillCounts(t, now, window) {
+			n += failedTries(t)
 		}
 	}
 	return n
 }
 
-func counts(t store.Verification, now time.Time, window time.Duration) bool {
+func stillCounts(t store.Verification, now time.Time, window time.Duration) bool {
 	return now.Sub(t.ExpiresAt) < window
 }

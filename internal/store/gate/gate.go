@@ -30,18 +30,18 @@ type Decision struct {
 
 // Decide admits or refuses a new intent at now, on the log's clock, from what was read of its recipient: by the rules, the
 // rejections and the lockout. An admitted one joins a verification or opens one. Decide changes nothing; the caller writes the rows. A
-// send that exists already does not come here; see Repeated.
+// send that exists already does not come here; see AnswerRepeated.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.Longest(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
-		return Decision{Begun: refused(in, now, events, failed, store.Lockout{})}
+		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(OpenedBy(has.Tried, v.ByBrowser), now).For(v); out.Wait > 0 {
-		return Decision{Begun: refused(in, now, nil, nil, out)}
+	if out := LockoutOf(OpenedBy(has.Tried, v.ByBrowser), now).WithCallerKind(v); out.Wait > 0 {
+		return Decision{Begun: refusedAnswer(in, now, nil, nil, out)}
 	}
 	v.Sends++
-	return Decision{admitted(in, v, has.Suppression, now, events, failed), joined}
+	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
 // joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new verification.
@@ -176,11 +176,11 @@ func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 
 // Pending reports whether a code can still be checked against v: it is open and has tries left.
 func Pending(v store.Verification, now time.Time) bool {
-	return open(v, now) && v.Attempts < v.MaxAttempts
+	return isOpen(v, now) && v.Attempts < v.MaxAttempts
 }
 
-// open reports whether v is neither approved, canceled nor expired.
-func open(v store.Verification, now time.Time) bool {
+// isOpen reports whether v is neither approved, canceled nor expired.
+func isOpen(v store.Verification, now time.Time) bool {
 	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
 }
 
@@ -217,26 +217,27 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// Repeated returns the answer to a Begin whose Send.ID has a row already. The error wraps ErrBadRequest if that row is a refusal or
+// AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps ErrBadRequest if that row is a refusal or
 // another recipient's.
-func Repeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
+func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
 	if s.Status == store.Refused || s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
-		return store.Begun{}, store.Bad("the ID belongs to another row")
+		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
 	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: store.LogClock}, nil
 }
 
-// admitted returns the answer to an intent that the gate admits.
-func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time, events, rejections []quota.Event) store.Begun {
+// admittedAnswer returns the answer to an intent that the gate admits.
+func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
+	events, rejections []quota.Event) store.Begun {
 	return store.Begun{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now),
 		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, Clock: store.LogClock,
 	}
 }
 
-// refused returns the answer to an intent that the rules refuse, or whose code could not be tried because of too many failed checks.
-func refused(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
+// refusedAnswer returns the answer to an intent that the rules refuse, or whose code could not be tried because of too many failed checks.
+func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
 	at := decisionTime(in, now)
 	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, Clock: in.Send.Clock}
 }

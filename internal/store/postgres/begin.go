@@ -92,8 +92,8 @@ func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 // oneCallFailed reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was not free or a timeout made the
 // statement fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func oneCallFailed(err error) bool {
-	c := code(err)
-	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
+	c := sqlState(err)
+	return rolledBack(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
 // tripWithRetry makes both trips, and repeats them once after a lost connection, a read-only server or a lost race. This is safe even if
@@ -101,7 +101,7 @@ func oneCallFailed(err error) bool {
 // locks. The error wraps ErrUncertain if rows may have been written.
 func (p *DB) tripWithRetry(ctx context.Context, batch []*call) ([]answer, error) {
 	answers, sure, err := p.bothTrips(ctx, batch)
-	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(code(err), "40") {
+	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
 		return answers, beginError(sure, err)
 	}
 	if connectionLost(err) {
@@ -132,7 +132,7 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 	if story.Verification != nil {
 		v = *story.Verification
 	}
-	return gate.Repeated(in, story.Send, v)
+	return gate.AnswerRepeated(in, story.Send, v)
 }
 
 // maxRefusals is how many rows one statement writes.
@@ -140,7 +140,7 @@ const maxRefusals = 1000
 
 // Refused implements Refusals.
 func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
-	rows := store.Merged(refusals)
+	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, maxRefusals) {
-			if _, err := q.Conn.Run(addRefusalsSQL, sqldb.SendTable.Arrays(sqldb.AsBlock, some), nil); err != nil {
+			if _, err := q.Conn.Run(addRefusalsSQL, sqldb.SendTable.Arrays(sqldb.AsRefusal, some), nil); err != nil {
 				return err
 			}
 		}
@@ -159,4 +159,4 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	})
 }
 
-var addRefusalsSQL = sqldb.SendTable.InsertMany(sqldb.AsBlock) + sqldb.AddRefusalSQL
+var addRefusalsSQL = sqldb.SendTable.InsertMany(sqldb.AsRefusal) + sqldb.AddRefusalSQL

@@ -130,7 +130,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 			}()
 			<-frozen
 			got, err := other.Begin(t.Context(), theirs)
-			for again := 0; code(err) == lockNotAvailable && again < 5; again++ { // on a busy machine the server ends the session later
+			for again := 0; sqlState(err) == lockNotAvailable && again < 5; again++ { // on a busy machine the server ends the session later
 				got, err = other.Begin(t.Context(), theirs)
 			}
 			close(thaw)

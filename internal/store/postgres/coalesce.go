@@ -35,10 +35,10 @@ type waiting[In, Answer any] struct {
 
 // The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is that of its row.
 type (
-	call     = waiting[store.Intent, store.Begun]
-	ending   = waiting[store.Outcome, bool]
-	putBack  = waiting[store.Postponement, bool]
-	eventEnd = waiting[store.AppEventEnd, bool]
+	call       = waiting[store.Intent, store.Begun]
+	ending     = waiting[store.Outcome, bool]
+	postponing = waiting[store.Postponement, bool]
+	eventEnd   = waiting[store.AppEventEnd, bool]
 )
 
 // batcher lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for

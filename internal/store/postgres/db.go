@@ -165,7 +165,7 @@ INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_t
 
 // readRows runs a query with numbered parameters and returns all of its rows.
 func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.Numbered(args))
+	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.NumberedArgs(args))
 }
 
 // latestSQL is one look at the index for each recipient, whatever the planner thinks of how many there are.

@@ -99,7 +99,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 		}
 	}
 	said := map[string]string{"hour_domains": eraseHoursSQL, "hour_codes": eraseCodesSQL}
-	for _, p := range sqldb.Personal {
+	for _, p := range sqldb.PersonalTables {
 		said[p.Table] += p.Erase + p.Forget
 	}
 	for table, is := range columns {

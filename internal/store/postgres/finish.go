@@ -125,7 +125,7 @@ func (p *DB) finish(batch []*ending) {
 	changeBatch(p, stmtFinish, batch, finishParameters)
 }
 
-func (p *DB) postpone(batch []*putBack) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
+func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID, and tells each whether its row changed. If one row made the
 // batch fail, it repeats each call alone. Every call gets an answer or an error.
@@ -134,7 +134,7 @@ func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], pa
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int { return bytes.Compare(x.held.ID[:], y.held.ID[:]) })
 	changed, err := p.changed(ctx, statement, parameters(batch))
-	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(code(err), "40")) {
+	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(sqlState(err), "40")) {
 		// One of them fails the others, by its data or by a lock; alone it fails itself.
 		for _, x := range batch {
 			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters)
@@ -174,7 +174,7 @@ func finishParameters(batch []*ending) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Provider...) })
 	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.ProviderCode...) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Took.Microseconds()) })
-	return p.Args(oneID(batch[0].held.ID), oneID(batch[len(batch)-1].held.ID))
+	return p.Args(uuidParameter(batch[0].held.ID), uuidParameter(batch[len(batch)-1].held.ID))
 }
 
 // finishFullyParameters returns the parameters of finishFullySQL.
@@ -195,13 +195,13 @@ func finishFullyParameters(batch []*ending) []any {
 }
 
 // postponeParameters returns the parameters of postponeSQL.
-func postponeParameters(batch []*putBack) []any {
+func postponeParameters(batch []*postponing) []any {
 	p := heldParameters(batch, 8)
-	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Reason...) })
-	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Provider...) })
-	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ProviderCode...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *putBack) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
-	return p.Args(oneID(batch[0].held.ID), oneID(batch[len(batch)-1].held.ID))
+	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.in.Reason...) })
+	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.in.Provider...) })
+	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.in.ProviderCode...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *postponing) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
+	return p.Args(uuidParameter(batch[0].held.ID), uuidParameter(batch[len(batch)-1].held.ID))
 }
 
 // endEventsSQL closes a batch of attempts, as finishSQL closes sends. It asks for the state, not for due_at IS NOT NULL: the planner might

@@ -73,7 +73,7 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		return nil, err
 	}
 	p.overdue.recordSearch(ch, now, len(rows) < limit)
-	return sqldb.Each(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
+	return sqldb.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
 }
 
 // overdue remembers, for each channel, up to which time no flight is due. Ended flights leave dead index entries until no

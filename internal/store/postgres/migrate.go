@@ -39,7 +39,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	if err := checkSessions(ctx, config); err != nil {
 		return sqldb.WrapMigration(err)
 	}
-	apply := setAfterwards(config)
+	apply := deferSettings(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := isRole(ctx, db, role); is || err != nil {
@@ -57,14 +57,14 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil { // also where no migration is due
 			return err
 		}
-		return grant(ctx, db, role)
+		return grantRights(ctx, db, role)
 	})
 }
 
 // retryLocked repeats migrate, up to lockRetries times, while it fails because a table's lock was not free within lock_timeout.
 func retryLocked(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
-		if err = migrate(); code(err) != lockNotAvailable || ctx.Err() != nil {
+		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	want := sources[len(sources)-1].Version
 	var have int64
 	err = pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+sqldb.SchemaTable+` WHERE is_applied`).Scan(&have)
-	if err != nil && code(err) != "42P01" { // no such table: never migrated
+	if err != nil && sqlState(err) != "42P01" { // no such table: never migrated
 		return store.Unavailable(postgresCause(err))
 	}
 	if have < want {

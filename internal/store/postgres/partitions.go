@@ -39,7 +39,7 @@ func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, 
 		name = dropped.String
 		return err
 	})
-	if code(err) == lockNotAvailable {
+	if sqlState(err) == lockNotAvailable {
 		return "", nil
 	}
 	return name, err

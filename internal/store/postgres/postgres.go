@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Postgres is the log in a Postgres (14 or newer) that replicas share. Safe for concurrent use.
+// DB is the log in a Postgres (14 or newer) that replicas share. It is safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -109,7 +109,7 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
 		return now, err
 	}
-	if err = withConn(ctx, p.pool, func(conn *pgxpool.Conn) error { return ownSessions(ctx, conn.Conn()) }); err != nil {
+	if err = withConn(ctx, p.pool, func(conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
 	if err = checkSchema(ctx, p.pool); err != nil {
@@ -175,13 +175,13 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if role != "" {
 		config.ConnConfig.RuntimeParams["role"] = role
 	}
-	apply := setAfterwards(config.ConnConfig)
+	apply := deferSettings(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		sqldb.RegisterArrays(conn.TypeMap())
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}
-		if err := durable(ctx, conn); err != nil {
+		if err := requireDurableCommits(ctx, conn); err != nil {
 			return err
 		}
 		return prepareAll(ctx, conn, o.statements)
@@ -206,14 +206,14 @@ func prepareAll(ctx context.Context, conn *pgx.Conn, statements []statement) err
 	return nil
 }
 
-// durable turns synchronous_commit on if the server's default is off, so that a committed row is on the disk.
-func durable(ctx context.Context, conn *pgx.Conn) error {
+// requireDurableCommits turns synchronous_commit on if the server's default is off, so that a committed row is on the disk.
+func requireDurableCommits(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
 	return err
 }
 
 // Store is the database, feature by feature.
-func (p *DB) Store() store.Store { return store.Of(p) }
+func (p *DB) Store() store.Store { return store.New(p) }
 
 // Close implements Health. Calls under way are brought to their end.
 func (p *DB) Close() error {
@@ -243,7 +243,7 @@ func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
 // writeError wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
 // committed.
 func writeError(err error) error {
-	return beginError(store.IsStoreError(err) || pgconn.SafeToRetry(err) || aborted(err), err)
+	return beginError(store.IsStoreError(err) || pgconn.SafeToRetry(err) || rolledBack(err), err)
 }
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A
@@ -261,21 +261,21 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(*pgxpool.Conn) err
 	return err
 }
 
-// aborted reports whether the server itself ended the statement with an ERROR, which rolls the transaction back.
-func aborted(err error) bool {
+// rolledBack reports whether the server itself ended the statement with an ERROR, which rolls the transaction back.
+func rolledBack(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
 // connectionLost reports whether err may be due to the connection, so that another one may succeed.
 func connectionLost(err error) bool {
-	return !store.IsStoreError(err) && !aborted(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return !store.IsStoreError(err) && !rolledBack(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html
-func readOnly(err error) bool { return code(err) == "25006" }
+func readOnly(err error) bool { return sqlState(err) == "25006" }
 
-func code(err error) string {
+func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
 	}

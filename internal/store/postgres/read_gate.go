@@ -93,9 +93,9 @@ SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, 
     OFFSET 0
 ) v`
 
-// spare is how many more rows of a bucket are read than its largest limit: where a limiter's clock went wrong, the newest rows are not
+// spareRows is how many more rows of a bucket are read than its largest limit: where a limiter's clock went wrong, the newest rows are not
 // all of those that count.
-const spare = 100
+const spareRows = 100
 
 // gateRow is one row of gateSQL.
 type gateRow struct {
@@ -187,7 +187,7 @@ func candidateParameters(batch []*call, b bounds) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Purpose...) })
 	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
-	return p.Args(oneID(b.first), oneID(b.last))
+	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 
 // gateParameters returns the parameters of gateSQL.
@@ -198,7 +198,7 @@ func gateParameters(batch []*call, b bounds) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
 	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte {
-		return append(buf, strings.Join(x.in.Purposes, store.Separator)...)
+		return append(buf, strings.Join(x.in.Purposes, store.PurposeSeparator)...)
 	})
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Clock...) })
 	p.Add(sqldb.Instant, func(buf []byte, x *call) []byte {
@@ -215,7 +215,7 @@ func gateParameters(batch []*call, b bounds) []any {
 		return sqldb.AppendBigint(buf, x.in.Rejections.Window.Microseconds())
 	})
 	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Address[:]...) })
-	return p.Args(oneID(b.first), oneID(b.last), oneID(b.earliest), oneID(b.latest))
+	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 
 // mostRows returns how many rows of the recipient's history are read; 0 if the intent has no rules.
@@ -223,11 +223,11 @@ func mostRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
 	}
-	return gate.LargestLimit(in) + spare
+	return gate.LargestLimit(in) + spareRows
 }
 
-// oneID wraps an ID so that pgx writes it as bytes, without its text form.
-func oneID(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
+// uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
+func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // bounds leave out the partitions that a batch does not need.
 type bounds struct {
@@ -252,8 +252,8 @@ func boundsOf(batch []*call, near time.Time) bounds {
 	return b
 }
 
-// contain reports whether now is within the time for which the bounds were made.
-func (b bounds) contain(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
+// contains reports whether now is within the time for which the bounds were made.
+func (b bounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
 
 // idRange returns the smallest and the largest ID of a batch, which must not be empty.
 func idRange(batch []*call) (first, last uuid.UUID) {

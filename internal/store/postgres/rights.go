@@ -25,8 +25,8 @@ var rights = map[string]string{
 	"writable":        "INSERT, TRUNCATE",
 }
 
-// works are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
-var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
+// ownerFunctions are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
+var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
 // ownTablesSQL returns the present schema and the tables in it that the migrating user owns. Rights to a partition are those to its
 // table.
@@ -47,9 +47,9 @@ func isRole(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
 	return is, err
 }
 
-// grant gives the role its rights to the tables of the present schema and revokes all rights of PUBLIC, in one transaction. Without
+// grantRights gives the role its rights to the tables of the present schema and revokes all rights of PUBLIC, in one transaction. Without
 // a role it does nothing.
-func grant(ctx context.Context, db *sql.DB, role string) error {
+func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	if role == "" {
 		return nil
 	}
@@ -76,7 +76,7 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to,
 			"GRANT "+may+" ON "+name+" TO "+to)
 	}
-	for _, work := range works {
+	for _, work := range ownerFunctions {
 		statements = append(statements, "GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
 	}
 	for _, statement := range statements {
@@ -134,8 +134,8 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'acts'::regclass`).Scan(&owner, &may)
 var errIsRole = errors.New("store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
 	"tables' owner")
 
-// MayMigrate returns an error if the URL logs in as the role that the service works as, which must not migrate.
-func MayMigrate(url, role string) error {
+// CheckMayMigrate returns an error if the URL logs in as the role that the service works as, which must not migrate.
+func CheckMayMigrate(url, role string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return errors.New("store: the database URL can't be read") // the cause may show a password

@@ -86,7 +86,7 @@ func refusedBy(t *testing.T, log *DB, who, statement string) {
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	if _, err := tx.Exec(t.Context(), statement); err == nil {
 		t.Errorf("%s: allowed: %s", who, statement)
-	} else if c := code(err); c != "42501" {
+	} else if c := sqlState(err); c != "42501" {
 		t.Errorf("%s: %s: refused for another reason: %v", who, statement, err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// settled is how long after its end an hour is counted: by then codes that were sent in it are approved or have expired
+	// countDelay is how long after its end an hour is counted: by then codes that were sent in it are approved or have expired
 	// (maxLife), and repeated refusals are no longer added to its rows.
-	settled = time.Hour
-	// countedFor is how far back hours are counted: two of the longest times that statistics are asked for.
-	countedFor = 2 * 31 * 24 * time.Hour
+	countDelay = time.Hour
+	// maxCountedAge is how far back hours are counted: two of the longest times that statistics are asked for.
+	maxCountedAge = 2 * 31 * 24 * time.Hour
 	// countLock is the key of the advisory lock under which one replica counts.
 	countLock = 0x73656e64636f6475
 )
@@ -35,26 +35,25 @@ func bucketMiddle(bucket int64) time.Duration {
 	return time.Duration(math.Pow(bucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
 
-// nextHour is the newest that is over and not yet counted: @age is how far back. An hour with a row that is under way waits; there
+// nextHourSQL is the newest that is over and not yet counted: @age is how far back. An hour with a row that is under way waits; there
 // are few such rows, and they have a table.
-var nextHour = `
+var nextHourSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - @age AS since
 ), under_way AS MATERIALIZED (
     SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM flights f))
 )
-SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - ` + sqldb.IntervalSQL(settled) + `, 'UTC') - interval '1 hour',
+SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - ` + sqldb.IntervalSQL(countDelay) + `, 'UTC') - interval '1 hour',
   clock.since, interval '-1 hour') AS h(hour)
 WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
-// forgetHours deletes what is counted of hours that are too old.
-var forgetHours = sqldb.Each([]string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"}, func(table string) string {
-	return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - @age)`
-})
+// forgetHoursSQL deletes what is counted of hours that are too old.
+var forgetHoursSQL = sqldb.MapSlice([]string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
+	func(table string) string { return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - @age)` })
 
-// countHour counts the hour that begins at @hour. All of it is one statement and so one view of the log.
-var countHour = `
+// countHourSQL counts the hour that begins at @hour. All of it is one statement and so one view of the log.
+var countHourSQL = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
       s.blocked_by, s.requests, s.domain, s.country, s.provider,
@@ -86,7 +85,7 @@ INSERT INTO hours (hour) VALUES (@hour)`
 // CountHours implements Statistics. Each hour has its own transaction, so that an erasure waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	for n < limit {
-		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countOne(q, min(age, countedFor)) })
+		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, min(age, maxCountedAge)) })
 		if err != nil || !more {
 			return n, err
 		}
@@ -95,21 +94,21 @@ func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n in
 	return n, nil
 }
 
-// countOne counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
+// countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
 // counting.
-func countOne(q sqldb.Tx, age time.Duration) (bool, error) {
+func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
 	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": countLock})
 	if err != nil || !mine[0] {
 		return false, err
 	}
-	if err := q.ExecAll(sqldb.Args{"age": age}, forgetHours...); err != nil {
+	if err := q.ExecAll(sqldb.Args{"age": age}, forgetHoursSQL...); err != nil {
 		return false, err
 	}
-	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{sqldb.TimeField{To: at}} }, nextHour, sqldb.Args{"age": age})
+	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{sqldb.TimeField{To: at}} }, nextHourSQL, sqldb.Args{"age": age})
 	if err != nil || len(hours) == 0 {
 		return false, err
 	}
-	_, err = q.Run(countHour, sqldb.Args{"hour": hours[0]}, nil)
+	_, err = q.Run(countHourSQL, sqldb.Args{"hour": hours[0]}, nil)
 	return err == nil, err
 }
 
@@ -138,7 +137,7 @@ var (
 func uncountSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"
-	less := sqldb.Each(counts, func(c string) string { return c + " = h." + c + " - m." + c })
+	less := sqldb.MapSlice(counts, func(c string) string { return c + " = h." + c + " - m." + c })
 	return `
 WITH mine AS MATERIALIZED (` + query + `
 ), fewer AS (

@@ -18,9 +18,9 @@ import (
 // atStart are the settings that have to be in the first message, or that PgBouncer knows.
 var atStart = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// setAfterwards removes the settings that are not in atStart from the configuration, and returns a function that makes them by a
+// deferSettings removes the settings that are not in atStart from the configuration, and returns a function that makes them by a
 // statement on a new connection.
-func setAfterwards(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
+func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
 		if !atStart[name] {
@@ -46,9 +46,9 @@ var (
 	errNarrow = errors.New("store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
-// ownSessions returns an error if a pooler before Postgres gives connections to transactions and not to sessions, since prepared
+// checkOwnSession returns an error if a pooler before Postgres gives connections to transactions and not to sessions, since prepared
 // statements and settings belong to a session. If the server itself did not answer, it opens a second connection to find out.
-func ownSessions(ctx context.Context, conn *pgx.Conn) error {
+func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	server, err := serverPID(ctx, conn)
 	if err != nil || server == conn.PgConn().PID() {
 		return err // the server itself has answered with its number, not a pooler with one of its own
@@ -115,14 +115,14 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	return pid, err
 }
 
-// checkSessions opens a connection, checks with ownSessions that no pooler divides its session, and closes it. It returns an error if the
-// connection fails or if a pooler divides sessions.
+// checkSessions opens a connection, checks with checkOwnSession that no pooler divides its session, and closes it. It returns an error if
+// the connection fails or if a pooler divides sessions.
 func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
-	setAfterwards(config) // not needed for the question
+	deferSettings(config) // not needed for the question
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
-	return errors.Join(ownSessions(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
+	return errors.Join(checkOwnSession(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
 }

@@ -28,7 +28,7 @@ type answer struct {
 // sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
 // deadlock.
 func sortedKeys(batch []*call) []int64 {
-	list := sqldb.Each(batch, func(x *call) int64 { return x.key })
+	list := sqldb.MapSlice(batch, func(x *call) int64 { return x.key })
 	slices.Sort(list)
 	return list
 }
@@ -67,7 +67,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			return nil, true, err
 		}
 		p.seen.Store(v.now.UnixMicro())
-		if b.contain(v.now) {
+		if b.contains(v.now) {
 			if p.between != nil {
 				p.between(batch)
 			}
@@ -90,7 +90,7 @@ func (v view) decide(batch []*call) []answer {
 		if v.repeated[i] {
 			continue
 		}
-		if answers[i].err = store.Drifted(x.in.Send.ID, v.now); answers[i].err == nil {
+		if answers[i].err = store.CheckDrift(x.in.Send.ID, v.now); answers[i].err == nil {
 			answers[i].Decision = gate.Decide(x.in, v.now, v.has[i])
 		}
 	}
@@ -147,7 +147,7 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 	switch {
 	case err != nil:
 		// Now only an ERROR says that it was undone; a FATAL may follow upon a commit.
-		return n == 0 || aborted(err) || pgconn.SafeToRetry(err), err
+		return n == 0 || rolledBack(err) || pgconn.SafeToRetry(err), err
 	case tag.String() != "COMMIT":
 		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())
 	}

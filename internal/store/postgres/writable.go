@@ -14,7 +14,7 @@ import (
 
 // postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is why it can't write.
 func postgresCause(err error) error {
-	switch code(err) {
+	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	case "25006":
@@ -46,7 +46,7 @@ func (p *DB) Ping(ctx context.Context) error {
 			_, err := conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
 			return err
 		})
-		if code(err) != lockNotAvailable {
+		if sqlState(err) != lockNotAvailable {
 			return err
 		}
 	}

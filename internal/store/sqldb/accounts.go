@@ -16,7 +16,7 @@ UPDATE accounts SET role = COALESCE(@role, role), password = COALESCE(@password,
   disabled_at = CASE WHEN @disables THEN @disabled_at ELSE disabled_at END
 WHERE name = @name RETURNING role`
 
-	heldSessionSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
+	sessionFromSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
 )
 
 var accountSQL = `SELECT ` + accountTable.selectList() + ` FROM accounts a`
@@ -37,7 +37,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	}
 	return db.Write(ctx, func(q Tx) error {
 		a.MadeAt, a.DisabledAt = q.Now, store.Micro(a.DisabledAt)
-		insert, args := accountTable.Insert(asRow, &a)
+		insert, args := accountTable.Insert(asAdded, &a)
 		added, err := q.Change(insert+` ON CONFLICT (name) DO NOTHING`, args)
 		switch {
 		case err != nil:
@@ -58,7 +58,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	return db.Write(ctx, func(q Tx) error {
 		act.Detail, err = firstRow(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
-			"disables": c.DisabledAt != nil, "disabled_at": orNull(store.Account{}.Changed(c).DisabledAt),
+			"disables": c.DisabledAt != nil, "disabled_at": nullIfZero(store.Account{}.Changed(c).DisabledAt),
 		})
 		if err != nil {
 			return identityTakenOr(err)
@@ -72,8 +72,8 @@ func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
 	return db.account(ctx, ` WHERE a.name = @value`, name)
 }
 
-// AccountOf implements Accounts.
-func (db *DB) AccountOf(ctx context.Context, identity string) (store.Account, error) {
+// AccountByIdentity implements Accounts.
+func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Account, error) {
 	return db.account(ctx, ` WHERE a.identity = @value AND a.identity <> ''`, identity)
 }
 
@@ -103,7 +103,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
-		if err := q.exec(sessionTable.Insert(asRow, &s)); err != nil {
+		if err := q.exec(sessionTable.Insert(asAdded, &s)); err != nil {
 			return err
 		}
 		return q.addAct(act)
@@ -113,12 +113,13 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session implements Accounts.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+heldSessionSQL, Args{"id": id})
+	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+sessionFromSQL,
+		Args{"id": id})
 	return s, now, err
 }
 
-// SeeSession implements Accounts.
-func (db *DB) SeeSession(ctx context.Context, id [32]byte) error {
+// TouchSession implements Accounts.
+func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }

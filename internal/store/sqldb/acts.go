@@ -14,11 +14,11 @@ var actSQL = `SELECT ` + actTable.selectList() + ` FROM acts a LEFT JOIN act_peo
 // addAct writes a checked act in the transaction of its effect. One whose ID is there already is left as it is.
 func (q Tx) addAct(a store.AuditEntry) error {
 	a.At = q.Now
-	insert, args := actTable.Insert(asRow, &a)
+	insert, args := actTable.Insert(asAdded, &a)
 	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.HasRecipient() {
 		return err
 	}
-	return q.exec(addPersonSQL, Args{"id": a.ID, "recipient": orNull(a.Recipient), "masked": a.To})
+	return q.exec(addPersonSQL, Args{"id": a.ID, "recipient": nullIfZero(a.Recipient), "masked": a.To})
 }
 
 // AddAuditEntry implements AuditTrail.
@@ -42,5 +42,6 @@ func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.Au
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
 	c.AddBefore("a.at, a.id", f.Before)
-	return ReadAll(ctx, db, actTable.destinations, actSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), Numbered(c.Args))
+	return ReadAll(ctx, db, actTable.destinations, actSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit),
+		NumberedArgs(c.Args))
 }

@@ -53,7 +53,7 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.du
 // nothingDue reports whether no event of the shares is due. It reads without a lock, since mostly none is due. After an error idle is
 // false, and the transaction that follows returns the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
-	apps := Each(shares, func(s store.Share) string { return s.App })
+	apps := MapSlice(shares, func(s store.Share) string { return s.App })
 	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), anyDueSQL, Args{"apps": apps})
 	return now, err == nil && !due
 }
@@ -105,5 +105,6 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventTable.destinations, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), Numbered(c.Args))
+	return ReadAll(ctx, db, appEventTable.destinations, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit),
+		NumberedArgs(c.Args))
 }

@@ -35,8 +35,8 @@ var elements = map[Element]struct {
 	Bytes: {"bytea", pgtype.ByteaArrayOID},
 }
 
-// Write appends one row's element in Postgres's binary form; nil is NULL.
-type Write[R any] func(buf []byte, row R) []byte
+// AppendElement appends one row's element in Postgres's binary form; nil is NULL.
+type AppendElement[R any] func(buf []byte, row R) []byte
 
 // Arrays are the parameters of a statement that takes one array for each column of some rows.
 type Arrays[R any] struct {
@@ -49,7 +49,7 @@ type Arrays[R any] struct {
 type list[R any] struct {
 	rows    []R
 	element Element
-	write   Write[R]
+	write   AppendElement[R]
 }
 
 // NewArrays returns an empty list of array parameters for rows, with room for `most` parameters.
@@ -58,7 +58,7 @@ func NewArrays[R any](rows []R, most int) *Arrays[R] {
 }
 
 // Add appends an array parameter with one element for each row, written by write.
-func (a *Arrays[R]) Add(of Element, write Write[R]) {
+func (a *Arrays[R]) Add(of Element, write AppendElement[R]) {
 	a.lists = append(a.lists, list[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }

@@ -16,8 +16,8 @@ INSERT INTO awaited (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + @ask FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// inquireSQL doubles the pause each time, as pauseAfter does.
-var inquireSQL = `
+// duePollsSQL doubles the pause each time, from FirstPollPause to LastPollPause.
+var duePollsSQL = `
 UPDATE awaited SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
 WHERE (carrier, message_id) IN (
     SELECT carrier, message_id FROM awaited WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
@@ -26,14 +26,14 @@ RETURNING ` + awaitedTable.selectList()
 // AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if !store.ValidTexts(a.Carrier, a.ID) { // a carrier made it
-		return store.Bad("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
+		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
-	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": orNull(ask)}) // 0 is never
+	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": nullIfZero(ask)}) // 0 is never
 	return err
 }
 
-// SendAwaiting implements Receipts.
-func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error) {
+// SendByMessageID implements Receipts.
+func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirstRow(ctx, db, awaitedTable.destinations,
 		`SELECT `+awaitedTable.selectList()+` FROM awaited WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
 	return a.Send, err
@@ -42,9 +42,9 @@ func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, 
 // DuePolls implements Receipts.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitFor}},
-		&Step{Statement: inquireSQL, Each: AppendTo(&list, awaitedTable.destinations), Args: Args{
-			"first": store.FirstPause, "last": store.LastPause, "doublings": store.Doublings, "limit": limit,
+		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitReceiptFor}},
+		&Step{Statement: duePollsSQL, Each: AppendTo(&list, awaitedTable.destinations), Args: Args{
+			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings, "limit": limit,
 		}})
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	return list, nil
 }
 
-// PollAnswered implements Receipts.
-func (db *DB) PollAnswered(ctx context.Context, send uuid.UUID) error {
+// StopAwaitingReceipt implements Receipts.
+func (db *DB) StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error {
 	_, err := db.runOne(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
 	return err
 }

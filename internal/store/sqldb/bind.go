@@ -20,8 +20,8 @@ type Args map[string]any
 // date is a day as "2006-01-02".
 type date string
 
-// orNull returns nil, which is NULL, for the zero value, else x.
-func orNull[T comparable](x T) any {
+// nullIfZero returns nil, which is NULL, for the zero value, else x.
+func nullIfZero[T comparable](x T) any {
 	var zero T
 	if x == zero {
 		return nil
@@ -29,8 +29,8 @@ func orNull[T comparable](x T) any {
 	return x
 }
 
-// Numbered returns the parameters of a statement that numbers them from $1, as Conditions does.
-func Numbered(values []any) Args {
+// NumberedArgs returns the parameters of a statement that numbers them from $1, as Conditions does.
+func NumberedArgs(values []any) Args {
 	args := make(Args, len(values))
 	for i, v := range values {
 		args[fmt.Sprint(i+1)] = v
@@ -184,9 +184,9 @@ func (d *Dialect) driverValue(v any) (any, string) {
 	case []string:
 		return x, "text[]"
 	case []uuid.UUID:
-		return Each(x, func(id uuid.UUID) [16]byte { return id }), "uuid[]"
+		return MapSlice(x, func(id uuid.UUID) [16]byte { return id }), "uuid[]"
 	case []recipient.Hash:
-		return Each(x, func(h recipient.Hash) []byte { return h[:] }), "bytea[]"
+		return MapSlice(x, func(h recipient.Hash) []byte { return h[:] }), "bytea[]"
 	}
 	switch x := reflect.ValueOf(v); x.Kind() {
 	case reflect.String:

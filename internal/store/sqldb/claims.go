@@ -44,7 +44,7 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var s store.Send
 	var v store.Verification
 	args := Args{
-		"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life, "forgotten": store.Forgotten,
+		"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life, "forgotten": store.ClaimsForgotten,
 	}
 	forget, claim := &Step{Statement: forgetSQL, Args: args}, &Step{Statement: claimSQL, Args: args}
 	read := &Step{Statement: readClaimSQL, Args: args, Each: func(read Scan) error {

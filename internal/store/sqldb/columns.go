@@ -20,19 +20,19 @@ import (
 type inserted int
 
 const (
-	AsSend  inserted = 1 << iota // by Begin
-	AsBlock                      // by Refused
-	asRow                        // by what adds a row of another table
+	AsSend    inserted = 1 << iota // by Begin
+	AsRefusal                      // by Refused
+	asAdded                        // by what adds a row of another table
 )
 
 // column is one field of a T, or a text that is made of several.
 type column[T any] struct {
 	name  string
-	field func(*T) any // its address
-	null  bool         // the zero value is NULL
-	read  string       // SQL that reads it, where that is not the column alone; "-": it is not read
-	of    Element      // its type in Postgres
-	write Write[*T]    // appends its value to an array of Postgres
+	field func(*T) any      // its address
+	null  bool              // the zero value is NULL
+	read  string            // SQL that reads it, where that is not the column alone; "-": it is not read
+	of    Element           // its type in Postgres
+	write AppendElement[*T] // appends its value to an array of Postgres
 	when  inserted
 }
 
@@ -51,7 +51,7 @@ func tableOf[T any](name, alias string, read map[string]string) table[T] {
 		c := column[T]{name: words[0], read: read[words[0]], null: slices.Contains(words, "null"), field: func(x *T) any {
 			return reflect.ValueOf(x).Elem().Field(f.Index[0]).Addr().Interface()
 		}}
-		for word, by := range map[string]inserted{"send": AsSend, "refusal": AsBlock, "add": asRow} {
+		for word, by := range map[string]inserted{"send": AsSend, "refusal": AsRefusal, "add": asAdded} {
 			if slices.Contains(words, word) {
 				c.when |= by
 			}
@@ -63,7 +63,7 @@ func tableOf[T any](name, alias string, read map[string]string) table[T] {
 
 // derived adds a text column that is computed from other fields, written with each send and refusal for its index, and never read.
 func (t table[T]) derived(name string, of func(*T) string) table[T] {
-	t.add(column[T]{name: name, read: "-", when: AsSend | AsBlock, field: func(x *T) any { text := of(x); return &text }})
+	t.add(column[T]{name: name, read: "-", when: AsSend | AsRefusal, field: func(x *T) any { text := of(x); return &text }})
 	return t
 }
 
@@ -135,11 +135,11 @@ func (t table[T]) Insert(by inserted, row *T) (string, Args) {
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
 }
 
-// Each makes one parameter out of one part of every row.
-func Each[R, T any](rows []R, part func(R) T) []T {
+// MapSlice returns what convert makes of each row.
+func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	list := make([]T, len(rows))
 	for i, r := range rows {
-		list[i] = part(r)
+		list[i] = convert(r)
 	}
 	return list
 }
@@ -169,7 +169,7 @@ func destination(field any, null bool) any {
 	case *time.Time:
 		return TimeField{x}
 	case *time.Duration:
-		return spanField{x}
+		return durationField{x}
 	case *[32]byte:
 		return keyField{x}
 	case *recipient.Hash:
@@ -178,7 +178,7 @@ func destination(field any, null bool) any {
 		return namesField{x}
 	case *uuid.UUID:
 		if null {
-			return maybeIDField{x}
+			return nullIDField{x}
 		}
 	}
 	return field
@@ -194,7 +194,7 @@ func parameter(field any, null bool) any {
 	case *time.Duration:
 		return x.Microseconds()
 	case *[]string:
-		return strings.Join(*x, store.Comma)
+		return strings.Join(*x, store.RuleSeparator)
 	case *[]byte:
 		if *x == nil && !null {
 			return []byte{}
@@ -223,7 +223,7 @@ func appendField(buf []byte, field any, null bool) []byte {
 	case *recipient.Hash:
 		return append(buf, x[:]...)
 	case *[]string:
-		return append(buf, strings.Join(*x, store.Comma)...)
+		return append(buf, strings.Join(*x, store.RuleSeparator)...)
 	case *[]byte:
 		if *x == nil && null {
 			return nil

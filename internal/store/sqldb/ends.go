@@ -63,7 +63,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 			return false, err
 		}
 		if !ok {
-			act = act.Late()
+			act = act.FailedTooLate()
 		}
 		return ok, q.addAct(act)
 	})
@@ -101,7 +101,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 // LockedOut returns how long no code of v's recipient can be tried by the kind of caller that opened v.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
 	list, err := q.TriedOfRecipient(v, now)
-	return gate.LockoutOf(gate.OpenedBy(list, v.ByBrowser), now).For(v), err
+	return gate.LockoutOf(gate.OpenedBy(list, v.ByBrowser), now).WithCallerKind(v), err
 }
 
 // LockedOut implements Verifications.

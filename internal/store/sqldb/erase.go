@@ -12,9 +12,9 @@ import (
 // personalTable is a table that tells of a recipient.
 type personalTable struct{ Table, Erase, Forget string }
 
-// Personal says, of each table that tells of a recipient, how that is taken out of the rows of @recipient. A table that is added
+// PersonalTables says, of each table that tells of a recipient, how that is taken out of the rows of @recipient. A table that is added
 // and left out here fails TestEveryColumnIsErased.
-var Personal = []personalTable{
+var PersonalTables = []personalTable{
 	{
 		// A send that waits for its next attempt ends; one that an attempt holds ends as that attempt does.
 		Table: "flights",
@@ -110,7 +110,7 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 // Erase implements Expirer.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
-		return store.Bad("no recipient to erase")
+		return store.BadRequestf("no recipient to erase")
 	}
 	act.Recipient, act.To = h, store.Erased
 	act, err := act.Checked()
@@ -118,7 +118,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		statements := append(slices.Clone(db.Dialect.BeforeErase), Each(Personal, func(p personalTable) string { return p.Erase })...)
+		statements := append(slices.Clone(db.Dialect.BeforeErase), MapSlice(PersonalTables, func(p personalTable) string { return p.Erase })...)
 		args := Args{"recipient": h, "keep": keep, "empty": []byte{}}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		statements := Each(Personal, func(p personalTable) string { return p.Forget })
+		statements := MapSlice(PersonalTables, func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
 			if err := q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {

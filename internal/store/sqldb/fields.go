@@ -71,11 +71,11 @@ func (f TimeField) Scan(src any) error {
 	return nil
 }
 
-// spanField reads a number of µs.
-type spanField struct{ to *time.Duration }
+// durationField reads a number of µs.
+type durationField struct{ to *time.Duration }
 
 // Scan implements sql.Scanner.
-func (f spanField) Scan(src any) error {
+func (f durationField) Scan(src any) error {
 	x, ok := src.(int64)
 	if !ok {
 		return fmt.Errorf("store: no duration: %T", src)
@@ -94,7 +94,7 @@ func (f namesField) Scan(src any) error {
 		return fmt.Errorf("store: no names: %T", src)
 	}
 	if x != "" {
-		*f.to = strings.Split(x, store.Comma)
+		*f.to = strings.Split(x, store.RuleSeparator)
 	}
 	return nil
 }
@@ -129,11 +129,11 @@ func (f keyField) Scan(src any) error {
 	return nil
 }
 
-// maybeIDField reads a UUID where there may be none.
-type maybeIDField struct{ to *uuid.UUID }
+// nullIDField reads a UUID where there may be none.
+type nullIDField struct{ to *uuid.UUID }
 
 // Scan implements sql.Scanner.
-func (f maybeIDField) Scan(src any) error { return f.to.Scan(src) }
+func (f nullIDField) Scan(src any) error { return f.to.Scan(src) }
 
 // WorkFields returns the destinations to scan SendColumns and VerificationColumns into.
 func WorkFields(w *store.Work) []any {

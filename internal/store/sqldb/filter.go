@@ -162,7 +162,7 @@ func (f SendFilter) Query(d Dialect) (string, []any) {
 	}
 	f.AddTimeRange(&c, d, false)
 	table := "sends s"
-	if r, ok := store.ReadReference(f.Support); ok {
+	if r, ok := store.ParseSupportReference(f.Support); ok {
 		table = supportRows(r, &c)
 	} else if f.Support != "" {
 		c.Add("1 = 0")

@@ -51,8 +51,8 @@ func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// Past reads the counting sends of a bucket, and its recipient's rejections, each of its own time before now.
-func (q Tx) Past(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
+// CountedAndRejected reads the counting sends of a bucket, and its recipient's rejections, each of its own time before now.
+func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-counting)
 	if past, err = All(q, pastFields, q.Dialect.HistorySQL(), args); err != nil {
@@ -90,7 +90,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 		return err
 	}
 	for _, s := range rows {
-		c := asCounted(s, store.LogClock)
+		c := countedSendOn(s, store.LogClock)
 		c.Event.At, c.Clock = s.FinishedAt, store.LogClock
 		if err := yield(c); err != nil {
 			return err

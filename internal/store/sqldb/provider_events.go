@@ -27,7 +27,7 @@ func rankSQL(of string) string {
 	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
 
-var toldSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+var providerEventsSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent implements ProviderEvents.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
@@ -39,7 +39,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.ReceivedAt(q.Now)
-		insert, args := providerEventTable.Insert(asRow, &e)
+		insert, args := providerEventTable.Insert(asAdded, &e)
 		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
 			return false, err
@@ -52,8 +52,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	})
 }
 
-// Receive implements Receipts.
-func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
+// RecordReceipt implements Receipts.
+func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
 	statement := db.Dialect.Delivered
 	if status == store.Undelivered {
 		statement = lostSQL

@@ -60,7 +60,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 
 // Page runs the query of a filter and returns its rows newest first, also if the query reads them oldest first.
 func (db *DB) Page(ctx context.Context, filter store.Filter, query string, args []any) ([]store.Send, error) {
-	rows, err := ReadAll(ctx, db, SendFields, query, Numbered(args))
+	rows, err := ReadAll(ctx, db, SendFields, query, NumberedArgs(args))
 	if filter.After != nil {
 		slices.Reverse(rows)
 	}
@@ -99,12 +99,12 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 		statement = half + `s.number > 0 UNION ALL ` + half + `s.number = 0`
 	}
 	rows, err := ReadAll(ctx, db, SendFields, statement, Args{"recipients": hs, "within": within})
-	return store.Latest(rows), err
+	return store.LatestPerRecipient(rows), err
 }
 
-// Referenced implements Search.
-func (db *DB) Referenced(ctx context.Context, support string) ([]store.Send, error) {
-	r, ok := store.ReadReference(support)
+// SendsBySupportReference implements Search.
+func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.Send, error) {
+	r, ok := store.ParseSupportReference(support)
 	if !ok {
 		return nil, nil
 	}
@@ -124,10 +124,10 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	if err != nil {
 		return story, err
 	}
-	if story.Suppressions, err = q.suppressions(store.SuppressionsOf(story.Send)); err != nil {
+	if story.Suppressions, err = q.suppressions(store.SuppressionIDs(story.Send)); err != nil {
 		return story, err
 	}
-	if story.Send.Untried() {
+	if story.Send.StoppedByPause() {
 		pauses, err := All(q, prefixPauseTable.destinations, prefixPauseSQL+pausedThenSQL,
 			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt})
 		if err != nil {
@@ -137,7 +137,8 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 			story.Pause = &pauses[0]
 		}
 	}
-	if story.Events, err = All(q, providerEventTable.destinations, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
+	story.Events, err = All(q, providerEventTable.destinations, providerEventsSQL, Args{"id": id})
+	if err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}
 	v, err := q.Verification(story.Send.VerificationID)
@@ -166,13 +167,13 @@ SELECT %[1]s FROM sends s
 WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at
   AND s.number = 0 AND %[3]s
 ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
-		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusedAs(v.Recipient),
+		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusalHash(v.Recipient),
 			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
-// refusedAs returns the recipient hash to find refusals by; nil, which finds none, for the zero hash, which all forgotten
+// refusalHash returns the recipient hash to find refusals by; nil, which finds none, for the zero hash, which all forgotten
 // recipients share.
-func refusedAs(h recipient.Hash) []byte {
+func refusalHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}
 	}
@@ -196,7 +197,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
 		for _, s := range page {
-			if err := yield(asCounted(s, clock)); err != nil {
+			if err := yield(countedSendOn(s, clock)); err != nil {
 				return err
 			}
 			mark = store.Mark{At: s.LoggedAt, ID: s.ID}
@@ -208,8 +209,8 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.
 	return err
 }
 
-// asCounted returns a row as a limiter on the named clock reads it.
-func asCounted(s store.Send, clock string) store.CountedSend {
+// countedSendOn returns a row as a limiter on the named clock reads it.
+func countedSendOn(s store.Send, clock string) store.CountedSend {
 	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	if s.Clock == clock {

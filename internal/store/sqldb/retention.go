@@ -45,15 +45,15 @@ DELETE FROM provider_events WHERE (send_id, kind) IN (
 DELETE FROM suppressions WHERE id {{among}}
     SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit {{end}}`
 
-	// extentSQL has the instant before which rows are due, or before which there is none.
-	extentSQL = `
+	// storageStatusSQL has the instant before which rows are due, or before which there is none.
+	storageStatusSQL = `
 SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
        (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before
          AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
 
-func extentFields(e *store.StorageStatus) []any {
+func storageStatusFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
 }
 
@@ -93,7 +93,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 // StorageStatus implements Expirer.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
-		e, err = firstRow(q, extentFields, extentSQL, Args{"before": store.DueBefore(now, age), "now": now})
+		e, err = firstRow(q, storageStatusFields, storageStatusSQL, Args{"before": store.DueBefore(now, age), "now": now})
 		e.Now, e.Age = now, age
 		return err
 	})

@@ -22,12 +22,12 @@ RETURNING used`
 	unspendSQL = `
 UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE account = @account AND period = @period`
 
-	embargoSQL = `
+	addHoldSQL = `
 INSERT INTO embargoes AS e (channel, recipient, since, until)
 SELECT @channel, @recipient, clock.now, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = excluded.until WHERE excluded.until > e.until`
 
-	embargoedSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel AND until > @now`
+	holdSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
 // Spend implements Budgets.
@@ -36,7 +36,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
 	spent, err = Writing(ctx, db, func(q Tx) (spent []store.Spent, err error) {
 		for _, c := range charges {
-			at := store.Spent{Charge: c, Period: store.Period(c.Per, q.Now)}
+			at := store.Spent{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = firstRow(q, OneColumn[int64], spendSQL,
 				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, store.ErrNotFound) {
@@ -67,16 +67,16 @@ func (db *DB) Unspend(ctx context.Context, spent []store.Spent) error {
 	})
 }
 
-// HoldBack implements CarrierHolds.
-func (db *DB) HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
-	_, err := db.runOne(ctx, embargoSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
+// AddCarrierHold implements CarrierHolds.
+func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
+	_, err := db.runOne(ctx, addHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
-// HeldBack implements CarrierHolds.
-func (db *DB) HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold, err error) {
+// CarrierHold implements CarrierHolds.
+func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold, err error) {
 	err = db.Read(ctx, func(q Tx) error {
-		_, err := q.Run(embargoedSQL, Args{"channel": ch, "recipient": h}, func(read Scan) error {
+		_, err := q.Run(holdSQL, Args{"channel": ch, "recipient": h}, func(read Scan) error {
 			var since, until, now time.Time
 			err := read(TimeField{&since}, TimeField{&until}, TimeField{&now})
 			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}

@@ -94,7 +94,7 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	}
 	c := StatsConditions(q, *tx.Dialect) // text messages that went out and that their carrier later reported as lost
 	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered'
- AND f.logged_at >= $1 AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, Numbered(c.Args))
+ AND f.logged_at >= $1 AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, NumberedArgs(c.Args))
 	return s, err
 }
 
@@ -114,7 +114,7 @@ FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification
 	rows, err := All(tx, func(r *row) []any {
 		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
 	}, `SELECT stretch, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
-GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, Numbered(args))
+GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, NumberedArgs(args))
 	var tallies []store.Tally
 	for _, r := range rows {
 		m := by[r.At]
@@ -142,7 +142,7 @@ func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]st
 SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, `+tx.Dialect.Took+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
 	all, err := All(tx, func(d *delivered) []any { return []any{stretchField{&d.at, q}, &d.took, &d.n} },
-		`SELECT stretch, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, Numbered(args))
+		`SELECT stretch, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, NumberedArgs(args))
 	stretches := map[time.Time][]delivered{}
 	for _, d := range all {
 		stretches[d.at] = append(stretches[d.at], d)
@@ -180,14 +180,14 @@ type stretchField struct {
 // Scan implements sql.Scanner.
 func (f stretchField) Scan(src any) error {
 	n, _ := src.(int64)
-	*f.to = f.of.Begins(n)
+	*f.to = f.of.NthStretchStart(n)
 	return nil
 }
 
 // stretch returns the SQL for the number of the stretch of time that a column's instant lies in, also where the zone's offset changes.
 func (d *Dialect) stretch(column string, q store.StatsQuery) string {
 	var b strings.Builder
-	all := q.Shifts()
+	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
 		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.Instant(all[i+1].From), d.Stretch(column, s.Offset, q.Each))
 	}
@@ -225,7 +225,7 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 				sums("sends", "failed", "rejected"), query, maxDomains)
 		}
 		fields := func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
-		return All(tx, fields, query, Numbered(args))
+		return All(tx, fields, query, NumberedArgs(args))
 	})
 }
 
@@ -254,7 +254,7 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 	q, err := q.Checked()
 	column, known := Dimensions[by]
 	if err != nil || !known {
-		return nil, cmp.Or(err, store.Bad("there is no dimension %q", by))
+		return nil, cmp.Or(err, store.BadRequestf("there is no dimension %q", by))
 	}
 	hours := `SELECT s.value, s.opened, s.approved FROM hour_codes s%s AND s.dimension = '` + string(by) + `'`
 	if by == store.ByApp || by == store.ByPurpose {
@@ -269,7 +269,7 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 FROM sends s JOIN verifications v ON v.id = s.verification_id%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
 		query := fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`,
 			sums("opened", "approved"), subquery, maxApprovals)
-		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} }, query, Numbered(args))
+		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} }, query, NumberedArgs(args))
 	})
 }
 

@@ -23,7 +23,7 @@ WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @a
 
 // Suppress adds a suppression unless there is one of its ID.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
-	insert, args := suppressionTable.Insert(asRow, &x)
+	insert, args := suppressionTable.Insert(asAdded, &x)
 	return q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
@@ -74,7 +74,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 		}
 		c.AddBefore("since, id", f.Before)
 		list, err = All(q, suppressionTable.destinations, suppressionSQL+c.Where()+
-			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), Numbered(c.Args))
+			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), NumberedArgs(c.Args))
 		return err
 	})
 	return list, now, err

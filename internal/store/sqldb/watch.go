@@ -18,7 +18,7 @@ const (
 	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
-	poorSQL = `
+	poorPrefixesSQL = `
 SELECT s.app, max(s.country), s.prefix, count(*), count(v.approved_at)
 FROM sends s JOIN verifications v ON v.id = s.verification_id
 WHERE ` + wentOutSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
@@ -27,7 +27,7 @@ WHERE ` + wentOutSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
 GROUP BY s.app, s.prefix HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
 ORDER BY count(*) DESC, s.app, s.prefix LIMIT @most`
 
-	shareSQL = `
+	conversionElsewhereSQL = `
 SELECT '', '', '', count(*), count(v.approved_at)
 FROM (SELECT s.verification_id FROM sends s
       WHERE ` + wentOutSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country)
@@ -47,7 +47,7 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	liftPrefixSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL
   AND until > @now`
 
-	turnSQL = `
+	acquireLeaseSQL = `
 INSERT INTO turns AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
@@ -74,7 +74,8 @@ func conversionFields(c *conversion) []any {
 func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
-	found, err := All(q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxStarted})
+	found, err := All(q, conversionFields, poorPrefixesSQL,
+		Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxStarted})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
 	most := store.NoUsual
 	for _, country := range []string{c.country, ""} {
-		s, err := firstRow(q, conversionFields, shareSQL, Args{"app": c.app, "prefix": c.prefix, "country": country,
+		s, err := firstRow(q, conversionFields, conversionElsewhereSQL, Args{"app": c.app, "prefix": c.prefix, "country": country,
 			"from": before.Add(-usualSpan), "to": before, "most": usualSends})
 		if err != nil {
 			return 0, err
@@ -131,7 +132,7 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		App: c.app, Country: c.country, Prefix: c.prefix, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
-	return p, q.exec(prefixPauseTable.Insert(asRow, &p))
+	return p, q.exec(prefixPauseTable.Insert(asAdded, &p))
 }
 
 // prefixPauses is the namespace of their IDs.
@@ -169,7 +170,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 		}
 		c.AddBefore("p.since, p.id", f.Before)
 		list, err = All(q, prefixPauseTable.destinations, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
-			Numbered(c.Args))
+			NumberedArgs(c.Args))
 		return err
 	})
 	return list, now, err
@@ -196,5 +197,5 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 
 // AcquireLease implements PrefixWatcher.
 func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
-	return db.runOne(ctx, turnSQL, Args{"name": name, "lasts": lasts})
+	return db.runOne(ctx, acquireLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -22,7 +22,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 }
 
 // begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row already, it decides nothing and
-// returns gate.Repeated. Errors: ErrDrift, or ErrBadRequest if that row is a refusal or another recipient's.
+// returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest if that row is a refusal or another recipient's.
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -30,12 +30,12 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return store.Begun{}, err
 		}
-		return gate.Repeated(in, earlier, v)
+		return gate.AnswerRepeated(in, earlier, v)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return store.Begun{}, err
 	}
-	if err := store.Drifted(in.Send.ID, q.Now); err != nil {
+	if err := store.CheckDrift(in.Send.ID, q.Now); err != nil {
 		return store.Begun{}, err
 	}
 	has, err := readFacts(q, in)
@@ -53,7 +53,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, has.Rejections, err = q.Past(bucket, gate.MaxRowAge(in), in.Rejections.Window); err != nil {
+	if has.Past, has.Rejections, err = q.CountedAndRejected(bucket, gate.MaxRowAge(in), in.Rejections.Window); err != nil {
 		return has, err
 	}
 	if has.Candidates, err = candidates(q, in); err != nil {
@@ -116,11 +116,11 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 
 // Refused implements Refusals.
 func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
-	list := store.Merged(refusals)
+	list := store.MergeRefusals(refusals)
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
-			insert, args := sqldb.SendTable.Insert(sqldb.AsBlock, &list[i])
+			insert, args := sqldb.SendTable.Insert(sqldb.AsRefusal, &list[i])
 			if _, err := q.Change(insert+sqldb.AddRefusalSQL, args); err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func TestSQLiteUndone(t *testing.T) {
 		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true, // FULL … IOERR_WRITE
 		10: false, 10 | 4<<8: false, 10 | 5<<8: false, 10 | 19<<8: false, 11: false, // IOERR_FSYNC, _DIR_FSYNC, _SHMSIZE, CORRUPT
 	} {
-		if undoneCode(code) != want {
+		if commitUndoneCode(code) != want {
 			t.Errorf("code %d: %v", code, !want)
 		}
 	}

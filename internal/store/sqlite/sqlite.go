@@ -25,7 +25,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return sqldb.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
-// SQLite is the log in one file, for one process: the default where no Postgres is named. One connection writes, one
+// DB is the log in one file, for one process: the default where no Postgres is named. One connection writes, one
 // transaction after the other, each on the disk before it is answered (synchronous=FULL); others read beside it (WAL).
 // Its clock is the program's. Safe for concurrent use.
 type DB struct {
@@ -100,7 +100,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 }
 
 // Store is the database, feature by feature.
-func (s *DB) Store() store.Store { return store.Of(s) }
+func (s *DB) Store() store.Store { return store.New(s) }
 
 // Close implements Health.
 func (s *DB) Close() error {
@@ -140,7 +140,7 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 
 // commitError wraps the error of a COMMIT in ErrUnavailable, and also in ErrUncertain unless it surely was not committed.
 func commitError(err error) error {
-	if err == nil || undone(err) {
+	if err == nil || commitUndone(err) {
 		return store.Unavailable(sqliteCause(err))
 	}
 	return store.Uncertain(sqliteCause(err))

@@ -22,13 +22,13 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// undone reports whether SQLite certainly did not commit although the COMMIT began: it could not write the frame of the write-ahead
+// commitUndone reports whether SQLite certainly did not commit although the COMMIT began: it could not write the frame of the write-ahead
 // log that makes the commit, or did not begin to write. It, or the driver, has then rolled back. After another error, such as a
 // failed sync, that frame may be in the file and take effect after a crash, until a later commit overwrites it.
 // https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
-func undone(err error) bool { return undoneCode(sqliteCode(err)) }
+func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
-func undoneCode(code int) bool {
+func commitUndoneCode(code int) bool {
 	switch code & 0xff {
 	case sqliteFull, sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteCantOpen, sqliteNoMem, sqliteConstraint:
 		return true

@@ -22,9 +22,9 @@ func accounts(t *testing.T, f *Fixture) {
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &changed.Role, Password: &changed.Password,
 		DisabledAt: &changed.DisabledAt}, f.Act()))
 	Equal(t, "changed", Must(f.Replica.Account(t.Context(), "mei"))(t), changed)
-	Equal(t, "of the identity", Must(f.Replica.AccountOf(t.Context(), "li@example.com"))(t), li)
+	Equal(t, "of the identity", Must(f.Replica.AccountByIdentity(t.Context(), "li@example.com"))(t), li)
 	for _, unknown := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
-		Is(t, Err(f.AccountOf(t.Context(), unknown)), store.ErrNotFound)
+		Is(t, Err(f.AccountByIdentity(t.Context(), unknown)), store.ErrNotFound)
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
 	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
@@ -41,7 +41,7 @@ func accounts(t *testing.T, f *Fixture) {
 	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
 	Equal(t, "open again", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
-	Is(t, Err(f.AccountOf(t.Context(), "mei@example.com")), store.ErrNotFound)
+	Is(t, Err(f.AccountByIdentity(t.Context(), "mei@example.com")), store.ErrNotFound)
 }
 
 // Changes of one account through two replicas, each from the same read, do not undo each other; each writes its act.
@@ -79,7 +79,7 @@ func sessions(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute)
 	got, now := Must2(find(f.Replica, 1))(t)
 	Equal(t, "found", []any{got, now}, []any{first, f.Now})
-	OK(t, f.SeeSession(t.Context(), first.ID))
+	OK(t, f.TouchSession(t.Context(), first.ID))
 	got, _ = Must2(find(f.Store, 1))(t)
 	Equal(t, "seen", []time.Time{got.StartedAt, got.SeenAt}, []time.Time{first.StartedAt, f.Now})
 	factor := f.Now
@@ -89,7 +89,7 @@ func sessions(t *testing.T, f *Fixture) {
 	Equal(t, "of one that is found", []any{got.FactorAt, got.Passed}, []any{factor, false})
 	OK(t, f.Replica.EndSession(t.Context(), [32]byte{2}))
 	OK(t, f.EndSession(t.Context(), [32]byte{2}))
-	OK(t, f.SeeSession(t.Context(), [32]byte{2}))
+	OK(t, f.TouchSession(t.Context(), [32]byte{2}))
 	Is(t, Err2(find(f.Store, 2)), store.ErrNotFound)
 	f.Pass(12*time.Hour - time.Minute)
 	begin(3)

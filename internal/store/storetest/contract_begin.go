@@ -146,7 +146,7 @@ func badIntents(t *testing.T, f *Fixture) {
 		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
 		"NUL":              func(in *store.Intent) { in.Send.Reference = "a\x00b" },
 		"not UTF-8":        func(in *store.Intent) { in.Send.Locale = "\xff" },
-		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.Separator+"b") },
+		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.PurposeSeparator+"b") },
 		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
 		"browser's holder": func(in *store.Intent) { in.Verification.ByBrowser, in.Verification.Holder = true, "s:1" },
 		"long":             func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },

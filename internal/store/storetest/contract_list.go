@@ -235,7 +235,7 @@ func driftedRefusals(t *testing.T, f *Fixture) {
 	requests := 0
 	for _, s := range f.All(t) {
 		requests += s.Count
-		OK(t, store.Drifted(s.ID, f.Now))
+		OK(t, store.CheckDrift(s.ID, f.Now))
 	}
 	Equal(t, "requests", requests, 6)
 	begun := f.Admit(t, f.Intent(4))

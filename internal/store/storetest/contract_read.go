@@ -297,10 +297,10 @@ func findBySupportReference(t *testing.T, f *Fixture) {
 	OK(t, f.Refused(t.Context(), []store.Send{refused}))
 
 	text, want := store.SupportReference(one.Send.ID), []uuid.UUID{one.Send.ID, refused.ID, two.Send.ID}
-	rows := Must(f.Referenced(t.Context(), text))(t)
+	rows := Must(f.SendsBySupportReference(t.Context(), text))(t)
 	Equal(t, text, IDs(rows), want)
 	Equal(t, "row", rows[0], f.Row(t, one.Send.ID))
-	Equal(t, "of no reference", len(Must(f.Referenced(t.Context(), "order 7"))(t)), 0)
+	Equal(t, "of no reference", len(Must(f.SendsBySupportReference(t.Context(), "order 7"))(t)), 0)
 	for _, c := range []struct {
 		filter store.Filter
 		want   []uuid.UUID

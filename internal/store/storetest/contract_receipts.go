@@ -15,7 +15,7 @@ func bySMS(in *store.Intent) { in.Send.Channel, in.Verification.Channel = recipi
 
 func (f *Fixture) receiveReceipt(t *testing.T, id uuid.UUID, status store.Status, changes bool) {
 	t.Helper()
-	Equal(t, "changed", Must(f.Replica.Receive(t.Context(), id, status))(t), changes)
+	Equal(t, "changed", Must(f.Replica.RecordReceipt(t.Context(), id, status))(t), changes)
 }
 
 // finishedText begins a text message and ends it.
@@ -112,17 +112,17 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 		Equal(t, fmt.Sprint("inquiry ", n), f.duePolls(t, 9), []string{"m1"})
 	}
 	for n, want := range []uuid.UUID{a.Send, pendingReceipt(2).Send} {
-		Equal(t, "send", Must(f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1)))(t), want)
+		Equal(t, "send", Must(f.Replica.SendByMessageID(t.Context(), "c", fmt.Sprint("m", n+1)))(t), want)
 	}
 	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
-		Is(t, Err(f.SendAwaiting(t.Context(), other[0], other[1])), store.ErrNotFound)
+		Is(t, Err(f.SendByMessageID(t.Context(), other[0], other[1])), store.ErrNotFound)
 	}
-	OK(t, f.PollAnswered(t.Context(), a.Send))
-	OK(t, f.PollAnswered(t.Context(), a.Send))
-	Is(t, Err(f.SendAwaiting(t.Context(), "c", "m1")), store.ErrNotFound)
+	OK(t, f.StopAwaitingReceipt(t.Context(), a.Send))
+	OK(t, f.StopAwaitingReceipt(t.Context(), a.Send))
+	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m1")), store.ErrNotFound)
 	f.Pass(72 * time.Hour)
 	Equal(t, "given up", f.duePolls(t, 9), nil)
-	Is(t, Err(f.SendAwaiting(t.Context(), "c", "m2")), store.ErrNotFound)
+	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m2")), store.ErrNotFound)
 }
 
 // Replicas that ask at once share the messages, the longest overdue first.

@@ -113,7 +113,7 @@ func watchCounts(t *testing.T, f *Fixture) {
 		for range 5 {
 			id := f.Ended(t, f.Intent(i, text("+49151", "DE")), o).Send.ID
 			if i == 3 {
-				Must(f.Receive(t.Context(), id, store.Undelivered))(t)
+				Must(f.RecordReceipt(t.Context(), id, store.Undelivered))(t)
 			}
 		}
 	}
@@ -361,20 +361,20 @@ func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
 		t.Helper()
-		Equal(t, "embargo", Must(f.Replica.HeldBack(t.Context(), ch, h))(t), want)
+		Equal(t, "embargo", Must(f.Replica.CarrierHold(t.Context(), ch, h))(t), want)
 	}
 	look(recipient.SMS, h, store.CarrierHold{})
-	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Hour))
+	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Hour))
 	look(recipient.SMS, h, store.CarrierHold{Left: time.Hour, Whole: time.Hour})
 	look(recipient.Email, h, store.CarrierHold{})
 	look(recipient.SMS, recipient.Hash{15: 8}, store.CarrierHold{})
 	f.Pass(20 * time.Minute)
-	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Minute)) // shorter: the longer one stays
+	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Minute)) // shorter: the longer one stays
 	look(recipient.SMS, h, store.CarrierHold{Left: 40 * time.Minute, Whole: time.Hour})
 	f.Pass(40*time.Minute - time.Microsecond)
 	look(recipient.SMS, h, store.CarrierHold{Left: time.Microsecond, Whole: time.Hour})
 	f.Pass(time.Microsecond)
 	look(recipient.SMS, h, store.CarrierHold{})
-	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Minute))
+	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Minute))
 	look(recipient.SMS, h, store.CarrierHold{Left: time.Minute, Whole: time.Minute})
 }

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+func (m *model) read(*rapid.T) {
+	send := m.held().ID
+	m.same("Story", func(f *storetest.Fixture) []any { return answers(f.Story(m.ctx, send)) })
+	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+		ByBrowser: rapid.Bool().Draw(m.T, "browsers")}
+	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
+	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
+	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
+	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.Newest(m.ctx, holder)) })
+	within := max(0, m.span("within"))
+	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
+	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })
+	m.same("Rejected", func(f *storetest.Fixture) []any { return answers(f.Rejected(m.ctx, bucket, within)) })
+	listed := store.SuppressionFilter{Active: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
+	m.same("Suppressions", func(f *storetest.Fixture) []any { return answers(f.Suppressions(m.ctx, listed)) })
+	for range 3 {
+		m.readFiltered()
+	}
+}
+
+// mark is a place in the log, or none.
+func (m *model) mark() *store.Mark {
+	if m.number("page", 0, 2) > 0 {
+		return nil
+	}
+	return &store.Mark{At: storetest.Epoch.Add(m.span("mark")), ID: m.held().ID}
+}
+
+// readFiltered lists sends by some conditions: those that Matches says, of all that there are.
+func (m *model) readFiltered() {
+	filter := store.Filter{Limit: m.number("limit", 1, 5), Before: m.mark(), After: m.mark()}
+	for range m.number("conditions", 0, 3) {
+		switch m.number("condition", 0, 12) {
+		case 0:
+			filter.Recipient = &recipient.Hash{15: byte(m.number("recipient", 1, 2))}
+		case 1:
+			filter.Status = pick(m, "status", store.Refused, store.Queued, store.Sending, store.Sent, store.Failed, store.Unknown, store.Delivered,
+				store.Undelivered)
+		case 2:
+			filter.Channel = pick(m, "channel", recipient.Channels()...)
+		case 3:
+			filter.Purpose = pick(m, "purpose", "login", "gift", "nothing")
+		case 4:
+			filter.App = pick(m, "app", "shop", "desk", "' OR ''='")
+		case 5:
+			filter.BlockedBy = pick(m, "rule", "minute", "hour")
+		case 6:
+			filter.Reference = pick(m, "reference", "order 7", "a\x00\xff")
+		case 7:
+			filter.Provider = pick(m, "provider", "p", "q")
+		case 8:
+			filter.Country = pick(m, "country", "DE", "FR", "AT")
+		case 9:
+			filter.Domain = pick(m, "domain", "例子.中国", "example.com", "ple.com")
+		case 10:
+			filter.Outcome = pick(m, "outcome", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled)
+		case 11:
+			filter.From = storetest.Epoch.Add(m.span("from"))
+		case 12:
+			filter.To = storetest.Epoch.Add(m.span("to"))
+		}
+	}
+	rows := m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) }).([]store.Send)
+	all := m.all()
+	want := slices.DeleteFunc(all, func(s store.Send) bool { return !filter.Matches(s) })
+	if n := len(want) - filter.Limit; n > 0 && filter.After != nil {
+		want = want[n:]
+	} else {
+		want = want[:min(len(want), filter.Limit)]
+	}
+	if g, w := storetest.Show(rows), storetest.Show(want); g != w && filter.Outcome == "" { // of which Matches knows nothing
+		m.Fatalf("%+v:\n got %s\nwant %s", filter, g, w)
+	}
+}
+
+// invariant: after every step the whole log is the same.
+func (m *model) invariant(*rapid.T) {
+	m.same("suppressions", func(f *storetest.Fixture) []any {
+		return answers(f.Suppressions(m.ctx, store.SuppressionFilter{Limit: store.MaxPage}))
+	})
+	m.all()
+}
+
+func (m *model) all() []store.Send {
+	return m.same("log", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) }).([]store.Send)
+}
