@@ -192,7 +192,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	storetest.OK(t, f.Close())
 	storetest.OK(t, f.Replica.Close())
 	conn := connect(t, address)
-	scans(t, conn) // all others are gone and have reported
+	scans(t.Context(), t, conn) // all others are gone and have reported
 	var updates, hot int64
 	storetest.OK(t, conn.QueryRow(t.Context(), `SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
 	t.Logf("%d updates, %d of them HOT", updates, hot)
@@ -201,7 +201,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	}
 }
 
-var heldFor = flag.Duration("store.held", 3*time.Second, "how long a snapshot is held beside sends that begin and end")
+var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a snapshot is held beside sends that begin and end")
 
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {

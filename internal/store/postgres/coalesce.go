@@ -46,7 +46,7 @@ type (
 // round trips together: two in one statement would not see each other's row, and in two statements the second would
 // hold up all calls that share its round trip.
 type batcher[In, Answer any] struct {
-	Run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
+	run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
 	most    int                          // round trips at once
 	mu      sync.Mutex
 	queued  []*waiting[In, Answer]
@@ -57,7 +57,7 @@ type batcher[In, Answer any] struct {
 }
 
 func newBatcher[In, Answer any](most int, run func([]*waiting[In, Answer])) *batcher[In, Answer] {
-	return &batcher[In, Answer]{Run: run, most: most, busy: map[int64]bool{}}
+	return &batcher[In, Answer]{run: run, most: most, busy: map[int64]bool{}}
 }
 
 func (x *waiting[In, Answer]) finish(answer Answer, err error) {
@@ -129,7 +129,7 @@ func (c *batcher[In, Answer]) runBatches() {
 		if len(batch) == 0 {
 			return
 		}
-		c.Run(batch)
+		c.run(batch)
 		c.release(batch)
 	}
 }

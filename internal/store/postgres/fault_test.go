@@ -43,8 +43,6 @@ func TestPostgresLostConnections(t *testing.T) {
 		{"request lost twice", cutRequest, 2, 0, false, 2},
 		{"reply lost once", cutReply, 1, 1, true, 2},
 		{"reply lost twice", cutReply, 2, 1, false, 2},
-		{"reply to the rows lost once", cutWritten, 1, 1, true, 2},
-		{"reply to the rows lost twice", cutWritten, 2, 1, false, 2},
 		{"reply to the commit lost once", cutBefore, 1, 1, true, 2},
 		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
 		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},

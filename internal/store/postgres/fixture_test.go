@@ -20,7 +20,47 @@ import (
 // The whole contract is kept by the role that has the fewest rights.
 func TestPostgres(t *testing.T) {
 	makeAppRole(t)
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture { return newPostgresFixture(t, appRole) })
+	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
+		url := newTestSchema(t, appRole)
+		t.Cleanup(func() { wantNoTableScanned(t, url) })
+		return postgresFixture(t, url, appRole)
+	})
+}
+
+// wantNoTableScanned tests that no statement since the database was emptied has read a table of the flow from end to end.
+func wantNoTableScanned(t *testing.T, url string) {
+	t.Helper()
+	ctx := context.Background() // the test is over
+	conn := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
+	defer conn.Close(ctx)
+	counts := scans(ctx, t, conn)
+	var erased bool // which looks for a recipient's verifications without an index
+	storetest.OK(t, conn.QueryRow(ctx, `SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds",
+		"minutes"} {
+		if counts[table] > 0 && !(erased && table == "verifications") {
+			t.Errorf("%s was read from end to end %d times", table, counts[table])
+		}
+	}
+}
+
+// scans is how often each table was read from end to end, or one of its partitions, once all other connections of the database are gone.
+func scans(ctx context.Context, t *testing.T, admin *pgx.Conn) map[string]int64 {
+	t.Helper()
+	eventually(t, func() bool {
+		var others int
+		storetest.OK(t, admin.QueryRow(ctx, `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others))
+		return others == 0
+	})
+	rows := storetest.Must(admin.Query(ctx, `
+SELECT coalesce(h.inhparent, s.relid)::regclass::text, sum(s.seq_scan)::bigint
+FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP BY 1`))(t)
+	var name string
+	var n int64
+	counts := map[string]int64{}
+	storetest.Must(pgx.ForEachRow(rows, []any{&name, &n}, func() error { counts[name] = n; return nil }))(t)
+	return counts
 }
 
 func TestPostgresGateOnManySteps(t *testing.T) {
@@ -78,6 +118,7 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	if url == "" {
 		url = storetest.Must(server.CreateDatabase(t.Context()))(t)
 		fill(url)
+		empty(t, url)
 	}
 	t.Cleanup(func() {
 		empty(t, url)
@@ -88,7 +129,7 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	return url
 }
 
-// empty ends all other connections of a database, deletes every row and sets the clock of the tests back.
+// empty ends all other connections of a database, deletes every row, and sets the clock of the tests and the server's counts back.
 func empty(t *testing.T, url string) {
 	t.Helper()
 	ctx := context.Background() // the test is over
@@ -108,6 +149,9 @@ ALTER TABLE acts ENABLE ALWAYS TRIGGER acts_only_added;
 ALTER TABLE act_people ENABLE ALWAYS TRIGGER act_people_only_added;
 IF to_regclass('test_clock') IS NOT NULL THEN UPDATE test_clock SET at = '`+storetest.Epoch.Format(time.RFC3339Nano)+`'; END IF;
 END $$`, pgx.QueryExecModeSimpleProtocol))(t)
+	for _, statement := range []string{`SELECT pg_stat_force_next_flush()`, `SELECT pg_stat_reset()`} {
+		storetest.Must(conn.Exec(ctx, statement))(t)
+	}
 }
 
 // postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its

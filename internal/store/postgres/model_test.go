@@ -39,13 +39,14 @@ func TestModel(t *testing.T) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "forgive": m.forgive, "erase": m.erase, "forget": m.forget, "refused": m.refused,
-			"read": m.read, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase, "forget": m.forget,
+			"refused": m.refused, "claim": m.claim, "events": m.events, "carrier": m.carrier, "read": m.read, "": m.invariant,
 		})
 	})
 }
 
-const emptyModel = `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`
+const emptyModel = `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures;
+DELETE FROM claims; DELETE FROM embargoes; DELETE FROM awaited; DELETE FROM minutes`
 
 type model struct {
 	*rapid.T
@@ -55,6 +56,7 @@ type model struct {
 	intents    []store.Intent
 	sends      []uuid.UUID // refusals too
 	codes      []string
+	told       []uuid.UUID              // events
 	taken      map[string]time.Duration // of each limiter's clock, since epoch
 }
 
@@ -132,8 +134,14 @@ func (m *model) begin(*rapid.T) {
 	if in.Send.Purpose == "gift" {
 		in.Purposes = []string{"gift"}
 	}
-	if m.number("sms", 0, 5) == 0 {
+	if m.number("sms", 0, 3) == 0 {
 		in.Send.Channel = recipient.SMS
+	}
+	in.Send.App = pick(m, "app", "shop", "shop", "shop", "shop", "desk")
+	in.TTL = pick(m, "ttl", 10*time.Minute, 10*time.Minute, 5*time.Minute)
+	in.Send.Reference, in.Send.To = pick(m, "reference", "", "order 7"), pick(m, "to", "a•••@example.com", "b•••@例子.中国")
+	if in.Send.Channel == recipient.SMS {
+		in.Send.To, in.Send.Country, in.Send.Prefix = "+49 151•••021", pick(m, "country", "DE", "FR"), "+49151"
 	}
 	in.Verification.Holder = pick(m, "holder", "", "s:1", "s:1", "s:2")
 	in.Verification.ByBrowser = in.Verification.Holder == "" && rapid.Bool().Draw(m.T, "by browser")
@@ -174,10 +182,14 @@ func (m *model) held() store.Held {
 func (m *model) finish(*rapid.T) {
 	o := store.Outcome{Held: m.held(), Status: pick(m, "status", store.Sent, store.Failed, store.Failed, store.Unknown),
 		Reason:   pick(m, "reason", "r", store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused),
-		Provider: "p", ProviderCode: "250", Took: time.Second}
+		Provider: pick(m, "provider", "p", "q"), ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == store.Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == store.Failed && m.number("bounce", 0, 3) == 0 {
 		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: max(time.Microsecond, m.span("lasts"))}
+	}
+	if rapid.Bool().Draw(m.T, "event") {
+		o.Event = m.real.Telling("send." + string(o.Status))
+		m.told = append(m.told, o.Event.ID)
 	}
 	m.same("Finish", func(f *storetest.Fixture) []any { return answers(f.Finish(m.ctx, o)) })
 }
@@ -220,8 +232,10 @@ func (m *model) attempt(*rapid.T) {
 }
 
 func (m *model) approve(*rapid.T) {
-	id := m.code()
-	m.same("Approve", func(f *storetest.Fixture) []any { return answers(f.Approve(m.ctx, id, store.NewEvent{})) })
+	id, event := m.code(), m.real.Telling("verification.approved")
+	m.told = append(m.told, event.ID)
+	m.same("Approve", func(f *storetest.Fixture) []any { return answers(f.Approve(m.ctx, id, event)) })
+	m.same("Redeem", func(f *storetest.Fixture) []any { return answers(f.Redeem(m.ctx, id, nil)) })
 }
 
 func (m *model) cancel(*rapid.T) {
@@ -235,6 +249,59 @@ func (m *model) suppress(*rapid.T) {
 		Cause: store.Manual, App: pick(m, "app", "", "shop", "desk")}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *storetest.Fixture) []any { return answers(f.Suppress(m.ctx, s, lasts, nil)) })
+}
+
+func (m *model) lift(*rapid.T) {
+	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"), By: "ops", Why: "mended"}
+	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.Lift(m.ctx, l, nil)) })
+}
+
+func (m *model) claim(*rapid.T) {
+	c := store.Claim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))}, SendID: m.held().ID,
+		Lease: 8 * time.Second, Life: 24 * time.Hour}
+	if m.number("release", 0, 2) == 0 {
+		forget := rapid.Bool().Draw(m.T, "forget")
+		m.same("Release", func(f *storetest.Fixture) []any { return answers(f.Release(m.ctx, c.Key, c.SendID, forget)) })
+	}
+	m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) })
+}
+
+// events takes events that are due, ends an attempt or forgets old ones.
+func (m *model) events(*rapid.T) {
+	shares := []store.Share{{App: "shop", Limit: m.number("share", 1, 3)}, {App: "desk", Limit: 1}}
+	m.same("AppEventsDue", func(f *storetest.Fixture) []any { return answers(f.AppEventsDue(m.ctx, 30*time.Second, shares)) })
+	if len(m.told) > 0 {
+		end := store.AppEventEnd{Held: store.Held{ID: pick(m, "event", m.told...), Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
+			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp), After: max(0, m.span("after"))}
+		m.same("AppEventEnded", func(f *storetest.Fixture) []any { return answers(f.AppEventEnded(m.ctx, end)) })
+	}
+	if m.number("forget", 0, 3) == 0 {
+		keep, limit := max(0, m.span("keep")), m.number("limit", 1, 3)
+		m.same("ForgetAppEvents", func(f *storetest.Fixture) []any { return answers(f.ForgetAppEvents(m.ctx, keep, limit)) })
+	}
+	filter := store.AppEventFilter{App: pick(m, "app", "", "shop"), State: pick(m, "listed", "", store.EventPending, store.EventGivenUp), Limit: 9}
+	m.same("AppEvents", func(f *storetest.Fixture) []any { return answers(f.AppEvents(m.ctx, filter)) })
+}
+
+// carrier is what a carrier or a mail provider tells.
+func (m *model) carrier(*rapid.T) {
+	send, lasts, sms, who := m.held().ID, max(0, m.span("lasts")), recipient.SMS, recipient.Hash{15: 1}
+	switch m.number("what", 0, 3) {
+	case 0:
+		status := pick(m, "receipt", store.Delivered, store.Undelivered)
+		m.same("RecordReceipt", func(f *storetest.Fixture) []any { return answers(f.RecordReceipt(m.ctx, send, status)) })
+	case 1:
+		told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...), At: storetest.Epoch.Add(lasts)}
+		as := store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: lasts}
+		m.same("IngestProviderEvent", func(f *storetest.Fixture) []any { return answers(f.IngestProviderEvent(m.ctx, told, as)) })
+	case 2:
+		m.same("AddCarrierHold", func(f *storetest.Fixture) []any { return answers(f.AddCarrierHold(m.ctx, sms, who, lasts)) })
+	case 3:
+		p := store.PendingReceipt{Carrier: "c", ID: pick(m, "message", "a", "b", "c"), Send: send}
+		m.same("AwaitReceipt", func(f *storetest.Fixture) []any { return answers(f.AwaitReceipt(m.ctx, p, lasts)) })
+	}
+	m.same("CarrierHold", func(f *storetest.Fixture) []any { return answers(f.CarrierHold(m.ctx, sms, who)) })
+	m.same("DuePolls", func(f *storetest.Fixture) []any { return answers(f.DuePolls(m.ctx, 2)) })
 }
 
 func (m *model) forgive(*rapid.T) {
@@ -262,6 +329,7 @@ func (m *model) refused(*rapid.T) {
 	for range m.number("rows", 1, 3) {
 		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Send) {
 			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis", storetest.Epoch
+			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)
 		})
 		if len(m.sends) > 0 && rapid.Bool().Draw(m.T, "old") {
 			r.ID = pick(m, "row", m.sends...)
@@ -269,31 +337,4 @@ func (m *model) refused(*rapid.T) {
 		rows, m.sends = append(rows, r), append(m.sends, r.ID)
 	}
 	m.same("Refused", func(f *storetest.Fixture) []any { return answers(f.Refused(m.ctx, rows)) })
-}
-
-func (m *model) read(*rapid.T) {
-	send := m.held().ID
-	m.same("Story", func(f *storetest.Fixture) []any { return answers(f.Story(m.ctx, send)) })
-	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-		ByBrowser: rapid.Bool().Draw(m.T, "browsers")}
-	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
-	within := max(0, m.span("within"))
-	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
-	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })
-	filter := store.Filter{Limit: m.number("limit", 1, 5), Status: pick(m, "status", "", store.Refused, store.Sending, store.Failed)}
-	if rapid.Bool().Draw(m.T, "one recipient") {
-		filter.Recipient = &recipient.Hash{15: 1}
-	}
-	if rapid.Bool().Draw(m.T, "page") {
-		filter.Before = &store.Mark{At: storetest.Epoch.Add(m.span("mark")), ID: send}
-	}
-	m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) })
-}
-
-// invariant: after every step the whole log is the same.
-func (m *model) invariant(*rapid.T) {
-	m.same("suppressions", func(f *storetest.Fixture) []any {
-		return answers(f.Suppressions(m.ctx, store.SuppressionFilter{Limit: store.MaxPage}))
-	})
-	m.same("log", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) })
 }

@@ -8,125 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
 )
-
-// The flow never reads a whole table, neither where the tables are new, nor where they grew since the planner looked.
-// The server counts for itself.
-func TestPostgresReadsNoWholeTable(t *testing.T) {
-	address := newDatabase(t)
-	admin := connect(t, address)
-	storetest.Must(admin.Exec(t.Context(), `SET enable_seqscan = off`))(t) // what makes the tables grow is not counted
-	before := scans(t, admin)
-	for round, prepare := range []string{
-		`SELECT`, // new
-		`ANALYZE`,
-		copySends("logged_at") + `, generate_series(1, 20) WHERE logged_at > '-infinity' AND NOT EXISTS (SELECT FROM flights f WHERE f.id = s.id)`, // grown
-		`ANALYZE`,
-	} {
-		storetest.Must(admin.Exec(t.Context(), prepare))(t)
-		log := storetest.Must(Open(t.Context(), address, ""))(t)
-		useAll(t, storetest.NewFixture(log).Beside(log).Numbered(uint64(round)<<16))
-		storetest.OK(t, log.Close()) // its server processes end and report what they did
-	}
-	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds", "minutes"} {
-		if after := scans(t, admin); after[table] != before[table] {
-			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
-		}
-	}
-}
-
-// scans is how often each table was read from end to end, or one of its partitions, once all other connections of the database are gone.
-func scans(t *testing.T, admin *pgx.Conn) map[string]int64 {
-	t.Helper()
-	eventually(t, func() bool {
-		others := one[int](t, admin, `
-SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
-		return others == 0
-	})
-	storetest.Must(admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`))(t)
-	return countsByName(t, admin, `
-SELECT coalesce(h.inhparent, s.relid)::regclass::text, sum(s.seq_scan)::bigint FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP BY 1`)
-}
-
-// countsByName runs a query for names, each with a number.
-func countsByName(t *testing.T, admin *pgx.Conn, query string) map[string]int64 {
-	t.Helper()
-	rows := storetest.Must(admin.Query(t.Context(), query))(t)
-	var name string
-	var n int64
-	counts := map[string]int64{}
-	storetest.Must(pgx.ForEachRow(rows, []any{&name, &n}, func() error {
-		counts[name] = n
-		return nil
-	}))(t)
-	return counts
-}
-
-// useAll calls every method, with every filter that has an index, often enough for the planner to settle.
-func useAll(t *testing.T, f *storetest.Fixture) {
-	t.Helper()
-	for range 8 {
-		in := f.Intent(1, storetest.WithRules(storetest.Rule(1000, time.Hour)), storetest.TakenAt("redis", storetest.Epoch))
-		in.Verification.Holder = "s:1"
-		begun := f.Admit(t, in)
-		in = f.Intent(1)
-		in.Join = begun.Verification.ID
-		f.Admit(t, in)
-		held := store.Held{ID: begun.Send.ID, Attempt: 1}
-		storetest.OK(t, f.Renew(t.Context(), time.Second, []store.Held{held}))
-		storetest.Must(f.Postpone(t.Context(), store.Postponement{Held: held}))(t)
-		f.MustTakeOver(t, 1000)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Failed, Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Hour}}, true)
-		storetest.Must(f.RefundsDue(t.Context(), time.Microsecond, 10))(t)
-		storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: held.ID, Attempt: 2}))
-		storetest.Must3(f.Attempt(t.Context(), begun.Verification.ID))(t)
-		storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
-		storetest.Must(f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)
-		storetest.Must2(f.CodesOf(t.Context(), []string{begun.Verification.ID}))(t)
-		storetest.Must(f.Latest(t.Context(), []recipient.Hash{begun.Send.Recipient}, time.Hour))(t)
-		storetest.Must(f.Story(t.Context(), begun.Send.ID))(t)
-		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
-		mark := &store.Mark{At: time.Now(), ID: begun.Send.ID}
-		for _, filter := range []store.Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
-			{After: mark}, {App: "shop"}, {App: "unknown", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
-			{App: "shop", Purpose: "login"}, {Status: store.Queued}, {Status: store.Sending}, {Status: store.Failed}, {Status: store.Unknown, Before: mark}, {Status: store.Refused}, {Status: store.Sent}, {Status: store.Delivered}, {Status: store.Undelivered},
-			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
-			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}, {Outcome: store.CodeWaiting, From: time.Now().Add(-time.Hour)}, {Outcome: store.CodeLocked, From: time.Now().Add(-time.Hour), Before: mark},
-			{Network: "203.0.113.0/24", From: time.Now().Add(-time.Hour)}} {
-			filter.Limit = 10
-			storetest.Must(f.Sends(t.Context(), filter))(t)
-		}
-		storetest.OK(t, f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { return nil }))
-		bucket := store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}
-		storetest.Must2(f.History(t.Context(), bucket, time.Hour))(t)
-		storetest.Must2(f.Rejected(t.Context(), bucket, time.Hour))(t)
-		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return nil }))
-		storetest.Must(f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ProviderBounced}, store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour}))(t)
-		storetest.Must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark}))(t)
-		storetest.Must(f.Lift(t.Context(), store.LiftRequest{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil))(t)
-		storetest.Must(f.LockedOut(t.Context(), begun.Verification))(t)
-		storetest.Must(f.Newest(t.Context(), store.HolderQuery{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"}))(t)
-		storetest.Must(f.Approve(t.Context(), begun.Verification.ID, f.Telling("verification.approved")))(t)
-		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")})
-		events, _ := storetest.Must2(f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 10}, {App: "other", Limit: 10}}))(t)
-		for _, e := range events {
-			storetest.Must(f.AppEventEnded(t.Context(), store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, State: store.EventDelivered}))(t)
-		}
-		storetest.Must2(f.ForgetAppEvents(t.Context(), time.Hour, 10))(t)
-		for _, filter := range []store.AppEventFilter{{}, {App: "shop"}, {State: store.EventGivenUp}, {State: store.EventPending}, {Before: begun.Send.ID}} {
-			filter.Limit = 10
-			storetest.Must(f.AppEvents(t.Context(), filter))(t)
-		}
-	}
-}
 
 // The second gate and the outcomes look each row up by the index that finds it, in the partitions of their window alone: where the
 // tables are new, where they were analysed empty, and where the statistics are from a time when there was one recipient.

@@ -17,7 +17,6 @@ const (
 	cutNever   cut = iota
 	cutRequest     // before the server hears of it
 	cutReply       // the server committed; no word of it comes back
-	cutWritten     // the same, but the replies up to that of the first rows come back
 	cutBefore      // the same, but all replies up to that of the COMMIT come back
 	cutAfter       // after the reply to the COMMIT, before the server says that it is ready again
 	cutAny         // whatever the client says next, before the server hears of it; not only a COMMIT
@@ -153,11 +152,8 @@ func (c *conversation) requests() {
 	}
 }
 
-// What the server says last of a statement: CommandComplete, its length, and a tag.
-var (
-	inserted1 = []byte("C\x00\x00\x00\x0fINSERT 0 1\x00")
-	committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
-)
+// committed is what the server says last of a COMMIT: CommandComplete, its length, and a tag.
+var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 
 // replies hands on what the server says.
 func (c *conversation) replies() {
@@ -181,8 +177,6 @@ func (c *conversation) replies() {
 		held = append(held, buffer[:n]...)
 		if at := bytes.Index(held, committed); at >= 0 {
 			switch mode {
-			case cutWritten:
-				_, _ = c.client.Write(held[:bytes.Index(held, inserted1)+len(inserted1)])
 			case cutBefore:
 				_, _ = c.client.Write(held[:at])
 			case cutAfter:

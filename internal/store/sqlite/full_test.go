@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sendcode/internal/servertest"
-	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
 
@@ -65,34 +64,4 @@ func newSQLiteMemory(t *testing.T) *storetest.Fixture {
 	log := storetest.Must(OpenMemory(clock.Now))(t)
 	t.Cleanup(func() { storetest.OK(t, log.Close()) })
 	return storetest.NewFixture(log).Beside(log).Clocked(storetest.Epoch, clock.Step)
-}
-
-func TestFaults(t *testing.T) {
-	f := newSQLiteMemory(t)
-	log := f.DB.(*DB)
-	fault := None
-	var asked []string
-	log.SetFault(func(method string) Fault { asked = append(asked, method); return fault })
-
-	fault = Down
-	in := f.Intent(1)
-	storetest.Certain(t, storetest.Err(f.Begin(t.Context(), in)))
-	storetest.Is(t, storetest.Err(f.Sends(t.Context(), store.Filter{Limit: 1})), store.ErrUnavailable)
-	fault = None
-	storetest.Equal(t, "rows while down", len(f.All(t)), 0)
-
-	fault = Lost
-	begun, err := f.Begin(t.Context(), in)
-	storetest.Is(t, err, store.ErrUnavailable)
-	storetest.Is(t, err, store.ErrUncertain)
-	storetest.Equal(t, "answer", begun, store.Begun{})
-	fault = None
-	storetest.Equal(t, "rows written all the same", len(f.All(t)), 1)
-	storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
-	storetest.Must(f.Cancel(t.Context(), "none"))(t) // through several functions of the log's own
-	storetest.Equal(t, "calls", asked, []string{"Begin", "Sends", "Sends", "Begin", "Sends", "Begin", "Cancel"})
-
-	log.SetFault(nil)
-	fault = Down
-	storetest.OK(t, f.Ping(t.Context()))
 }

@@ -10,7 +10,6 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 func beginWrites(t *testing.T, f *Fixture) {
@@ -45,34 +44,6 @@ func beginWrites(t *testing.T, f *Fixture) {
 	Equal(t, "clock", now, f.Now)
 }
 
-func refusalLeavesNothing(t *testing.T, f *Fixture) {
-	first := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Minute))))
-	before := f.All(t)
-	in := f.Intent(1, WithRules(Rule(1, time.Minute)))
-	got := f.Refuse(t, in)
-	Equal(t, "verification and send", Show(got.Verification)+Show(got.Send), Show(store.Verification{})+Show(store.Send{}))
-	Equal(t, "rows", f.All(t), before)
-	Is(t, Err3(f.Attempt(t.Context(), in.Verification.ID)), store.ErrNotFound)
-
-	resend := f.Intent(1, WithRules(Rule(1, time.Minute)), func(in *store.Intent) { in.Join = first.Verification.ID })
-	f.Refuse(t, resend)
-	Equal(t, "sends of the joined verification", f.Code(t, first.Verification.ID).Sends, 1)
-}
-
-// limiterOnceFarAhead: a limiter's clock was a year ahead for one send, then right again.
-func limiterOnceFarAhead(t *testing.T, f *Fixture) {
-	rules := WithRules([]quota.Rule{
-		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		{Name: "hour", Scope: quota.Recipient, Limit: 9, Window: time.Hour},
-	})
-	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.AddDate(1, 0, 0)), rules))
-	f.Pass(25*time.Hour - time.Microsecond) // the longest window and a day
-	got := f.Refuse(t, f.Intent(1, TakenAt("redis", Epoch.Add(25*time.Hour)), rules))
-	Equal(t, "events", len(got.History), 1)
-	f.Pass(time.Microsecond)
-	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(25*time.Hour)), rules))
-}
-
 func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, one))
@@ -84,42 +55,6 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "signup" })) // shares login's policy
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"gift", "new"} }))
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
-}
-
-// historyReproducesDecision tests that quota.Evaluate makes Begin's decision from the history that Begin returns, also if clocks
-// are mixed.
-func historyReproducesDecision(t *testing.T, f *Fixture) {
-	rules := []quota.Rule{
-		{Name: "short", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
-		{Name: "long", Scope: quota.Recipient, Limit: 4, Window: time.Hour},
-	}
-	a := f.Intent(1, TakenAt("redis", Epoch), WithRules(rules))
-	b := f.Intent(1, TakenAt("old", Epoch.AddDate(-1, 0, 0)), WithRules(rules))
-	c := f.Intent(1, WithRules(rules))
-	f.Admit(t, a)
-	f.Pass(30 * time.Minute)
-	f.Admit(t, b)
-	f.Pass(10 * time.Second)
-	f.Admit(t, c)
-	f.Pass(20 * time.Second)
-	now := Epoch.Add(30*time.Minute + 31*time.Second) // redis is a second ahead
-	got := f.Refuse(t, f.Intent(1, TakenAt("redis", now), WithRules(rules)))
-	Equal(t, "clock", got.Clock, "redis")
-	Equal(t, "now", got.Now, now)
-	Equal(t, "history", got.History, []quota.Event{
-		{ID: string(a.Send.ID[:]), At: Epoch},
-		{ID: string(b.Send.ID[:]), At: now.Add(-30 * time.Second)},
-		{ID: string(c.Send.ID[:]), At: now.Add(-20 * time.Second)},
-	})
-	d := quota.Evaluate(rules, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
-	Equal(t, "wait", d.RetryAfter(), 30*time.Second)
-
-	f.Pass(30 * time.Minute) // a is older than the longest window on redis's clock, not on the log's
-	got = f.MustBegin(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Hour)), WithRules(Rule(2, time.Hour))))
-	Equal(t, "events", len(got.History), 2)
-	let := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Hour)), WithRules(Rule(3, time.Hour))))
-	Equal(t, "told to the one that is let in", let.History, got.History)
-	Equal(t, "before", let.At, got.Now)
 }
 
 func repeatedBegin(t *testing.T, f *Fixture) {
@@ -244,67 +179,28 @@ func useTries(t *testing.T, f *Fixture, id string, n int) {
 	}
 }
 
-func joinByID(t *testing.T, f *Fixture) { joinCases(t, f, true) }
-
-func joinByHolder(t *testing.T, f *Fixture) { joinCases(t, f, false) }
-
-func joinCases(t *testing.T, f *Fixture, byID bool) {
-	for n, c := range joinRows {
-		held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+// joins wants the same code and life as the first send's, or a verification of its own, by the ID that is named and by the holder.
+func joins(t *testing.T, f *Fixture) {
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	for n, c := range append(joinRows, joinRows...) {
 		first := f.Admit(t, f.Intent(n, held))
 		if c.before != nil {
 			c.before(t, f, first.Verification)
 		}
 		in := f.Intent(n, held)
-		if byID {
+		if n < len(joinRows) {
 			in.Join, in.Verification.Holder = first.Verification.ID, ""
 		}
 		if c.change != nil {
 			c.change(&in)
 		}
 		got := f.Admit(t, in)
-		checkJoin(t, c.name, c.joins, first, got, in)
+		v, id, number := got.Verification, in.Verification.ID, 1
+		if c.joins {
+			id, number = first.Verification.ID, 2
+			Equal(t, c.name+": life and code", []any{v.ExpiresAt, v.Nonce}, []any{first.Verification.ExpiresAt, first.Verification.Nonce})
+		}
+		Equal(t, c.name+": joined", []any{v.ID, got.Send.VerificationID, got.Send.Number, v.Sends, v.App},
+			[]any{id, id, number, number, in.Send.App})
 	}
-}
-
-// checkJoin wants the same code and life as the first send's, or a verification of its own.
-func checkJoin(t *testing.T, name string, joins bool, first, got store.Begun, in store.Intent) {
-	t.Helper()
-	v, id, number := got.Verification, in.Verification.ID, 1
-	if joins {
-		id, number = first.Verification.ID, 2
-		Equal(t, name+": life and code", []any{v.ExpiresAt, v.Nonce}, []any{first.Verification.ExpiresAt, first.Verification.Nonce})
-	}
-	Equal(t, name+": joined", []any{v.ID, got.Send.VerificationID, got.Send.Number, v.Sends, v.App},
-		[]any{id, id, number, number, in.Send.App})
-}
-
-func joinNewest(t *testing.T, f *Fixture) {
-	held := func(holder string) func(*store.Intent) {
-		return func(in *store.Intent) { in.Verification.Holder = holder }
-	}
-	older := f.Admit(t, f.Intent(1, held("s:1"), func(in *store.Intent) { in.TTL = time.Hour }))
-	f.Pass(time.Second)
-	// A second one of the same holder exists only once the first can't be joined.
-	newer := f.Admit(t, f.Intent(1, held("s:1"), func(in *store.Intent) { in.MinLife = 2 * time.Hour }))
-	f.Pass(time.Second)
-	f.Admit(t, f.Intent(1, held("s:2")))
-	f.Admit(t, f.Intent(1, held("")))
-	Equal(t, "newest", f.Admit(t, f.Intent(1, held("s:1"))).Verification.ID, newer.Verification.ID)
-	useTries(t, f, newer.Verification.ID, 5)
-	Equal(t, "newest that can be joined", f.Admit(t, f.Intent(1, held("s:1"))).Verification.ID, older.Verification.ID)
-
-	// The ID named decides alone, and an ID that can't be joined is not replaced by a holder's.
-	named := f.Admit(t, f.Intent(1, held("s:1"), func(in *store.Intent) { in.Join = newer.Verification.ID }))
-	Equal(t, "number of a new one", named.Send.Number, 1)
-}
-
-func joinOpens(t *testing.T, f *Fixture) {
-	first := f.Admit(t, f.Intent(1))
-	second := f.Admit(t, f.Intent(1)) // the first has no holder
-	if first.Verification.ID == second.Verification.ID {
-		t.Error("an empty holder joined")
-	}
-	third := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = "no such id" }))
-	Equal(t, "number", third.Send.Number, 1)
 }

@@ -125,55 +125,6 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 	Equal(t, "by", len(f.Code(t, other.ID).RedeemedBy), 0)
 }
 
-func newestOfHolder(t *testing.T, f *Fixture) {
-	held := func(holder string) func(*store.Intent) {
-		return func(in *store.Intent) { in.Verification.Holder, in.MinLife = holder, time.Hour } // never joined
-	}
-	older := f.Admit(t, f.Intent(1, held("s:1"))).Verification
-	f.Pass(time.Second)
-	newer := f.Admit(t, f.Intent(1, held("s:1"))).Verification
-	f.Pass(time.Second)
-	f.Admit(t, f.Intent(1, held("s:2")))
-	f.Admit(t, f.Intent(1, held("")))
-	finds := func(what string, want store.Verification, changes ...func(*store.HolderQuery)) {
-		t.Helper()
-		h := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
-		for _, change := range changes {
-			change(&h)
-		}
-		got, err := f.Newest(t.Context(), h)
-		if want.ID == "" {
-			Is(t, err, store.ErrNotFound)
-			return
-		}
-		OK(t, err)
-		Equal(t, what, got, want)
-	}
-	none := store.Verification{}
-	finds("newest", newer)
-	finds("another app", none, func(h *store.HolderQuery) { h.App = "other" })
-	finds("another channel", none, func(h *store.HolderQuery) { h.Channel = recipient.SMS })
-	finds("another recipient", none, func(h *store.HolderQuery) { h.Recipient[0] = 9 })
-	finds("another purpose", none, func(h *store.HolderQuery) { h.Purpose = "signup" })
-	finds("another holder", none, func(h *store.HolderQuery) { h.Holder = "s:3" })
-	Is(t, Err(f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient,
-		Purpose: "login"})), store.ErrBadRequest)
-
-	useTries(t, f, newer.ID, 5)
-	finds("the one that has tries left", older)
-	f.Pass(10*time.Minute - 2*time.Second - time.Microsecond)
-	finds("in its last instant", older)
-	cancel(t, f, older.ID)
-	finds("canceled", none)
-	last := f.Admit(t, f.Intent(1, held("s:1"))).Verification
-	finds("pending", last)
-	f.Pass(10 * time.Minute)
-	finds("expired", none)
-	f.Pass(-time.Minute)
-	f.approve(t, last.ID)
-	finds("approved", none)
-}
-
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
@@ -228,6 +179,8 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	end := spent[0].ExpiresAt.Add(gate.FailureWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // the rules refuse first, and how often codes were guessed is not told
+	Equal(t, "lockout, history", []any{byRule.Lockout, len(byRule.History) > 1}, []any{store.Lockout{}, true})
 	resend := f.Intent(1)
 	resend.Join = fresh.ID
 	f.refuseLockedOut(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
@@ -298,16 +251,6 @@ func failuresApart(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "another purpose", tryOnce(t, f, signup.ID), false)
 	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
-}
-
-// The rules refuse first: their history is told, and not how often codes were guessed.
-func failuresAfterTheRules(t *testing.T, f *Fixture) {
-	f.spendAllTries(t, 1, 4)
-	one := WithRules(Rule(1, time.Hour))
-	begun := f.MustBegin(t, f.Intent(1, one))
-	Equal(t, "admitted", begun.Admitted, false)
-	Equal(t, "lockout", begun.Lockout, store.Lockout{})
-	Equal(t, "history", len(begun.History), 4)
 }
 
 // A hundred wrong tries in a row are enough for a month, however they are spread over days.

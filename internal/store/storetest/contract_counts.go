@@ -62,63 +62,24 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 }
 
-// Only what certainly was refused for good: not what is under way, unknown, sent, or failed of our own accord.
-func otherOutcomesAreNoRejections(t *testing.T, f *Fixture) {
-	one := withRejections(1, time.Hour)
-	for _, o := range []store.Outcome{
-		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected},
-		{Status: store.Failed, Reason: "expired", Refund: true},
-	} {
-		o.Held = store.Held{ID: f.Admit(t, f.Intent(1, one)).Send.ID, Attempt: 1}
-		f.MustFinish(t, o, true)
-	}
-	waiting := f.Admit(t, f.Intent(1, one))
-	Must(f.Postpone(t.Context(), store.Postponement{Held: Held(waiting.Send.ID, 1), Reason: store.ReasonRejected}))(t)
-	f.Admit(t, f.Intent(1, one))
-	// A rejection in doubt keeps its place, and counts here all the same.
-	f.MustTakeOver(t, 1)
-	f.Pass(10 * time.Second)
-	f.MustTakeOver(t, 10)
-	f.MustFinish(t, store.Outcome{Held: Held(waiting.Send.ID, 3), Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
-	Equal(t, "in doubt", f.Row(t, waiting.Send.ID).InDoubt, true)
-	f.Refuse(t, f.Intent(1, one))
-}
-
-// A clock that goes back frees nothing, and brings back what had left.
-func rejectionsAndTheClock(t *testing.T, f *Fixture) {
-	one := withRejections(1, time.Hour)
-	f.reject(t, f.Intent(1))
-	f.Pass(-2 * time.Hour)
-	got := f.Refuse(t, f.Intent(1, one))
-	Equal(t, "ahead", got.Rejected[0].At, f.Now.Add(2*time.Hour))
-	f.Pass(3 * time.Hour)
-	f.Admit(t, f.Intent(1, one))
-}
-
-// Rejected and AllRejected return the sends that the mail server refused for good, by when they ended, oldest first.
+// AllRejected returns the sends that the mail server refused for good, by when they ended, oldest first.
 func readMailServerRejections(t *testing.T, f *Fixture) {
 	one := f.Intent(1)
 	f.reject(t, one)
 	f.Pass(time.Minute)
-	two := f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} })
-	f.reject(t, two)
+	f.reject(t, f.Intent(1))
 	f.reject(t, f.Intent(2))
 	f.Admit(t, f.Intent(1))
 	f.Pass(time.Minute - time.Second)
-	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: one.Send.Recipient, Purposes: []string{"login"}}
-	want := []quota.Event{{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
-		{ID: string(two.Send.ID[:]), At: f.Now.Add(-time.Minute)}}
-	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 2, 2*time.Minute + time.Second: 1,
+	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3, 2*time.Minute + time.Second: 2,
 		59 * time.Second: 0} {
-		got, now := Must2(f.Rejected(t.Context(), b, within))(t)
-		Equal(t, "rejected", got, want[2-n:])
-		Equal(t, "clock", now, f.Now)
 		var all []store.CountedSend
 		OK(t, f.AllRejected(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
-		Equal(t, "all", len(all), []int{0, 2, 3}[n])
-		if n == 2 {
+		Equal(t, "all", len(all), n)
+		if n == 3 {
 			Equal(t, "the first", all[0], store.CountedSend{
-				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Event: want[0], Clock: store.LogClock,
+				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Clock: store.LogClock,
+				Event: quota.Event{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
 			})
 		}
 	}

@@ -34,12 +34,6 @@ func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Be
 // Sent is the outcome of a send that was sent.
 var Sent = store.Outcome{Status: store.Sent}
 
-// Postponed postpones what an attempt holds.
-func (f *Fixture) Postponed(t *testing.T, id uuid.UUID, attempt int) {
-	t.Helper()
-	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(id, attempt), Reason: "later"}))(t), true)
-}
-
 // Held names an attempt.
 func Held(id uuid.UUID, attempt int) store.Held { return store.Held{ID: id, Attempt: attempt} }
 
@@ -94,63 +88,6 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 2)}))(t), false)
 }
 
-func leaseRenewedThenTakenOver(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	held := Held(begun.Send.ID, 1)
-	f.Pass(4 * time.Second)
-	OK(t, f.Renew(t.Context(), 8*time.Second, []store.Held{held, {ID: uuid.UUID{1}, Attempt: 1}}))
-	OK(t, f.Renew(t.Context(), 8*time.Second, nil))
-	f.Pass(8*time.Second - time.Microsecond)
-	Equal(t, "work before the lease ends", len(f.MustTakeOver(t, 10)), 0)
-	f.Pass(time.Microsecond)
-	work := f.MustTakeOver(t, 10)
-	Equal(t, "work", len(work), 1)
-	s := work[0].Send
-	Equal(t, "row", f.Row(t, held.ID), s)
-	if !s.InDoubt || s.Attempt != 2 || s.Status != store.Sending || !s.Counts || !s.DueAt.Equal(f.Now.Add(8*time.Second)) {
-		t.Errorf("taken over as %s", Show(s))
-	}
-	Equal(t, "work again", len(f.MustTakeOver(t, 10)), 0)
-
-	// Once in doubt, always: the next attempt was asked for, not lost.
-	f.Postponed(t, held.ID, 2)
-	Equal(t, "in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
-}
-
-func firstToExpire(t *testing.T, f *Fixture) {
-	var want []uuid.UUID
-	for n := range 6 {
-		// Later rows with shorter lives, and leases that end in yet another order.
-		begun := f.Admit(t, f.Intent(n, func(in *store.Intent) {
-			in.TTL, in.Lease = time.Duration(10-n)*time.Minute, time.Duration(n%3+1)*time.Second
-		}))
-		want = append([]uuid.UUID{begun.Send.ID}, want...)
-		f.Pass(time.Millisecond)
-	}
-	f.Pass(time.Minute)
-	var got []uuid.UUID
-	for _, w := range append(f.MustTakeOver(t, 4), f.MustTakeOver(t, 4)...) {
-		got = append(got, w.Send.ID)
-	}
-	Equal(t, "order", got, want)
-}
-
-// However long a channel's rows are overdue, they do not delay the other.
-func channelsTakenOverApart(t *testing.T, f *Fixture) {
-	text := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
-	f.Pass(time.Second)
-	mail := f.Admit(t, f.Intent(2))
-	f.Pass(time.Minute)
-	for _, want := range []store.Send{mail.Send, text.Send} {
-		work := Must(f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1))(t)
-		if len(work) != 1 || work[0].Send.ID != want.ID || work[0].Verification.ID != want.VerificationID {
-			t.Errorf("%s: %s", want.Channel, Show(work))
-		}
-		work = Must(f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1))(t)
-		Equal(t, "again", len(work), 0)
-	}
-}
-
 func takenOnce(t *testing.T, f *Fixture) {
 	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
@@ -166,114 +103,50 @@ func takenOnce(t *testing.T, f *Fixture) {
 	})
 }
 
-func staleAttempt(t *testing.T, f *Fixture) {
-	stale := Held(f.Admit(t, f.Intent(1)).Send.ID, 1)
-	f.Pass(8 * time.Second)
-	f.MustTakeOver(t, 1)
-	before := f.Row(t, stale.ID)
-	f.Pass(time.Second)
-	f.MustFinish(t, store.Outcome{Held: stale, Status: store.Failed, Reason: "late", Refund: true}, false)
-	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: stale, After: time.Hour, Reason: "late"}))(t), false)
-	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{stale}))
-	OK(t, f.Refunded(t.Context(), stale))
-	Equal(t, "row after stale calls", f.Row(t, stale.ID), before)
-
-	// A row that is not in doubt gets its refund; one confirmation of an older attempt is not this attempt's.
-	f.Postponed(t, stale.ID, 2)
-	f.MustTakeOver(t, 1)
-	other := f.Admit(t, f.Intent(2)).Send.ID
-	f.Postponed(t, other, 1)
-	Equal(t, "attempt", f.MustTakeOver(t, 1)[0].Send.Attempt, 2)
-	f.MustFinish(t, store.Outcome{Held: Held(other, 2), Status: store.Failed, Refund: true}, true)
-	OK(t, f.Refunded(t.Context(), Held(other, 1)))
-	Equal(t, "refund due", f.Row(t, other).RefundDue, true)
-}
-
-func refundsLeasedAndConfirmed(t *testing.T, f *Fixture) {
-	one := WithRules(Rule(1, time.Hour))
-	begun := f.Admit(t, f.Intent(1, one))
-	held := Held(begun.Send.ID, 1)
-	f.Refuse(t, f.Intent(1, one))
-	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Reason: "rejected", Refund: true}, true)
-	is := func(counts, due bool) {
-		t.Helper()
-		row := f.Row(t, held.ID)
-		Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{counts, due})
-	}
-	is(false, true)
-	f.Admit(t, f.Intent(1, one)) // at once
-
-	due := func(want int) []store.Refund {
-		t.Helper()
-		got := Must(f.RefundsDue(t.Context(), 5*time.Second, 10))(t)
-		Equal(t, "refunds due", len(got), want)
-		return got
-	}
-	due(0) // the process that finished it has a lease's time to confirm it
-	f.Pass(5*time.Second - time.Microsecond)
-	due(0)
-	f.Pass(time.Microsecond)
-	s := begun.Send
-	Equal(t, "refund", due(1)[0], store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient})
-	due(0) // leased
-	f.Pass(5 * time.Second)
-	due(1)
-	OK(t, f.Refunded(t.Context(), held))
-	is(false, false)
-	f.Pass(time.Hour)
-	due(0)
-	OK(t, f.Refunded(t.Context(), held))
-
-	f.Ended(t, f.Intent(2, one), store.Outcome{Status: store.Failed})
-	f.Refuse(t, f.Intent(2, one)) // failed without a refund: the place stays spent
-	f.Pass(time.Hour)
-	due(0)
-}
-
-func noRefundInDoubt(t *testing.T, f *Fixture) {
-	id := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))).Send.ID
-	f.Pass(8 * time.Second)
-	f.MustTakeOver(t, 1)
-	f.MustFinish(t, store.Outcome{Held: Held(id, 2), Status: store.Failed, Reason: "rejected", Refund: true}, true)
-	row := f.Row(t, id)
-	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, true, false})
-	f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
-}
-
-// Outcomes and postponements that come all at once share round trips where the log makes them: each is told its own
-// answer, and changes its own row.
+// Outcomes and postponements that come all at once share round trips where the log makes them: each is told its own answer and changes its
+// own row, with an event and a suppression of its own.
 func endTogether(t *testing.T, f *Fixture) {
 	const n = 60
-	var ids [n]uuid.UUID
-	for i, begun := range f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i) }) {
-		ids[i] = begun.Send.ID
-	}
+	begun := f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i, to(byte(i))) })
 	f.Pass(time.Second)
 	took := func(i int) time.Duration { return time.Duration(i) * time.Second }
+	sendOf, events := map[uuid.UUID]uuid.UUID{}, make([]store.NewEvent, n)
+	for i := 0; i < n; i += 4 {
+		events[i] = f.Telling("send.sent")
+		sendOf[events[i].ID] = begun[i].Send.ID
+	}
 	changed := f.atOnce(t, n, func(_ store.Store, i int) (bool, error) {
-		switch h := Held(ids[i], 1); i % 4 {
+		switch h := Held(begun[i].Send.ID, 1); i % 4 {
 		case 0:
-			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i)})
+			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i), Event: events[i]})
 		case 1:
-			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true})
+			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true,
+				Suppress: store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i)), For: time.Hour}})
 		case 2:
 			return f.Postpone(t.Context(), store.Postponement{Held: h, After: took(i), Reason: "temporary_rcpt"})
 		default: // an attempt that does not hold it
-			changed, err := f.Finish(t.Context(), store.Outcome{Held: Held(ids[i], 2), Status: store.Unknown})
-			if changed {
-				t.Error("changed by another attempt")
-			}
-			return changed, err
+			return f.Finish(t.Context(), store.Outcome{Held: Held(h.ID, 2), Status: store.Unknown})
 		}
 	})
 	Equal(t, "changed", changed, n*3/4)
-	for i, id := range ids {
-		row := f.Row(t, id)
+	for i, b := range begun {
+		row := f.Row(t, b.Send.ID)
 		Equal(t, "row", []any{row.Status, row.Counts, row.Reason, row.Took, row.DueAt}, [][]any{
 			{store.Sent, true, "", took(i), time.Time{}}, {store.Failed, false, "rejected", time.Duration(0), time.Time{}},
 			{store.Queued, true, "temporary_rcpt", time.Duration(0), f.Now.Add(took(i))},
 			{store.Sending, true, "", time.Duration(0), f.Now.Add(7 * time.Second)},
 		}[i%4])
+	}
+	told := f.events(t, store.AppEventFilter{})
+	Equal(t, "events", len(told), n/4)
+	for _, e := range told {
+		Equal(t, "send of the event", e.SendID, sendOf[e.ID])
+	}
+	suppressed := f.suppressions(t, store.SuppressionFilter{Active: true})
+	Equal(t, "suppressions", len(suppressed), n/4)
+	for _, s := range suppressed {
+		n := s.Recipient[15]
+		Equal(t, "suppression", []any{s.ID, s.Address, n % 4}, []any{store.SuppressionID(s.Send, store.OptOut), Address(n), 1})
 	}
 }
 
@@ -312,33 +185,6 @@ func claims(t *testing.T, f *Fixture) {
 	f.claim(t, claim(3, in), store.ClaimHeld)
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.ID = in.Send.ID })}))
 	f.claim(t, claim(3, in), store.ClaimBusy)
-}
-
-func claimsGivenUp(t *testing.T, f *Fixture) {
-	in, later := f.Intent(1), f.Intent(1)
-	f.claim(t, claim(1, in), store.ClaimHeld)
-	other := claim(1, later)
-	other.Fingerprint[0]++
-
-	f.Pass(15*time.Second - time.Microsecond)
-	f.claim(t, claim(1, later), store.ClaimBusy)
-	f.Pass(time.Microsecond)
-	f.claim(t, other, store.ClaimOther)
-	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.ClaimHeld).SendID, in.Send.ID)
-	f.claim(t, claim(1, later), store.ClaimBusy)
-
-	release := func(send uuid.UUID, forget bool) {
-		t.Helper()
-		OK(t, f.Release(t.Context(), claim(1, in).Key, send, forget))
-	}
-	release(later.Send.ID, true) // not its send
-	f.claim(t, claim(1, later), store.ClaimBusy)
-	release(in.Send.ID, false)
-	f.claim(t, other, store.ClaimOther)
-	Equal(t, "given up", f.claim(t, claim(1, later), store.ClaimHeld).SendID, in.Send.ID)
-	release(in.Send.ID, true)
-	Equal(t, "as if it never was", f.claim(t, other, store.ClaimHeld).SendID, later.Send.ID)
-	OK(t, f.Release(t.Context(), [32]byte{7}, in.Send.ID, true)) // never was
 }
 
 func claimsEndAfterADay(t *testing.T, f *Fixture) {

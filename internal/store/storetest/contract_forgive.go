@@ -108,37 +108,6 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), before)
 }
 
-// A send that is under way stops counting, ends as it ends, and is known again by its ID. A right code that comes later
-// takes only its own try back.
-func forgivesUnderWay(t *testing.T, f *Fixture) {
-	one := WithRules(Rule(1, time.Hour))
-	in := f.Intent(1, one)
-	begun := f.Admit(t, in)
-	useTries(t, f, begun.Verification.ID, 3)
-	f.forgive(t, ana)
-	again := f.MustBegin(t, in)
-	Equal(t, "repeated", again.Send, begun.Send)
-	f.Admit(t, f.Intent(1, one))
-	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
-	f.Admit(t, f.Intent(1, withRejections(1, time.Hour))) // forgiven with its send
-	row := f.Row(t, begun.Send.ID)
-	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
-
-	for n, status := range []store.Status{store.Sent, store.Unknown} { // nor do those that do not give their place back
-		sent, bucket := f.Admit(t, f.Intent(n+2, one)).Send.ID, ana
-		bucket.Recipient = recipient.Hash{15: byte(n + 2)}
-		f.forgive(t, bucket)
-		f.End(t, sent, store.Outcome{Status: status})
-		f.Admit(t, f.Intent(n+2, one))
-	}
-	useTries(t, f, begun.Verification.ID, 1)
-	f.approve(t, begun.Verification.ID)
-	f.spendAllTries(t, 1, 3)
-	last := f.Admit(t, f.Intent(1)).Verification
-	useTries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
-	f.checkLockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+gate.FailureWindow).Sub(f.Now))
-}
-
 func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.AuditEntry {
 	t.Helper()
 	act := f.Act(func(a *store.AuditEntry) { a.What, a.Recipient, a.To = "erase", recipient.Hash{}, "" })
@@ -200,26 +169,6 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	Equal(t, "forgotten too early", Must(f.Forget(t.Context()))(t), 0)
 }
 
-func erasesUnderWay(t *testing.T, f *Fixture) {
-	held, waits := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	f.Postponed(t, waits.Send.ID, 1)
-	f.Pass(time.Millisecond)
-	f.erase(t, 1, time.Hour)
-	row := f.Row(t, waits.Send.ID)
-	Equal(t, "what waited", []any{row.Status, row.Reason, row.Counts, row.RefundDue, row.FinishedAt, row.DueAt},
-		[]any{store.Failed, store.ReasonErased, true, false, f.Now, time.Time{}})
-	Equal(t, "what an attempt holds", f.Row(t, held.Send.ID).Status, store.Sending)
-	f.Pass(time.Minute)
-	work := Must(f.TakeOver(t.Context(), recipient.Email, time.Second, 10))(t)
-	Equal(t, "taken over", len(work), 1)
-	Equal(t, "its address", len(work[0].Verification.Sealed), 0)
-	f.MustFinish(t, store.Outcome{Held: Held(held.Send.ID, 2), Status: store.Failed, Reason: store.ReasonErased}, true)
-	Equal(t, "its place", f.Row(t, held.Send.ID).Counts, true)
-	_, err := f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login",
-		Holder: "s:1"})
-	Is(t, err, store.ErrNotFound)
-}
-
 func forgets(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1))
 	f.Admit(t, f.Intent(2))
@@ -250,19 +199,6 @@ func forgets(t *testing.T, f *Fixture) {
 	for _, row := range f.All(t) {
 		Equal(t, "row", row.Recipient, recipient.Hash{})
 	}
-}
-
-// Those who were forgotten share the zero hash; no story of one of them tells of another.
-func forgottenAreDistinct(t *testing.T, f *Fixture) {
-	hers := f.Admit(t, f.Intent(1))
-	f.Pass(time.Second)
-	his := f.Refusal(2, nil)
-	OK(t, f.Refused(t.Context(), []store.Send{his}))
-	f.erase(t, 1, time.Hour)
-	f.erase(t, 2, time.Hour)
-	f.Pass(time.Hour)
-	Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), 2)
-	Equal(t, "related", IDs(Must(f.Story(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
 }
 
 // Who was erased and wants no mail still gets none, for as long as that was to be.

@@ -27,7 +27,8 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.Count = 3 })}))
 	}
 	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next stretch begins
-	end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)
+	lost := end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)
+	f.receiveReceipt(t, lost.Send.ID, store.Undelivered, true)
 	f.Admit(t, f.Intent(5)) // under way
 	f.Pass(begin.Add(2 * time.Hour).Sub(f.Now))
 	end(6, time.Second, Sent) // after the time that is asked for
@@ -52,14 +53,14 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		},
 		Intervals: []store.Interval{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
 			{At: next, Measures: store.Measures{Opened: 2}}},
-		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second},
+		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}, Undelivered: 1,
 	})
 	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: 3 * time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
 	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 1, Requests: 1}},
 		Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
 		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
-		Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts,
+		Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts, Undelivered: 1,
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
 	for by, want := range map[store.Dimension][]store.ApprovalTally{
@@ -128,36 +129,4 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	ask("from rows")
 	Must(f.CountHours(t.Context(), 80*time.Hour, 1000))(t)
 	ask("counted")
-}
-
-// Text messages that a carrier took, or may have, and says were lost are counted beside what was sent.
-func lostTextsCounted(t *testing.T, f *Fixture) {
-	from := f.Now.Truncate(time.Hour)
-	text := func(o store.Outcome, said store.Status, changes ...func(*store.Intent)) {
-		t.Helper()
-		id := f.Ended(t, f.Intent(1, append(changes, bySMS)...), o).Send.ID
-		if said != "" {
-			f.receiveReceipt(t, id, said, true)
-		}
-	}
-	text(Sent, store.Undelivered)
-	text(Sent, store.Undelivered, inApp("desk"))
-	text(Sent, store.Delivered)
-	text(Sent, "")
-	text(store.Outcome{Status: store.Unknown, Reason: "no_answer"}, store.Undelivered)
-	late := f.Admit(t, f.Intent(1, bySMS)).Send.ID
-	f.receiveReceipt(t, late, store.Undelivered, true)
-	f.End(t, late, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected}) // which the carrier says of the attempt itself
-	f.Pass(from.Add(time.Hour).Sub(f.Now))
-	text(Sent, store.Undelivered) // an hour later
-	for _, c := range []struct {
-		q    store.StatsQuery
-		want int
-	}{
-		{store.StatsQuery{To: from.Add(time.Hour)}, 3}, {store.StatsQuery{To: from.Add(2 * time.Hour)}, 4},
-		{store.StatsQuery{To: from.Add(time.Hour), App: "desk"}, 1}, {store.StatsQuery{To: from.Add(time.Hour), Channel: recipient.Email}, 0},
-	} {
-		c.q.From, c.q.Each = from, time.Hour
-		Equal(t, "lost", Must(f.Stats(t.Context(), c.q))(t).Undelivered, c.want)
-	}
 }

@@ -70,43 +70,6 @@ func suppressed(t *testing.T, f *Fixture) {
 	f.admitSuppressed(t, uuid.Nil, to(1))
 }
 
-func suppressedForAnApp(t *testing.T, f *Fixture) {
-	shop := f.suppress(t, 1, time.Hour, func(s *store.Suppression) { s.App = "shop" })
-	f.admitSuppressed(t, shop.ID, to(1))
-	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
-	longer := f.suppress(t, 1, 2*time.Hour) // of every app: the one that lasts longest is named
-	f.suppress(t, 1, time.Minute)
-	f.admitSuppressed(t, longer.ID, to(1))
-	Equal(t, "lifted", f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), App: "shop"}), 1)
-	f.admitSuppressed(t, longer.ID, to(1))
-	Equal(t, "lifted", f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)}), 2)
-	f.admitSuppressed(t, uuid.Nil, to(1))
-}
-
-func (f *Fixture) liftAll(t *testing.T, l store.LiftRequest) int {
-	t.Helper()
-	list := Must(f.Lift(t.Context(), l, nil))(t)
-	for _, s := range list {
-		Equal(t, "lifted at", s.LiftedAt, f.Now)
-	}
-	return len(list)
-}
-
-// What Begin met stays with the send, whichever replica takes it over and whatever is lifted meanwhile.
-func suppressedTakenOver(t *testing.T, f *Fixture) {
-	s := f.suppress(t, 1, time.Hour)
-	in := f.Intent(1, to(1))
-	first := f.Admit(t, in)
-	Must(f.Postpone(t.Context(), store.Postponement{Held: Held(first.Send.ID, 1), Reason: "backlog"}))(t)
-	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
-	work := f.MustTakeOver(t, 10)
-	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
-	f.MustFinish(t, store.Outcome{Held: Held(first.Send.ID, 2), Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true}, true)
-	again := f.Admit(t, in)
-	Equal(t, "repeated", again.Repeated, true)
-	Equal(t, "as it was written", again.Send, first.Send)
-}
-
 // A failure that shows that there is no such mailbox suppresses, in the statement that ends the send.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
@@ -134,77 +97,13 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
-	f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
+	lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
 	got, added := Must2(f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
 		Cause: store.HardBounce}, time.Hour, nil))(t)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
 	Equal(t, "added", added, false)
-	Equal(t, "as it is", got, want)
+	Equal(t, "lifted, and as it is", append(lifted, got), []store.Suppression{want, want})
 	f.admitSuppressed(t, uuid.Nil, to(1))
-}
-
-// Several outcomes share a statement; each suppresses its own address, or none.
-func bouncesTogether(t *testing.T, f *Fixture) {
-	begun := f.AdmitAll(t, 12, func(i int) store.Intent { return f.Intent(i+1, to(byte(i+1))) })
-	f.EndAll(t, begun, func(i int) store.Outcome {
-		if i%2 == 1 {
-			return Sent
-		}
-		return store.Outcome{Status: store.Failed, Suppress: store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i + 1)), For: time.Hour}}
-	})
-	list := f.suppressions(t, store.SuppressionFilter{Active: true})
-	Equal(t, "suppressions", len(list), 6)
-	for _, s := range list {
-		if s.Cause != store.OptOut || s.ID != store.SuppressionID(s.Send, store.OptOut) || s.Address != Address(s.Recipient[15]) ||
-			s.Recipient[15]%2 != 1 {
-			t.Errorf("%s of %s", s.Address, s.Recipient)
-		}
-	}
-}
-
-func suppressionList(t *testing.T, f *Fixture) {
-	old := f.suppress(t, 1, time.Minute)
-	f.Pass(time.Minute)
-	a := f.suppress(t, 1, time.Hour)
-	b := f.suppress(t, 2, time.Hour)
-	f.Pass(time.Second)
-	c := f.suppress(t, 3, time.Hour)
-	one, who := Address(1), recipient.Hash{15: 1}
-	for name, x := range map[string]struct {
-		filter store.SuppressionFilter
-		want   []store.Suppression
-	}{
-		"all":           {store.SuppressionFilter{}, []store.Suppression{c, b, a, old}},
-		"active":        {store.SuppressionFilter{Active: true}, []store.Suppression{c, b, a}},
-		"one recipient": {store.SuppressionFilter{Recipient: &who}, []store.Suppression{a, old}},
-		"first page":    {store.SuppressionFilter{Limit: 2}, []store.Suppression{c, b}},
-		"second page":   {store.SuppressionFilter{Limit: 2, Before: &store.Mark{At: b.Since, ID: b.ID}}, []store.Suppression{a, old}},
-		"both":          {store.SuppressionFilter{Active: true, Recipient: &who}, []store.Suppression{a}},
-	} {
-		Equal(t, name, f.suppressions(t, x.filter), x.want)
-	}
-	Equal(t, "lifted", f.liftAll(t, store.LiftRequest{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
-	a.LiftedAt, a.LiftedBy, a.LiftedWhy = f.Now, "ops\uFFFD", "x"
-	Equal(t, "afterwards", f.suppressions(t, store.SuppressionFilter{Recipient: &who}), []store.Suppression{a, old})
-	Equal(t, "active afterwards", f.suppressions(t, store.SuppressionFilter{Active: true}), []store.Suppression{c, b})
-	for _, none := range []store.LiftRequest{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address},
-		{Channel: recipient.Email, Address: b.Address, App: "shop"}} {
-		Equal(t, "nothing to lift", f.liftAll(t, none), 0)
-	}
-	Equal(t, "as it was lifted first", f.suppressions(t, store.SuppressionFilter{Recipient: &who})[0], a)
-}
-
-// What was not even tried costs nothing, and is bounded with what was refused for good.
-func untriedAreFailures(t *testing.T, f *Fixture) {
-	three := withRejections(3, time.Hour)
-	for _, reason := range []string{store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused} {
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(1, three)).Send.ID, Attempt: 1}, Status: store.Failed,
-			Reason: reason, Refund: true}, true)
-	}
-	Equal(t, "failures", len(f.Refuse(t, f.Intent(1, three)).Rejected), 3)
-	got, _ := Must2(f.Rejected(t.Context(), store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-		Purposes: []string{"login"}}, time.Hour))(t)
-	Equal(t, "read", len(got), 3)
 }
 
 // An act is written with what it changed, or neither.

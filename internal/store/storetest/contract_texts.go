@@ -123,20 +123,11 @@ func watchCounts(t *testing.T, f *Fixture) {
 	f.Pass(30 * time.Minute)
 	w := watching
 	w.Exempt = []string{"+86", "+49160", "+491511"}
+	short := w
+	short.Within = 20 * time.Minute
+	Equal(t, "what was sent exactly so long ago", f.pausePrefixes(t, short), nil)
 	started := f.onePause(t, w)
 	Equal(t, "sends", []any{started.Prefix, started.Sends}, []any{"+49151", 10})
-}
-
-// What lies further back than the time is not counted, to the microsecond.
-func watchSlides(t *testing.T, f *Fixture) {
-	f.sendTexts(t, 1, 0, text("+49151", "DE"))
-	f.Pass(time.Microsecond)
-	f.sendTexts(t, 9, 0, text("+49151", "DE"))
-	f.Pass(70*time.Minute - time.Microsecond)
-	Equal(t, "the first is an hour old", f.pausePrefixes(t, watching), nil)
-	w := watching
-	w.Within += time.Microsecond
-	Equal(t, "and a little more", len(f.pausePrefixes(t, w)), 1)
 }
 
 // Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted before, so that
@@ -231,31 +222,13 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	})
 	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
 	Equal(t, "started, there", []int{int(n.Load()), len(list)}, []int{3, 3})
-}
-
-func watchList(t *testing.T, f *Fixture) {
-	for n := range 3 {
-		f.pausesOne(t, fmt.Sprint("+4915", n))
-	}
-	list := func(filter store.PrefixPauseFilter) (prefixes []string) {
-		t.Helper()
-		if filter.Limit == 0 {
-			filter.Limit = 10
-		}
-		rows, now := Must2(f.PrefixPauses(t.Context(), filter))(t)
-		Equal(t, "now", now, f.Now)
-		for _, r := range rows {
-			prefixes = append(prefixes, r.Prefix)
-		}
-		return prefixes
-	}
-	all, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
-	Equal(t, "all", list(store.PrefixPauseFilter{}), []string{"+49152", "+49151", "+49150"})
-	Equal(t, "first page", list(store.PrefixPauseFilter{Limit: 2}), []string{"+49152", "+49151"})
-	Equal(t, "second page", list(store.PrefixPauseFilter{Before: &store.Mark{At: all[1].Since, ID: all[1].ID}}), []string{"+49150"})
-	Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: all[1].ID}, nil))(t)
-	f.Pass(41 * time.Minute)
-	Equal(t, "active", list(store.PrefixPauseFilter{Active: true}), []string{"+49152"})
+	next := store.PrefixPauseFilter{Active: true, Before: &store.Mark{At: list[0].Since, ID: list[0].ID}, Limit: 1}
+	page, now := Must2(f.PrefixPauses(t.Context(), next))(t)
+	Equal(t, "second page", page, list[1:2])
+	Equal(t, "now", now, f.Now)
+	f.Pass(time.Hour)
+	page, _ = Must2(f.PrefixPauses(t.Context(), next))(t)
+	Equal(t, "run out", len(page), 0)
 }
 
 // A send that was stopped tells of the pause that stopped it, also when that is over; others tell of none.
@@ -355,26 +328,4 @@ func spendInParallel(t *testing.T, f *Fixture) {
 	}), 14)
 	spent, _ := f.spend(t, charge("all", 0, 100))
 	Equal(t, "used", spent[0].Used, int64(98))
-}
-
-func carrierHolds(t *testing.T, f *Fixture) {
-	h := recipient.Hash{15: 9}
-	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
-		t.Helper()
-		Equal(t, "embargo", Must(f.Replica.CarrierHold(t.Context(), ch, h))(t), want)
-	}
-	look(recipient.SMS, h, store.CarrierHold{})
-	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Hour))
-	look(recipient.SMS, h, store.CarrierHold{Left: time.Hour, Whole: time.Hour})
-	look(recipient.Email, h, store.CarrierHold{})
-	look(recipient.SMS, recipient.Hash{15: 8}, store.CarrierHold{})
-	f.Pass(20 * time.Minute)
-	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Minute)) // shorter: the longer one stays
-	look(recipient.SMS, h, store.CarrierHold{Left: 40 * time.Minute, Whole: time.Hour})
-	f.Pass(40*time.Minute - time.Microsecond)
-	look(recipient.SMS, h, store.CarrierHold{Left: time.Microsecond, Whole: time.Hour})
-	f.Pass(time.Microsecond)
-	look(recipient.SMS, h, store.CarrierHold{})
-	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Minute))
-	look(recipient.SMS, h, store.CarrierHold{Left: time.Minute, Whole: time.Minute})
 }
