@@ -3,6 +3,7 @@ package postgres
 import (
 	"slices"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"sendcode/internal/recipient"
@@ -23,6 +24,17 @@ func (m *model) read(*rapid.T) {
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })
 	m.same("Rejected", func(f *storetest.Fixture) []any { return answers(f.Rejected(m.ctx, bucket, within)) })
+	clock, at := pick(m, "clock", "redis", store.LogClock), storetest.Epoch.Add(m.span("at"))
+	m.same("HistoryAt", func(f *storetest.Fixture) []any { return answers(f.HistoryAt(m.ctx, bucket, within, clock, at)) })
+	m.same("Latest", func(f *storetest.Fixture) []any {
+		return answers(f.Latest(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
+	})
+	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
+	m.same("CountedSends", func(f *storetest.Fixture) []any {
+		var all []store.CountedSend
+		err := f.CountedSends(m.ctx, clock, within, func(c store.CountedSend) error { all = append(all, c); return nil })
+		return answers(all, err)
+	})
 	listed := store.SuppressionFilter{Active: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
 	m.same("Suppressions", func(f *storetest.Fixture) []any { return answers(f.Suppressions(m.ctx, listed)) })
 	for range 3 {

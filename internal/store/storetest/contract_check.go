@@ -10,29 +10,6 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-func attempts(t *testing.T, f *Fixture) {
-	Is(t, Err3(f.Attempt(t.Context(), "no such id")), store.ErrNotFound)
-	v := f.Admit(t, f.Intent(1)).Verification
-	for n := 1; n <= 7; n++ {
-		got, counted, now := Must3(f.Attempt(t.Context(), v.ID))(t)
-		v.Attempts = min(n, 5)
-		Equal(t, "counted", counted, n <= 5)
-		Equal(t, "verification", got, v)
-		Equal(t, "clock", now, f.Now)
-	}
-
-	expired, approved, canceled := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	f.approve(t, approved.Verification.ID)
-	cancel(t, f, canceled.Verification.ID)
-	f.Pass(10 * time.Minute)
-	for _, ended := range []store.Begun{expired, approved, canceled} {
-		got, counted, _ := Must3(f.Attempt(t.Context(), ended.Verification.ID))(t)
-		Equal(t, "counted", []any{counted, got.Attempts}, []any{false, 0})
-	}
-	f.Pass(-time.Microsecond)
-	useTries(t, f, expired.Verification.ID, 1) // in its last instant
-}
-
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "counted", f.atOnce(t, 100, func(log store.Store, _ int) (bool, error) {
@@ -48,42 +25,6 @@ func guessesAtOnce(t *testing.T, f *Fixture) {
 func (f *Fixture) approve(t *testing.T, id string) {
 	t.Helper()
 	Equal(t, "approved", Must(f.Approve(t.Context(), id, store.NewEvent{}))(t), true)
-}
-
-// approvals and cancels test both ends of a verification: the first one wins, until the code expires.
-func approvals(t *testing.T, f *Fixture) {
-	ends(t, f, func(id string) (bool, error) { return f.Approve(t.Context(), id, store.NewEvent{}) },
-		func(v store.Verification) time.Time { return v.ApprovedAt })
-}
-
-func cancels(t *testing.T, f *Fixture) {
-	ends(t, f, func(id string) (bool, error) { return f.Cancel(t.Context(), id) },
-		func(v store.Verification) time.Time { return v.CanceledAt })
-}
-
-func ends(t *testing.T, f *Fixture, end func(id string) (bool, error), at func(store.Verification) time.Time) {
-	ended := func(id string, want bool) { t.Helper(); Equal(t, "ended", Must(end(id))(t), want) }
-	ended("no such id", false)
-	tried, late := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification
-	approved, canceled := f.Admit(t, f.Intent(3)).Verification, f.Admit(t, f.Intent(3)).Verification
-	f.Pass(time.Second)
-	useTries(t, f, tried.ID, 5) // the fifth try may be the right one
-	ended(tried.ID, true)
-	want := f.Now
-	f.Pass(time.Second)
-	ended(tried.ID, false)
-	Equal(t, "ended at", at(f.Code(t, tried.ID)), want)
-	f.approve(t, approved.ID)
-	cancel(t, f, canceled.ID)
-	for _, v := range []store.Verification{approved, canceled} {
-		before := f.Code(t, v.ID)
-		ended(v.ID, false)
-		Equal(t, "after another end", f.Code(t, v.ID), before)
-	}
-	f.Pass(10*time.Minute - 2*time.Second)
-	ended(late.ID, false)
-	f.Pass(-time.Microsecond)
-	ended(late.ID, true)
 }
 
 func cancelOrApprove(t *testing.T, f *Fixture) {

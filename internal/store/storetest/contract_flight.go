@@ -84,8 +84,16 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
-	f.MustFinish(t, store.Outcome{Held: Held(held.ID, 2), Status: store.Sent}, true)
-	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 2)}))(t), false)
+
+	// Its lease ends without a word: in doubt from then on, also after an attempt that was postponed, and its place stays spent.
+	f.Pass(time.Microsecond)
+	Equal(t, "in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 3)}))(t), true)
+	Equal(t, "still in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
+	f.MustFinish(t, store.Outcome{Held: Held(held.ID, 4), Status: store.Failed, Refund: true}, true)
+	row := f.Row(t, held.ID)
+	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
+	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 4)}))(t), false)
 }
 
 func takenOnce(t *testing.T, f *Fixture) {

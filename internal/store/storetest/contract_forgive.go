@@ -24,7 +24,7 @@ func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
 
 func forgives(t *testing.T, f *Fixture) {
 	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
-	sent := f.Ended(t, f.Intent(1, one), Sent)
+	sent := f.Admit(t, f.Intent(1, one))
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, rejections))
@@ -45,6 +45,7 @@ func forgives(t *testing.T, f *Fixture) {
 	none := func(c store.CountedSend) error { t.Errorf("%v still counts", c); return nil }
 	OK(t, f.CountedSends(t.Context(), store.LogClock, 24*time.Hour, none))
 	OK(t, f.AllRejected(t.Context(), 24*time.Hour, none))
+	f.End(t, sent.Send.ID, Sent) // it was under way
 	row := f.Row(t, sent.Send.ID)
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
 	f.checkLockedOut(t, fresh, 0)

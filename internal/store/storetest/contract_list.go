@@ -10,34 +10,6 @@ import (
 	"sendcode/internal/store"
 )
 
-// pages: rows that come in between, also of the instant that a page ended in, are neither repeated nor do they make a gap.
-func pages(t *testing.T, f *Fixture) {
-	n := 0
-	add := func(count int) (added []uuid.UUID) {
-		for range count {
-			added = append(added, f.Admit(t, f.Intent(n)).Send.ID)
-			n++
-		}
-		return added
-	}
-	var old []uuid.UUID
-	for range 5 {
-		old = append(old, add(4)...) // four of one instant
-		f.Pass(time.Millisecond)
-	}
-	f.Pass(-time.Millisecond)
-	got := f.pages(t, store.Filter{Limit: 3}, false, func() {
-		add(2) // of the newest instant, then of newer ones
-		f.Pass(time.Microsecond)
-	})
-	Equal(t, "rows seen", IDs(got), reversed(old))
-
-	// And back, from the oldest to what is the newest by then.
-	oldest := got[len(got)-1]
-	back := f.pages(t, store.Filter{Limit: 3, After: &store.Mark{At: oldest.LoggedAt, ID: oldest.ID}}, true, func() {})
-	Equal(t, "rows seen backwards", append(IDs(back), oldest.ID), IDs(f.All(t)))
-}
-
 // WithID gives a send the ID that a process with another clock than the log's would give it.
 func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) {
@@ -91,6 +63,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	seen := 0
 	OK(t, f.CountedSends(t.Context(), store.LogClock, month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
+	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
 	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)
@@ -106,9 +79,9 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	}
 	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
 		filter.Limit = 4
-		Equal(t, "down", reversed(IDs(f.pages(t, filter, false, func() {}))), want)
+		Equal(t, "down", reversed(IDs(f.pages(t, filter, false))), want)
 		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
-		Equal(t, "up", reversed(IDs(f.pages(t, filter, true, func() {}))), want)
+		Equal(t, "up", reversed(IDs(f.pages(t, filter, true))), want)
 	}
 	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
 }

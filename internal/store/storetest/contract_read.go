@@ -15,7 +15,6 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // Refusal is one of recipient n.
@@ -109,46 +108,6 @@ func story(t *testing.T, f *Fixture) {
 	}
 }
 
-func countingSends(t *testing.T, f *Fixture) {
-	old := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour))))
-	f.Pass(time.Second)
-	other := f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose = "signup" }))
-	f.Pass(time.Second)
-	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
-	failed := f.Ended(t, f.Intent(3, TakenAt("else", Epoch)), store.Outcome{Status: store.Unknown})
-	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
-
-	list := func(clock string, within time.Duration) []store.CountedSend {
-		t.Helper()
-		var got []store.CountedSend
-		OK(t, f.CountedSends(t.Context(), clock, within, func(c store.CountedSend) error {
-			got = append(got, c)
-			_, err := f.Sends(t.Context(), store.Filter{Limit: 1}) // the log can be used meanwhile
-			return err
-		}))
-		return got
-	}
-	as := func(s store.Send, at time.Time, clock string) store.CountedSend {
-		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
-			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
-	}
-	all := []store.CountedSend{
-		as(old.Send, Epoch.Add(-time.Hour), "redis"), as(other.Send, other.Send.LoggedAt, store.LogClock),
-		as(failed.Send, failed.Send.LoggedAt, store.LogClock),
-	}
-	Equal(t, "all", list("redis", time.Hour), all)
-	Equal(t, "younger than 2 s", list("redis", 2*time.Second), all[1:])
-	Equal(t, "younger than 2 s and 1 µs", len(list("redis", 2*time.Second+time.Microsecond)), 3)
-	all[0] = as(old.Send, old.Send.LoggedAt, store.LogClock)
-	Equal(t, "on no known clock", list("unknown", time.Hour), all)
-
-	stop, calls := errors.New("enough"), 0
-	err := f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { calls++; return stop })
-	if err != stop || calls != 1 {
-		t.Errorf("after %d calls: %v", calls, err)
-	}
-}
-
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
@@ -172,6 +131,9 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	})}))
 	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Reference: strings.Repeat("ü", store.MaxText/2)}))(t)
 	Equal(t, "mended refusals found", len(got), 1)
+
+	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
+	Equal(t, "recipients that there are not", len(Must(f.Latest(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
 
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
 	in := f.Intent(1, func(in *store.Intent) {
@@ -211,39 +173,6 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 			t.Errorf("%s on a closed log: %v", name, err)
 		}
 	}
-}
-
-func sendsByID(t *testing.T, f *Fixture) {
-	var ids []uuid.UUID
-	var want []store.Send
-	for n := range 2 {
-		s := f.Row(t, f.Ended(t, f.Intent(n), Sent).Send.ID)
-		ids, want = append(ids, s.ID), append(want, s)
-	}
-	f.Admit(t, f.Intent(3))
-	got := Must(f.SendsByID(t.Context(), append(ids, uuid.UUID{1})))(t)
-	slices.SortFunc(got, store.ByLogged)
-	Equal(t, "rows", got, want)
-	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
-}
-
-func latestOfMany(t *testing.T, f *Fixture) {
-	old := f.Admit(t, f.Intent(1)).Send
-	f.Pass(time.Hour)
-	var want []store.Send
-	for _, n := range []int{2, 1, 3} {
-		s := f.Admit(t, f.Intent(n)).Send
-		f.Pass(time.Millisecond)
-		if n != 3 {
-			want = append([]store.Send{f.Row(t, s.ID)}, want...)
-		}
-	}
-	hashes := []recipient.Hash{{15: 200}, want[0].Recipient, want[1].Recipient, old.Recipient}
-	Equal(t, "the newest of each", Must(f.Latest(t.Context(), hashes, time.Hour))(t), want)
-	f.Pass(time.Hour)
-	got := Must(f.Latest(t.Context(), hashes, time.Hour))(t)
-	Equal(t, "those of long ago", len(got), 0)
-	Must(f.Latest(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)
 }
 
 // findBySupportReference: sends and refusals of one second and reference are found, oldest first, and no others.

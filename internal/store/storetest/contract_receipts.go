@@ -95,8 +95,7 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	Equal(t, "too early", f.duePolls(t, 9), nil)
 	f.Pass(time.Microsecond)
 	Equal(t, "in time", Must(f.DuePolls(t.Context(), 9))(t), []store.PendingReceipt{a})
-	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
-		32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
+	for n, pause := range []time.Duration{store.FirstPollPause, 2 * store.FirstPollPause, 4 * store.FirstPollPause} {
 		f.Pass(pause - time.Microsecond)
 		Equal(t, fmt.Sprint("before inquiry ", n), f.duePolls(t, 9), nil)
 		f.Pass(time.Microsecond)
@@ -199,24 +198,4 @@ func providerEventsExpire(t *testing.T, f *Fixture) {
 	f.Pass(48 * time.Hour)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
-}
-
-func refusalsShareARow(t *testing.T, f *Fixture) {
-	several := f.Refusal(1, func(s *store.Send) {
-		s.Recipient, s.To, s.Reference, s.Locale, s.BlockedBy = store.NoRecipient, "", "", "", "office"
-		s.Recipients, s.Count = 3, 10
-	})
-	more := several
-	more.Count, more.Recipients = 5, 7
-	OK(t, f.Refused(t.Context(), []store.Send{several, more}))
-	f.Pass(time.Second)
-	more.Count, more.Recipients, more.RetryAfter = 2, 4, 20*time.Second // an estimate never falls
-	OK(t, f.Refused(t.Context(), []store.Send{more, f.Refusal(2, nil)}))
-	row := f.Row(t, several.ID)
-	Equal(t, "row", []any{row.Count, row.Recipients, row.RetryAfter, row.Recipient, row.To}, []any{17, 7, 20 * time.Second, store.NoRecipient, ""})
-
-	own := recipient.Hash{15: 2}
-	Equal(t, "latest", len(Must(f.Latest(t.Context(), []recipient.Hash{own, {15: 1}}, time.Hour))(t)), 1)
-	OK(t, f.Erase(t.Context(), own, time.Microsecond, f.Act()))
-	Equal(t, "after an erasure", f.Row(t, several.ID), row)
 }

@@ -52,24 +52,6 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	return begun.Send
 }
 
-func suppressed(t *testing.T, f *Fixture) {
-	f.admitSuppressed(t, uuid.Nil, to(1))
-	s := f.suppress(t, 1, time.Hour)
-	row := f.admitSuppressed(t, s.ID, to(1))
-	f.admitSuppressed(t, uuid.Nil, to(2))
-	f.admitSuppressed(t, uuid.Nil) // no address is known
-	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.Channel = recipient.SMS })
-	f.admitSuppressed(t, s.ID, to(1), func(in *store.Intent) { in.Send.App = "desk" })
-	f.admitSuppressed(t, s.ID, to(1), func(in *store.Intent) { in.Send.Purpose = "signup" })
-
-	Equal(t, "story", Must(f.Story(t.Context(), row.ID))(t).Suppressions, []store.Suppression{s})
-
-	f.Pass(time.Hour - time.Microsecond)
-	f.admitSuppressed(t, s.ID, to(1))
-	f.Pass(time.Microsecond)
-	f.admitSuppressed(t, uuid.Nil, to(1))
-}
-
 // A failure that shows that there is no such mailbox suppresses, in the statement that ends the send.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))

@@ -206,7 +206,7 @@ func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
 // All reads every row, page by page.
 func (f *Fixture) All(t *testing.T) []store.Send {
 	t.Helper()
-	return f.pages(t, store.Filter{Limit: store.MaxPage}, false, func() {})
+	return f.pages(t, store.Filter{Limit: store.MaxPage}, false)
 }
 
 // Row reads one send.
@@ -346,8 +346,8 @@ func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(log st
 	}
 }
 
-// pages reads the rows of a filter page by page, from the newest or, up, from the mark After on; between runs after each page.
-func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool, between func()) (all []store.Send) {
+// pages reads the rows of a filter page by page, from the newest or, up, from the mark After on.
+func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store.Send) {
 	t.Helper()
 	for {
 		page := Must(f.Sends(t.Context(), filter))(t)
@@ -365,7 +365,6 @@ func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool, between func
 		} else {
 			filter.Before = &store.Mark{At: oldest.LoggedAt, ID: oldest.ID}
 		}
-		between()
 	}
 }
 
