@@ -17,8 +17,6 @@ func (x *expansion) check(c int) {
 				}
 			}
 		}
-	case k.pc == compared:
-		x.attempt(c, k)
 	case k.pc == approving:
 		s := x.from
 		x.approve(&s, c)
@@ -54,20 +52,12 @@ func (x *expansion) attempt(c int, k check) {
 		x.may(s, "Replica {replica} checks the code of send {send}, which has ended", v, r)
 		return
 	}
-	if x.broken == comparedFirst && k.pc == unchecked {
-		s.checks[c].pc = compared
-		s.seen.compared[v]++
-		x.may(s, "Replica {replica} compares the code of send {send}", v, r)
-		return
-	}
 	x.mayFail(s, "The try at the code of send {send} is not counted, and replica {replica} answers 503", v, r)
-	if gate.Pending(before, now) {
+	if gate.Pending(before, now) && x.broken != notCounted {
 		s.codes[v].tries++
 	}
 	x.mayFail(s, "The try at the code of send {send} is counted, but replica {replica} loses the answer and answers 503", v, r)
-	if x.broken != comparedFirst {
-		s.seen.compared[v]++
-	}
+	s.seen.compared[v]++
 	x.may(s, "Replica {replica} counts a try at the code of send {send}, which is wrong", v, r)
 	s.checks[c].pc = approving
 	x.may(s, "Replica {replica} counts a try at the code of send {send}, which is right", v, r)

@@ -9,7 +9,6 @@ type setup struct {
 	sends   int     // requests of one holder for one recipient
 	looks   int     // requests for the quota
 	checks  int     // of a code that has arrived
-	keyed   bool    // B is A again, with the same Idempotency-Key
 	replies []reply // that the mail server may give
 	faults  faults  // that may happen
 	broken  mutation
@@ -23,7 +22,6 @@ const (
 	accepts reply = iota
 	refuses       // for good
 	breaks        // nothing, after the whole mail was handed over
-	delays        // not now
 )
 
 // model gives the steps of a setup.
@@ -34,19 +32,20 @@ type model struct {
 	decisions map[facts]decision
 }
 
-func (s setup) machine() machine[state] {
-	m := &model{s, map[question]answer{}, map[ages]quota.State{}, map[facts]decision{}}
-	return machine[state]{state{alive: [replicas]bool{true, true}, left: m.faults}, m.next, m.wrong}
+func (s setup) model() *model {
+	return &model{s, map[question]answer{}, map[ages]quota.State{}, map[facts]decision{}}
 }
+
+func (m *model) initial() state { return state{alive: [replicas]bool{true, true}, left: m.faults} }
 
 // expansion gathers the steps of one state.
 type expansion struct {
 	*model
 	from state
-	out  []step[state]
+	out  []step
 }
 
-func (m *model) next(s state, buffer []step[state]) []step[state] {
+func (m *model) next(s state, buffer []step) []step {
 	x := &expansion{m, s, buffer}
 	for i := range m.sends {
 		x.request(i)
@@ -71,12 +70,12 @@ func (m *model) next(s state, buffer []step[state]) []step[state] {
 
 // due adds a step that a live process takes sooner or later.
 func (x *expansion) due(to state, text string, send, replica int) {
-	x.out = append(x.out, step[state]{to.normal(), note{text, send, replica}, true})
+	x.out = append(x.out, step{to.normal(), note{text, send, replica}, true})
 }
 
 // may adds a step that may be taken or not.
 func (x *expansion) may(to state, text string, send, replica int) {
-	x.out = append(x.out, step[state]{to.normal(), note{text, send, replica}, false})
+	x.out = append(x.out, step{to.normal(), note{text, send, replica}, false})
 }
 
 // mayFail adds what follows a commit that failed, or whose answer was lost. An outbox repeats what failed, as if nothing had been.
@@ -143,11 +142,11 @@ func (x *expansion) kill() {
 // abandon ends a request whose process was killed.
 func (s *state) abandon(i int) {
 	q := &s.requests[i]
-	if q.pc == taking || q.pc == retaking || q.pc == beginning || q.pc == overruled || q.settle != settled {
-		s.seen.abandoned = s.seen.abandoned.with(int(q.send))
+	if q.pc == beginning || q.pc == overruled || q.settle != settled {
+		s.seen.abandoned = s.seen.abandoned.with(i)
 	}
 	if q.pc.underWay() {
-		s.seen.unheard = s.seen.unheard.with(int(q.send))
+		s.seen.unheard = s.seen.unheard.with(i)
 	}
 	if q.settle = settled; !q.pc.underWay() {
 		return
@@ -168,7 +167,7 @@ func (x *expansion) passTime() {
 		s.requests[i].parked = idle
 	}
 	for c := range s.checks {
-		if pc := s.checks[c].pc; pc == compared || pc == approving {
+		if s.checks[c].pc == approving {
 			return
 		}
 		s.checks[c].parked = false
@@ -179,7 +178,6 @@ func (x *expansion) passTime() {
 		s.rows[i].logged = s.rows[i].logged.older()
 	}
 	s.limiter = s.limiter.older()
-	s.claim.lapsed = s.claim.made
 	switch {
 	case waited:
 		x.due(s, "Half a minute passes", 0, 0)
@@ -193,9 +191,9 @@ func (s *state) endWaits(i int) (waited bool) {
 	r, q, held := s.rows[i], s.requests[i], false
 	for n, alive := range s.alive {
 		f := s.flights[n][i]
-		held = held || alive && f.next != noWork && f.attempt == r.attempt && r.status == sending
+		held = held || alive && f.next != noWork && f.attempt == r.attempt
 	}
-	r.due = r.due || r.inFlight() && !held
+	r.due = r.due || r.status == sending && !held
 	r.repeat = r.repeat || r.refund != 0
 	if q.settle == missed {
 		q.settle = overdue

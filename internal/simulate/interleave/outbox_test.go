@@ -25,8 +25,6 @@ func (x *expansion) advance(r, i int) {
 		}
 	case finishing:
 		x.finish(r, i)
-	case postponing:
-		x.postpone(r, i)
 	case refunding:
 		s := x.from
 		s.limiter = x.ask(s.limiter, call{op: refund, send: int8(i)}).limiter
@@ -74,13 +72,6 @@ func (x *expansion) send(r, i int, reply reply) {
 		if x.broken == unknownFailed {
 			f.outcome = failed
 		}
-	case delays:
-		if s.left.delays == 0 {
-			return
-		}
-		s.left.delays--
-		f.next = postponing
-		text = "The mail server does not take the mail of send {send} from replica {replica} now"
 	}
 	x.called(s, text, r, i)
 }
@@ -99,7 +90,7 @@ func (x *expansion) mail(s *state, i int, attempt uint8) {
 }
 
 // holds says whether a write of the flight applies to the row.
-func (f flight) holds(r row) bool { return r.inFlight() && r.attempt == f.attempt }
+func (f flight) holds(r row) bool { return r.status == sending && r.attempt == f.attempt }
 
 // finish is store.Finish.
 func (x *expansion) finish(r, i int) {
@@ -120,17 +111,6 @@ func (x *expansion) finish(r, i int) {
 	x.called(s, text, r, i)
 }
 
-// postpone is store.Postpone.
-func (x *expansion) postpone(r, i int) {
-	s, text := x.from, "Replica {replica} postpones send {send}"
-	if row := &s.rows[i]; s.flights[r][i].holds(*row) {
-		row.status, row.due = queued, false
-		x.answerLost(s, text, r, i)
-	}
-	s.flights[r][i] = flight{}
-	x.called(s, text, r, i)
-}
-
 // confirm is store.Refunded. What fails is repeated by a tick.
 func (x *expansion) confirm(r, i int) {
 	s, f := x.from, x.from.flights[r][i]
@@ -148,14 +128,11 @@ func (x *expansion) confirm(r, i int) {
 func (x *expansion) takeOver(r, i int) {
 	s := x.from
 	row, f := &s.rows[i], &s.flights[r][i]
-	if !s.alive[r] || !row.inFlight() || !row.due && x.broken != noLease {
+	if !s.alive[r] || row.status != sending || !row.due && x.broken != noLease || x.broken == neverTakenOver {
 		return
 	}
-	if row.status == sending && x.broken == leaseIgnored {
-		return
-	}
-	row.inDoubt = row.inDoubt || row.status == sending && x.broken != noDoubt
-	row.status, row.due, row.attempt = sending, false, row.attempt+1
+	row.inDoubt = x.broken != noDoubt
+	row.due, row.attempt = false, row.attempt+1
 	x.mayFail(s, "Replica {replica} takes send {send} over, but loses the answer", i, r)
 	if f.next == noWork {
 		*f = s.begun(i, *f)

@@ -12,23 +12,19 @@ type exception string
 
 const (
 	unheard        exception = "the limiter was flushed between Take and Begin, and the process died or did not hear of its commit"
-	givenBackLate  exception = "what a request took was given back while its repeat was between Take and Begin"
 	lostTombstones exception = "the limiter was flushed after a refund, and then given a history that was read before that"
 )
 
 // mayLack are the sends that the limiter may lack although it is marked as complete: those that are recorded before their answer, and
 // those of an exception.
 func (m *model) mayLack(s *state) (lacking set) {
-	for _, q := range s.requests {
+	for i, q := range s.requests {
 		if q.pc == syncAdmitted {
-			lacking = lacking.with(int(q.send))
+			lacking = lacking.with(i)
 		}
 	}
 	if m.without != unheard && s.seen.flushed {
 		lacking |= s.seen.unheard
-	}
-	if m.without != givenBackLate {
-		lacking |= s.seen.tooLate
 	}
 	return lacking
 }
@@ -38,7 +34,6 @@ const (
 	uncounted    = "a mail is out that does not count"
 	doubled      = "a mail was doubled, and no process was killed"
 	changed      = "a mail was repeated with another Message-ID or code"
-	sentTwice    = "two requests with one Idempotency-Key are two sends"
 	untrue       = "the log says sent or failed of a send, and the mail server knows otherwise"
 	lost         = "a send that was answered 202 has not ended"
 	stuck        = "a send is in flight for ever"
@@ -74,13 +69,9 @@ var properties = []property{
 		a := m.ask(s.limiter, call{op: peek})
 		return (!a.incomplete || m.broken == noCompletion) && a.wait < m.explain(logged.of(which&^m.mayLack(s))).RetryAfter
 	}},
-	{stuck, true, func(_ *model, s *state, i int) bool { return s.rows[i].inFlight() }},
+	{stuck, true, func(_ *model, s *state, i int) bool { return s.rows[i].status == sending }},
 	{lost, true, func(_ *model, s *state, i int) bool {
-		q := s.requests[i]
-		return q.pc == accepted && s.rows[q.send].status < sent
-	}},
-	{sentTwice, false, func(m *model, s *state, _ int) bool {
-		return m.keyed && s.rows[0].status != unwritten && s.rows[1].status != unwritten
+		return s.requests[i].pc == accepted && s.rows[i].status < sent
 	}},
 	{kept, true, func(_ *model, s *state, i int) bool {
 		r := s.rows[i]

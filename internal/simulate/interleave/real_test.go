@@ -2,7 +2,6 @@ package interleave
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -61,7 +60,6 @@ const (
 	peek op = iota
 	take
 	refund
-	record
 	resync // a Restore for no life: it marks nothing
 	restore
 )
@@ -75,7 +73,6 @@ type question struct {
 type answer struct {
 	limiter
 	admitted   bool
-	refunded   bool // ErrRefunded
 	incomplete bool
 	wait       time.Duration
 }
@@ -86,8 +83,8 @@ func (m *model) ask(l limiter, c call) answer {
 	if known {
 		return a
 	}
-	admitted, after, err := m.call(l, c)
-	a.limiter, a.admitted, a.refunded = m.apply(l, c, admitted), admitted, errors.Is(err, quota.ErrRefunded)
+	admitted, after := m.call(l, c)
+	a.limiter, a.admitted = m.apply(l, c, admitted), admitted
 	applied, _ := m.memory(a.limiter).Peek(context.Background(), m.request(0))
 	if m.broken == nothing && !(reflect.DeepEqual(after.Rules, applied.Rules) && reflect.DeepEqual(after.Incomplete, applied.Incomplete)) {
 		panic(fmt.Sprintf("%+v of %+v leaves\n%+v, not\n%+v", c, l, after, applied))
@@ -105,23 +102,23 @@ func (m *model) request(i int) quota.Request {
 }
 
 // call makes the call, and a Peek after it.
-func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision, err error) {
+func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision) {
 	memory, ctx := m.memory(l), context.Background()
+	h := quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), DoubtFor: gates.DoubtFor}
 	switch i := int(c.send); c.op {
 	case take:
-		after, err = memory.Take(ctx, m.request(i))
-		admitted = after.Admitted
+		taken, _ := memory.Take(ctx, m.request(i))
+		admitted = taken.Admitted
 	case refund:
-		err = memory.Refund(ctx, eventID(i), bucket)
-	case record:
-		err = memory.Record(ctx, bucket, window, c.events.events())
-	case resync:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), DoubtFor: gates.DoubtFor})
+		_ = memory.Refund(ctx, eventID(i), bucket)
 	case restore:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Epoch: life, Events: c.events.events(), DoubtFor: gates.DoubtFor})
+		h.Epoch = life
+		fallthrough
+	case resync:
+		_ = memory.Restore(ctx, h)
 	}
 	after, _ = memory.Peek(ctx, m.request(0))
-	return admitted, after, err
+	return admitted, after
 }
 
 // apply is the bucket that the call leaves.

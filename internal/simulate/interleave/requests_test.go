@@ -10,13 +10,6 @@ func (x *expansion) request(i int) {
 	switch q.pc {
 	case idle:
 		x.start(i)
-	case taking:
-		x.take(&s, i)
-		x.due(s, calls[taking], int(q.send), int(q.at))
-	case retaking:
-		x.change(&s, i, retaking)
-		s.requests[i].pc = beginning
-		x.due(s, calls[retaking], int(q.send), int(q.at))
 	case beginning:
 		x.begin(i, int(q.at))
 	case reading:
@@ -25,9 +18,7 @@ func (x *expansion) request(i int) {
 		x.due(s, "Replica {replica} reads the history in the log", i, int(q.at))
 	case overruled, syncRefused, syncAdmitted, restoring:
 		x.sync(&s, i, q.pc)
-		x.due(s, calls[q.pc], int(q.send), int(q.at))
-	case releasing:
-		x.release(i)
+		x.due(s, calls[q.pc], i, int(q.at))
 	}
 	if q.parked != idle {
 		x.arrive(i, q.parked)
@@ -35,31 +26,23 @@ func (x *expansion) request(i int) {
 }
 
 var calls = map[pc]string{
-	taking:       "Replica {replica} takes send {send} in the limiter",
-	retaking:     "Replica {replica} records in the limiter that send {send} counts from now",
 	beginning:    "Replica {replica} writes send {send} into the log",
 	overruled:    "Replica {replica} takes send {send}, which the log refused, out of the limiter",
 	syncRefused:  "Replica {replica} records the history of the log in the limiter and refuses send {send}",
 	syncAdmitted: "Replica {replica} records the history of the log in the limiter and answers 202 to send {send}",
 	restoring:    "Replica {replica} restores that history in the limiter as complete, and answers",
-	releasing:    "Replica {replica} releases the Idempotency-Key",
 }
 
 // arrive makes a parked call, whose answer is lost.
 func (x *expansion) arrive(i int, at pc) {
 	s := x.from
 	q := &s.requests[i]
-	switch q.parked = idle; at {
-	case taking:
-		s.limiter = x.ask(s.limiter, call{op: take, send: q.send}).limiter
-	case beginning:
+	if q.parked = idle; at == beginning {
 		x.write(&s, i)
-	case releasing:
-		s.free(q)
-	default:
+	} else {
 		x.change(&s, i, at)
 	}
-	x.may(s, calls[at]+", late", int(q.send), int(q.at))
+	x.may(s, calls[at]+", late", i, int(q.at))
 }
 
 // start is the first call of a request. The send that comes first is called A.
@@ -71,31 +54,23 @@ func (x *expansion) start(i int) {
 		s := x.from
 		q := &s.requests[i]
 		_, q.before = s.logged()
-		switch q.at, q.send = int8(r), int8(i); {
-		case i >= sends:
+		if q.at = int8(r); i < sends {
+			x.take(&s, i)
+			x.may(s, "Replica {replica} takes send {send} in the limiter", i, r)
+		} else {
 			x.look(&s, i, x.ask(s.limiter, call{op: peek}))
 			x.may(s, "Replica {replica} looks at the limiter", i, r)
-		case x.keyed:
-			x.claim(s, i)
-		default:
-			x.take(&s, i)
-			x.may(s, calls[taking], i, r)
 		}
 	}
 }
 
-// take is Gate.TakeSend. Gate.Recount follows where the ID is that of an earlier request.
+// take is Gate.TakeSend.
 func (x *expansion) take(s *state, i int) {
 	q := &s.requests[i]
-	a := x.ask(s.limiter, call{op: take, send: q.send})
-	switch s.limiter, q.met = a.limiter, a.events; {
-	case a.admitted && q.inherited:
-		q.pc = retaking
-	case a.admitted:
+	a := x.ask(s.limiter, call{op: take, send: int8(i)})
+	if s.limiter, q.met = a.limiter, a.events; a.admitted {
 		q.pc = beginning
-	case a.refunded:
-		x.answer(s, i, ended, window) // a 503 has no waits
-	default:
+	} else {
 		x.look(s, i, a)
 	}
 }
@@ -113,13 +88,10 @@ func (x *expansion) look(s *state, i int, a answer) {
 func (x *expansion) begin(i, r int) {
 	s, text := x.from, calls[beginning]
 	q := &s.requests[i]
-	admitted, repeated, history := x.write(&s, i)
+	admitted, history := x.write(&s, i)
 	q.read = history
-	logged, limited := x.explain(s.ages(history.with(int(q.send)))), x.explain(q.met)
+	logged, limited := x.explain(s.ages(history.with(i))), x.explain(q.met)
 	switch {
-	case repeated:
-		text = "Replica {replica} finds send {send} in the log, and answers 202"
-		x.answer(&s, i, accepted, window) // replay looks again
 	case !admitted:
 		q.pc, text = overruled, "The log refuses send {send} from replica {replica}"
 		if x.broken == noUndo {
@@ -128,10 +100,10 @@ func (x *expansion) begin(i, r int) {
 	case x.broken != limiterAlone && (logged.Used > limited.Used || logged.RetryAfter > limited.RetryAfter): // limiterLacks, in Gate.MergeAdmitted
 		q.pc = syncAdmitted
 	default:
-		x.deliver(&s, int(q.send), r)
+		x.deliver(&s, i, r)
 		x.answer(&s, i, accepted, limited.RetryAfter)
 	}
-	x.due(s, text, int(q.send), r)
+	x.due(s, text, i, r)
 	x.beginFails(i, r)
 }
 
@@ -143,32 +115,28 @@ func (x *expansion) beginFails(i, r int) {
 	if q.settle = giveBack; x.broken == failureAccepted {
 		q.pc = accepted
 	}
-	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", int(q.send), r)
-	q.forget, q.parked, q.settle = false, beginning, lookUp // Outbox.ReconcileLater
-	s.seen.unheard = s.seen.unheard.with(int(q.send))
+	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", i, r)
+	q.parked, q.settle = beginning, lookUp // Outbox.ReconcileLater
+	s.seen.unheard = s.seen.unheard.with(i)
 	if x.broken == uncertainGivenBack {
 		q.settle = giveBack
 	}
-	x.mayFail(s, "Replica {replica} loses its connection at the commit of send {send}, and answers 503", int(q.send), r)
+	x.mayFail(s, "Replica {replica} loses its connection at the commit of send {send}, and answers 503", i, r)
 }
 
 // write is the transaction of store.Begin.
-func (x *expansion) write(s *state, i int) (admitted, repeated bool, read set) {
-	send := int(s.requests[i].send)
-	if s.rows[send].status != unwritten {
-		return true, x.repeated(send), 0
-	}
-	f := facts{send: send, codes: s.codes}
+func (x *expansion) write(s *state, i int) (admitted bool, read set) {
+	f := facts{send: i, codes: s.codes}
 	f.logged, read = s.logged()
 	if x.broken == noSecondGate {
 		f.logged = ages{}
 	}
 	d := x.decide(f)
 	if d.admitted {
-		s.rows[send] = d.row
+		s.rows[i] = d.row
 		s.codes[d.row.code].exists, s.codes[d.row.code].sends = true, d.sends
 	}
-	return d.admitted, false, read
+	return d.admitted, read
 }
 
 // change is the call that changes the limiter, with the Peek that follows it.
@@ -176,16 +144,12 @@ func (x *expansion) change(s *state, i int, at pc) answer {
 	q := s.requests[i]
 	read := q.read
 	if at == syncAdmitted {
-		read = read.with(int(q.send))
+		read = read.with(i)
 	}
 	c := call{op: resync, events: s.ages(read)}
-	switch at {
-	case retaking:
-		c = call{op: record}
-		c.events[q.send] = fresh
-	case overruled:
-		c = call{op: refund, send: q.send}
-	case restoring:
+	if at == overruled {
+		c = call{op: refund, send: int8(i)}
+	} else if at == restoring {
 		c.op = restore
 	}
 	a := x.ask(s.limiter, c)
@@ -201,27 +165,24 @@ func (x *expansion) sync(s *state, i int, at pc) {
 	case overruled:
 		s.requests[i].pc = syncRefused
 	case syncAdmitted:
-		x.deliver(s, int(q.send), int(q.at))
-		x.answer(s, i, accepted, max(wait, x.explain(s.ages(q.read.with(int(q.send)))).RetryAfter))
+		x.deliver(s, i, int(q.at))
+		x.answer(s, i, accepted, max(wait, x.explain(s.ages(q.read.with(i))).RetryAfter))
 	default:
 		x.answer(s, i, ended, max(wait, x.explain(s.ages(q.read)).RetryAfter))
 	}
 }
 
-// answer ends a request, but for the release of its key. Its wait is compared with that of the log: of its own send, and of those that
+// answer ends a request. Its wait is compared with that of the log: of its own send, and of those that
 // counted when the request began and still do.
 func (x *expansion) answer(s *state, i int, end pc, wait time.Duration) {
 	q := s.requests[i]
 	known := q.before
 	if end == accepted {
-		known = known.with(int(q.send))
+		known = known.with(i)
 	}
 	logged, _ := s.logged()
 	s.seen.shortWait = s.seen.shortWait || wait < x.explain(logged.of(known&^x.mayLack(s))).RetryAfter
-	s.requests[i] = request{pc: end, at: q.at, send: q.send}
-	if x.keyed && i < sends && end == ended {
-		s.requests[i].pc, s.requests[i].forget = releasing, true
-	}
+	s.requests[i] = request{pc: end, at: q.at}
 }
 
 // settle is the background work for a request that was answered 503: Outbox.flush and Outbox.reconcile.
@@ -229,13 +190,10 @@ func (x *expansion) settle(i int) {
 	s := x.from
 	q := &s.requests[i]
 	text := "Replica {replica} looks for the row of send {send}"
-	switch written := s.rows[q.send].status != unwritten; {
+	switch written := s.rows[i].status != unwritten; {
 	case q.settle == giveBack:
-		s.limiter, q.settle = x.ask(s.limiter, call{op: refund, send: q.send}).limiter, settled
+		s.limiter, q.settle = x.ask(s.limiter, call{op: refund, send: int8(i)}).limiter, settled
 		text = "Replica {replica} gives back in the limiter what send {send} took"
-		if other := s.requests[1-i]; other.send == q.send && other.pc >= retaking {
-			s.seen.tooLate = s.seen.tooLate.with(int(q.send))
-		}
 	case q.settle != lookUp && q.settle != overdue:
 		return
 	case written:
@@ -245,5 +203,5 @@ func (x *expansion) settle(i int) {
 	default:
 		q.settle = giveBack
 	}
-	x.due(s, text, int(q.send), int(q.at))
+	x.due(s, text, i, int(q.at))
 }

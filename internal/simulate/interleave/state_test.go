@@ -66,23 +66,19 @@ type state struct {
 	rows     [sends]row
 	codes    [sends]code // by the send that opened the verification
 	mails    [sends]mails
-	claim    claim
 	left     faults
 	seen     history
 }
 
 // request is a send from the first gate to its answer, or a look.
 type request struct {
-	pc        pc
-	parked    pc   // a call that may still arrive: its process was killed, or its connection broke
-	at        int8 // its replica
-	send      int8 // the ID that it works under
-	forget    bool // the claim, when it is released
-	inherited bool // an earlier request may have taken the send
-	before    set  // sends that counted in the log when it began
-	read      set  // sends in the history that the log handed out to it
-	met       ages // the limiter's events once it had taken its own
-	settle    settlement
+	pc     pc
+	parked pc   // a call that may still arrive: its process was killed, or its connection broke
+	at     int8 // its replica
+	before set  // sends that counted in the log when it began
+	read   set  // sends in the history that the log handed out to it
+	met    ages // the limiter's events once it had taken its own
+	settle settlement
 }
 
 // pc is the call that a request makes next, or its end.
@@ -90,26 +86,17 @@ type pc uint8
 
 const (
 	idle         pc = iota
-	taking          // Take, after a claim
-	retaking        // Record of its own event, which an earlier request may have taken
 	beginning       // store.Begin
 	overruled       // Refund of its own event, after a refusal by the log
 	syncRefused     // Record of the log's history, before the refusal is answered
 	syncAdmitted    // Record of the log's history, before the 202
 	reading         // store.HistoryAt
 	restoring       // Restore of what was read, before the answer
-	releasing       // store.Release of the claim, before anything but a 202
 	accepted        // answered 202
 	ended           // answered anything else, or not at all
 )
 
 func (p pc) underWay() bool { return p > idle && p < accepted }
-
-// claim is the row of the Idempotency-Key that both sends carry.
-type claim struct {
-	made, lapsed bool // lapsed: its lease has ended
-	send         int8
-}
 
 // settlement is what an outbox still has to do about a request that was answered 503; see pendingSync and pendingReconciliation there.
 type settlement uint8
@@ -146,7 +133,6 @@ type status uint8
 const (
 	unwritten status = iota
 	sending
-	queued
 	sent
 	failed
 	unknown
@@ -158,14 +144,12 @@ type row struct {
 	attempt uint8
 	counts  bool
 	inDoubt bool
-	due     bool  // in flights: its lease, or its wait, has ended
+	due     bool  // in flights: its lease has ended
 	refund  uint8 // in refunds: the attempt; 0: none is due
 	repeat  bool  // in refunds: the lease on it has ended
 	code    int8
 	logged  age
 }
-
-func (r row) inFlight() bool { return r.status == sending || r.status == queued }
 
 // code is a verification, as far as checks and resends read it.
 type code struct {
@@ -189,7 +173,6 @@ const (
 	noWork     work = iota
 	delivering      // Sender.Send
 	finishing       // store.Finish
-	postponing      // store.Postpone
 	refunding       // Refund in the limiter
 	confirming      // store.Refunded
 )
@@ -206,7 +189,6 @@ type checkPC uint8
 
 const (
 	unchecked checkPC = iota
-	compared          // before the try is counted: in a broken model alone
 	approving         // store.Approve
 	checked
 )
@@ -218,8 +200,8 @@ type mails struct {
 	differ   bool
 }
 
-// faults are those that are left. A commit fails, or it is not known what became of it; a mail server delays a mail.
-type faults struct{ flushes, kills, commits, delays uint8 }
+// faults are those that are left. A commit fails, or it is not known what became of it.
+type faults struct{ flushes, kills, commits uint8 }
 
 // history is what properties need of the past. No step reads it.
 type history struct {
@@ -228,7 +210,6 @@ type history struct {
 	abandoned  set // by a process that was killed between the gates, or before it had given back what it took
 	lostRefund set // a flush took the tombstone
 	unheard    set // a process was killed, or lost its connection, before it could record what the limiter lacks
-	tooLate    set // given back while a repeat of the request was past its Take
 	compared   [sends]uint8
 	approvals  [sends]uint8
 	shortWait  bool // an answer gave a shorter wait than the log
@@ -258,7 +239,7 @@ func (s *state) ages(of set) (a ages) {
 func (s state) normal() state {
 	for i := range s.requests {
 		if q := &s.requests[i]; q.pc >= accepted && q.parked == idle && q.settle == settled {
-			*q = request{pc: q.pc, send: q.send}
+			*q = request{pc: q.pc}
 		}
 	}
 	for c := range s.checks {
