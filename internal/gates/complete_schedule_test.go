@@ -3,6 +3,7 @@ package gates_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,7 @@ import (
 	"sendcode/quota"
 )
 
-var schedules = flag.Int("gates.losses", 300, "random schedules of sends, flushes and failovers")
+var schedules = flag.Int("gates.losses", 100, "random schedules of sends, flushes and failovers")
 
 var firstSchedule = flag.Uint64("gates.loss", 0, "the first of them")
 
@@ -27,10 +28,9 @@ type loss struct {
 	rand     *rand.Rand
 	server   *vtest.FakeRedis
 	replicas []*vtest.Service
-	windows  []time.Duration // of each replica: how far its longest rule looks back
-	last     string          // the newest verification
-	crashed  bool            // a place is taken that the log does not know of: it may hide the loss of another for a while
-	done     []string        // what has happened
+	last     string   // the newest verification
+	crashed  bool     // a place is taken that the log does not know of: it may hide the loss of another for a while
+	done     []string // what has happened
 }
 
 func TestQuota11RandomLosses(t *testing.T) {
@@ -42,11 +42,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 			for range 30 {
 				l.step()
 			}
-			rows, err := l.Store.Sends(r.Context(), store.Filter{Limit: 200})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, row := range rows {
+			for _, row := range r.Rows() {
 				if row.Counts {
 					admitted++
 				}
@@ -55,9 +51,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 				t.Logf("seed %d: -gates.loss=%d -gates.losses=1\n%v", seed, seed, l.done)
 			}
 			synctest.Wait()
-			if err := l.Store.Close(); err != nil { // a thousand of them are much memory
-				t.Fatal(err)
-			}
+			l.NoError(l.Store.Close()) // a thousand of them are much memory
 		}
 		t.Logf("%d schedules from seed %d on, %d sends let in", *schedules, *firstSchedule, admitted)
 	})
@@ -66,37 +60,27 @@ func TestQuota11RandomLosses(t *testing.T) {
 func newLoss(r *vtest.Rig, seed uint64) *loss {
 	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: vtest.NewFakeRedis("process")}
 	r.Limiter.Set(l.server)
-	r.Store = memoryLog(r) // that of the rig's own service stays as it is
+	log, err := sqlite.OpenMemory(time.Now)
+	r.NoError(err)
+	r.Store = log // that of the rig's own service stays as it is
 	for range 2 {
 		l.replicas = append(l.replicas, r.Replica(r.MailServer))
-		l.windows = append(l.windows, 0)
-		l.lookBack(len(l.windows)-1, time.Minute)
+		l.lookBack(len(l.replicas)-1, time.Minute)
 	}
 	return l
-}
-
-func memoryLog(r *vtest.Rig) *sqlite.DB {
-	log, err := sqlite.OpenMemory(time.Now)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return log
 }
 
 // lookBack changes the longest window of one replica.
 func (l *loss) lookBack(replica int, window time.Duration) {
 	t := l.replicas[replica].Terms()
-	changed := withWindow(t.Purposes, window)
-	for name, p := range changed {
-		p.Policy.Rules = []quota.Rule{
-			{Name: "short", Scope: quota.Recipient, Limit: 2, Window: 10 * time.Second},
-			{Name: "long", Scope: quota.Recipient, Limit: 5, Window: window},
-		}
-		changed[name] = p
+	t.Purposes = maps.Clone(t.Purposes)
+	p := t.Purposes["default"]
+	p.Policy.Rules = []quota.Rule{
+		{Name: "short", Scope: quota.Recipient, Limit: 2, Window: 10 * time.Second},
+		{Name: "long", Scope: quota.Recipient, Limit: 5, Window: window},
 	}
-	t.Purposes = changed
+	t.Purposes["default"] = p
 	l.replicas[replica].Change(t)
-	l.windows[replica] = window
 }
 
 func (l *loss) note(format string, args ...any) {
@@ -123,9 +107,7 @@ func (l *loss) step() {
 		l.judge(i, "a look", l.QuotaAt(l.replicas[i]))
 	case n < 12 && l.last != "":
 		a, err := l.replicas[i].Get(l.Context(), vtest.BackEnd, l.last)
-		if err != nil {
-			l.Fatal(err)
-		}
+		l.NoError(err)
 		l.judge(i, "GET", a.Quota)
 	default:
 		l.ask(i)
@@ -137,36 +119,30 @@ func (l *loss) step() {
 // crash is a replica that died between the gates: a place that no row speaks of.
 func (l *loss) crash(i int) {
 	id, err := uuid.NewV7()
-	if err != nil {
-		l.Fatal(err)
-	}
-	d, err := l.server.Take(l.Context(), quota.Request{ID: string(id[:]), Rules: l.rules(i), Buckets: l.buckets(i)})
-	if err != nil {
-		l.Fatal(err)
-	}
+	l.NoError(err)
+	req, _ := l.request(i)
+	req.ID = string(id[:])
+	d, err := l.server.Take(l.Context(), req)
+	l.NoError(err)
 	l.crashed = l.crashed || d.Admitted
 	l.note("a crash between the gates, %v", d.Admitted)
 }
 
-func (l *loss) rules(i int) []quota.Rule {
-	return l.replicas[i].Terms().Purposes["default"].Policy.Rules
-}
-
-func (l *loss) buckets(i int) map[quota.Scope]string {
+// request is what a replica asks the limiter, and the same bucket in the log.
+func (l *loss) request(i int) (quota.Request, store.Bucket) {
 	h, _ := l.replicas[i].Desk.Hash("email", vtest.Ana)
-	return vtest.BucketsOf(l.replicas[i].Terms().Purposes["default"], h)
+	p := l.replicas[i].Terms().Purposes["default"]
+	return quota.Request{Rules: p.Policy.Rules, Buckets: vtest.BucketsOf(p, h)},
+		store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}
 }
 
-func (l *loss) ask(i int) bool {
+func (l *loss) ask(i int) {
 	a, err := l.replicas[i].Send(l.Context(), vtest.AskFor(vtest.Ana))
-	if err != nil {
-		l.Fatal(err)
-	}
+	l.NoError(err)
 	if a.Admitted {
 		l.last = a.View.ID
 	}
 	l.judge(i, fmt.Sprintf("a send, admitted %v", a.Admitted), a.Quota)
-	return a.Admitted
 }
 
 // judge compares what was told with what each gate would say by itself, and sometimes waits as long as told.
@@ -174,18 +150,12 @@ func (l *loss) ask(i int) bool {
 func (l *loss) judge(i int, what string, told quota.Decision) {
 	l.Helper()
 	l.note("%s at %d: %s left, wait %v", what, i, vtest.Remaining(told), told.RetryAfter())
-	limited, err := l.server.Peek(l.Context(), quota.Request{Rules: l.rules(i), Buckets: l.buckets(i)})
-	if err != nil {
-		l.Fatal(err)
-	}
-	h, _ := l.replicas[i].Desk.Hash("email", vtest.Ana)
-	p := l.replicas[i].Terms().Purposes["default"]
-	events, _, err := l.Store.HistoryAt(l.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.Window(),
-		"process", limited.At)
-	if err != nil {
-		l.Fatal(err)
-	}
-	logged := quota.Evaluate(l.rules(i), map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
+	req, bucket := l.request(i)
+	limited, err := l.server.Peek(l.Context(), req)
+	l.NoError(err)
+	events, _, err := l.Store.HistoryAt(l.Context(), bucket, quota.Longest(req.Rules), "process", limited.At)
+	l.NoError(err)
+	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
 	for n, s := range told.Rules {
 		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {
 			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the log %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter,

@@ -3,38 +3,24 @@ package gates_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"sendcode/internal/gates"
-	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
-// secondAndHour are rules of 1 a second and 5 in a long window.
-func secondAndHour(window time.Duration) func(*vtest.Settings) {
-	return func(s *vtest.Settings) { s.Purposes = withWindow(s.Purposes, window) }
-}
-
-func withWindow(purposes map[string]policy.Purpose, window time.Duration) map[string]policy.Purpose {
-	changed := maps.Clone(purposes)
-	for name, p := range changed {
-		p.Policy.Rules = []quota.Rule{
-			{Name: "second", Scope: quota.Recipient, Limit: 1, Window: time.Second},
-			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: window},
-		}
-		changed[name] = p
-	}
-	return changed
-}
+var secondAndHour = vtest.WithRules(
+	quota.Rule{Name: "second", Scope: quota.Recipient, Limit: 1, Window: time.Second},
+	quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+)
 
 func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)
 		for range 3 {
 			r.SendTo(vtest.Ana)
@@ -81,7 +67,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		})
 		return s, &calls
 	}
-	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		s, calls := parts(r)
 		expect := func(what string, want ...string) {
 			t.Helper()
@@ -134,45 +120,33 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	})
 }
 
-// between is a log that another request comes in between: before a Begin, or after a history was read.
-type between struct {
+// interrupted is a log that calls beforeBegin before its first Begin.
+type interrupted struct {
 	*sqlite.DB
-	beforeBegin, afterHistory func()
+	beforeBegin func()
 }
 
-func (b *between) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
-	once(&b.beforeBegin)
-	return b.DB.Begin(ctx, in)
-}
-
-func (b *between) HistoryAt(ctx context.Context, bucket store.Bucket, within time.Duration, clock string,
-	at time.Time) ([]quota.Event, time.Time, error) {
-	defer once(&b.afterHistory)
-	return b.DB.HistoryAt(ctx, bucket, within, clock, at)
-}
-
-func once(do *func()) {
-	if f := *do; f != nil {
-		*do = nil
-		f()
+func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	if do := l.beforeBegin; do != nil {
+		l.beforeBegin = nil
+		do()
 	}
+	return l.DB.Begin(ctx, in)
 }
 
 // A flush between the gates takes the send that is there, and looks restore a history that does not have it.
 func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 	for _, earlier := range []int{0, 1} {
-		vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 			for range earlier {
 				r.SendTo(vtest.Ana)
 				r.Sleep(time.Second)
 			}
-			log := &between{DB: r.Store}
-			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
-			log.beforeBegin = func() {
+			s := r.ReplicaOn(&interrupted{r.Store, func() {
 				r.EmptyLimiter()
 				r.QuotaAt(r.Svc)
 				r.QuotaAt(r.Svc)
-			}
+			}}, r.MailServer, r.Carrier)
 			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 				t.Fatalf("%v %+v", err, a)
 			}
@@ -189,7 +163,7 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 
 // A process that was frozen between the gates tells the limiter of its send: the bucket was marked meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
 		s := r.ReplicaOn(r.Store, r.MailServer, r.Carrier)
@@ -211,31 +185,9 @@ func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	})
 }
 
-// A look restores a history that it read before a send was logged and the limiter flushed.
-func TestLooksAreTrueAfterALateRestore(t *testing.T) {
-	for _, earlier := range []int{0, 1} {
-		vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
-			for range earlier {
-				r.SendTo(vtest.Ana)
-				r.Sleep(time.Second)
-			}
-			log := &between{DB: r.Store}
-			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
-			log.afterHistory = func() {
-				r.SendTo(vtest.Ana)
-				r.EmptyLimiter()
-			}
-			r.QuotaAt(s)
-			left := fmt.Sprintf("[0 %d]", 4-earlier)
-			r.WantQuota("just after the look", r.QuotaAt(r.Svc), left, time.Second)
-			r.WantQuota("at the other replica", r.QuotaAt(s), left, time.Second)
-		})
-	}
-}
-
 // If the limiter does not take the history, the answer is the log's.
 func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
 		r.EmptyLimiter()
@@ -247,7 +199,7 @@ func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 
 // A limiter that lost its events is rebuilt; it is not for a recipient that it never had, or that it kept.
 func TestRebuildsAreCounted(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour(time.Hour), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		want := func(when string, n int64) {
 			t.Helper()
 			if got := r.Svc.Rebuilder.Rebuilds(); got != n {

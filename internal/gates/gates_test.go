@@ -3,12 +3,12 @@ package gates_test
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/gates"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -32,10 +32,7 @@ func TestLogIsTheSecondGate(t *testing.T) {
 			r.Sleep(10 * time.Second)
 			r.Limiter.Set(quota.NewMemory(time.Now, c.clock))
 			r.Limiter.Around(c.around)
-			a := r.RefuseTo(vtest.Ana)
-			if a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
-				t.Fatalf("%s: the log's refusal says %v over %d rules", name, a.Quota.RetryAfter(), len(a.Quota.Rules))
-			}
+			r.WantQuota(name, r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
 			if c.learns {
 				r.WantCounted("after the refusal", 1)
 				r.WantQuota("a look", r.QuotaOf(""), "[0 4 9]", 50*time.Second)
@@ -46,78 +43,68 @@ func TestLogIsTheSecondGate(t *testing.T) {
 	}
 }
 
-// A send that the log could not take is refunded in the limiter, however often that fails to answer, also after minutes: its hour and its
-// day have not passed.
+// A send that the log could not take leaves no row, and is refunded in the limiter, however often that fails to answer, also after minutes:
+// its hour and its day have not passed.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
 		"answers at last":   (*vtest.Rig).LoseFirstRefund,
 		"answers no refund": func(r *vtest.Rig) { r.Limiter.Around(vtest.Unreachable("Refund")) },
+		"is away too":       (*vtest.Rig).LoseLimiter,
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			disturb(r)
 			r.CutStore()
 			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
 			r.MendStore()
-			if name == "answers no refund" {
-				r.Sleep(3 * time.Minute)
-				r.Limiter.Around(nil)
-			}
+			r.Sleep(3 * time.Minute)
+			r.Limiter.Around(nil)
 			r.Sleep(5 * time.Second)
 			r.WantCounted(name, 0)
+			r.SendTo(vtest.Ana)
+			if rows := r.Rows(); len(rows) != 1 {
+				t.Errorf("%s: %d rows", name, len(rows))
+			}
 		})
 	}
 }
 
 func TestRefusalsAreRecordedAlsoAfterTheLogsAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		refusals := func() []store.Send {
+		want := func(what, want string) {
+			t.Helper()
 			rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
-			if err != nil || len(rows) != 1 {
-				t.Fatalf("%d rows, %v", len(rows), err)
+			got := ""
+			for _, row := range rows {
+				got += fmt.Sprintf("%d %s %s %v %s", row.Count, row.BlockedBy, row.To, row.RetryAfter, row.IP)
 			}
-			return rows
+			servertest.Same(t, what, fmt.Sprint(got, err), want+"<nil>")
 		}
 		r.SendTo(vtest.Ana)
 		for range 30 {
 			r.RefuseTo(vtest.Ana)
 		}
 		r.Sleep(2 * time.Second)
-		row := refusals()[0]
-		if row.Count != 30 || row.BlockedBy != "minute" || row.To != vtest.AnaMasked || row.RetryAfter != time.Minute || row.IP != "192.0.2.0/24" {
-			t.Errorf("row: %+v", row)
-		}
+		want("before", "30 minute "+vtest.AnaMasked+" 1m0s 192.0.2.0/24")
 		r.CutStore()
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana)
 		r.MendStore()
 		r.Sleep(2 * time.Second)
-		if row := refusals()[0]; row.Count != 32 || row.RetryAfter != 53*time.Second {
-			t.Errorf("after the absence: %+v", row)
-		}
+		want("after the absence", "32 minute "+vtest.AnaMasked+" 53s 192.0.2.0/24")
 	})
 }
 
 // A send that the log refuses is refunded in the network's bucket before the answer.
 func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
-	withNet := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:3:3], quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute})
-		s.Purposes["default"] = p
-	}
-	vtest.InBubbleWith(t, withNet, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
-		a := r.RefuseTo(vtest.Ana)
-		if net := a.Quota.Rules[3]; net.Name != "net" || net.Used != 0 {
-			t.Errorf("%+v", net)
-		}
+		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 		r.EmptyLimiter()
 		r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
-		if a := r.RefuseTo(vtest.Ana); len(a.Quota.Rules) != 4 || a.Quota.Rules[3].Name != "net" {
-			t.Errorf("when the log explains: %+v", a.Quota.Rules)
-		}
+		r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 8]", time.Minute)
 	})
 }
 
@@ -135,34 +122,24 @@ func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 	})
 }
 
+// Without the limiter the log decides. Once the limiter is back, it gets the sends that were made without it, and looks are true again.
 func TestLogDecidesAlone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana) // before
 		r.Sleep(10 * time.Second)
 		r.LoseLimiter()
-		if a := r.RefuseTo(vtest.Ana); a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
-			t.Fatalf("%v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
-		}
+		r.WantQuota("a refusal alone", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
 		r.Sleep(50*time.Second - time.Microsecond)
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(time.Microsecond)
-		a := r.SendTo(vtest.Ana)
-		r.WantQuota("a success alone", a.Quota, "[0 3 8]", time.Minute)
+		r.WantQuota("a success alone", r.SendTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 		r.WantQuota("looking alone", r.QuotaOf(""), "[0 3 8]", time.Minute)
-	})
-}
-
-// Once the limiter is back, it gets the sends that were made without it, and looks are true again.
-func TestLimiterLearnsOnceItIsBack(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.LoseLimiter()
-		r.SendTo(vtest.Ana)
 		r.Sleep(10 * time.Second)
 		r.EmptyLimiter()
 		r.Sleep(2 * time.Second)
-		if d := r.QuotaOf(""); d.RetryAfter() != 48*time.Second || d.Clock != "process" {
-			t.Errorf("%+v", d)
-		}
+		d := r.QuotaOf("")
+		r.WantQuota("looking when it is back", d, "[0 3 8]", 48*time.Second)
+		servertest.Same(t, "clock", d.Clock, "process")
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(48 * time.Second)
 		r.SendTo(vtest.Ana)
@@ -200,32 +177,17 @@ func TestAloneFailureIsRefunded(t *testing.T) {
 }
 
 func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
-	withNet := func(s *vtest.Settings) {
-		p := s.Purposes["default"]
-		p.Policy.Rules = append([]quota.Rule{{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute}}, p.Policy.Rules...)
-		s.Purposes["default"] = p
-	}
-	vtest.InBubbleWith(t, withNet, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute}), func(r *vtest.Rig) {
 		r.LoseLimiter()
-		ask := func(to string) verification.Ask {
-			a := vtest.AskFor(to)
-			a.IP = netip.MustParseAddr("192.0.2.7")
-			return a
-		}
-		r.Send(ask("a1@example.com"))
-		a := r.Send(ask("a2@example.com"))
-		if len(a.Quota.Rules) != 4 || a.Quota.Rules[0].Name != "net" || a.Quota.Rules[0].Used != 2 {
-			t.Errorf("%+v", a.Quota.Rules)
-		}
-		if a := r.Refuse(ask("a3@example.com")); a.Quota.Violated()[0] != "net" || len(a.Quota.Rules) != 4 {
-			t.Errorf("%v over %d rules", a.Quota.Violated(), len(a.Quota.Rules))
-		}
+		r.SendTo("a1@example.com")
+		r.WantQuota("the second", r.SendTo("a2@example.com").Quota, "[0 4 9 0]", time.Minute)
+		r.WantBlockedBy(r.RefuseTo("a3@example.com").Quota, "net", time.Minute)
 		r.Sleep(time.Minute)
-		r.Send(ask("a3@example.com"))
+		r.SendTo("a3@example.com")
 		// A refusal by the log takes its place out of the network's bucket again.
-		r.Refuse(ask("a3@example.com"))
+		r.RefuseTo("a3@example.com")
 		r.Sleep(2 * time.Second)
-		r.Send(ask("a4@example.com"))
+		r.SendTo("a4@example.com")
 	})
 }
 
@@ -299,22 +261,6 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 			lines(away, round)
 			lines(back, round)
 			lines("sends_decided_by_the_log=5", round)
-		}
-	})
-}
-
-// With neither gate a send is refused as unavailable and leaves no row; afterwards the recipient has all places.
-func TestBothAway(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.LoseLimiter()
-		r.CutStore()
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
-		r.MendStore()
-		r.EmptyLimiter()
-		r.Sleep(2 * time.Second)
-		r.SendTo(vtest.Ana)
-		if rows := r.Rows(); len(rows) != 1 {
-			t.Errorf("%d rows", len(rows))
 		}
 	})
 }
