@@ -15,32 +15,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// stepper stands between the limiter and the cluster: it gets the number of each script, from 1, and decides whether the script runs
-// and whether its answer comes back.
-type stepper func(n int, run func() error) error
-
-func between(do stepper) redis.Hook { return &stepHook{do: do} }
-
-type stepHook struct {
-	do stepper
-	n  atomic.Int64
-}
-
-func (*stepHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *stepHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "evalsha" {
-			return next(ctx, cmd)
+// between calls do for each script: with its number, from 1, and with what runs it. The error that do returns becomes the script's.
+func between(do func(n int, run func() error) error) hook {
+	var n atomic.Int64
+	return func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
+		if cmds[0].Name() != "evalsha" {
+			return next(cmds)
 		}
-		err := h.do(int(h.n.Add(1)), func() error { return next(ctx, cmd) })
-		cmd.SetErr(err)
+		err := do(int(n.Add(1)), func() error { return next(cmds) })
+		cmds[0].SetErr(err)
 		return err
 	}
-}
-
-func (h *stepHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 var errKilled = errors.New("killed")
@@ -53,19 +38,16 @@ var (
 	clusterFor = slices.Sorted(maps.Values(buckets("ann", "office")))
 )
 
-func clusterLimiter(t *testing.T, hooks ...redis.Hook) (*Redis, *redis.ClusterClient) {
-	client := newClient(t, sharedCluster(t)).(*redis.ClusterClient)
+// clusterLimiter makes a limiter that calls do for each script, and another one on the same cluster. All nodes know the scripts.
+func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
+	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
+	hooked.AddHook(between(do))
+	limiter, others = patient(NewRedis(hooked, "q:")), patient(NewRedis(client, "q:"))
 	flushAll(t, client)
-	warm := patient(NewRedis(client, "q:"))
-	for i := range 20 { // so that each node knows the scripts
-		must(t, warm.Refund(t.Context(), "warm", Bucket("warm", fmt.Sprint(i))))
-		must(t, second(warm.Take(t.Context(), one("warm", Bucket("take", fmt.Sprint(i))))))
-	}
-	hooked := newClient(t, sharedCluster(t))
-	for _, h := range hooks {
-		hooked.AddHook(h)
-	}
-	return patient(NewRedis(hooked, "q:")), client
+	onEach(t, client, func(c redis.UniversalClient) error {
+		return errors.Join(others.take.Load(t.Context(), c).Err(), others.refund.Load(t.Context(), c).Err())
+	})
+	return limiter, others
 }
 
 func one(id, recipient string) Request {
@@ -77,8 +59,8 @@ func two(id, recipient, ip string) Request {
 }
 
 // counted returns the IDs that count in a bucket.
-func counted(t *testing.T, client redis.UniversalClient, r *Redis, bucket string) []string {
-	ids, err := client.ZRangeByScore(t.Context(), r.Key(bucket), &redis.ZRangeBy{Min: "0", Max: "+inf"}).Result()
+func counted(t *testing.T, r *Redis, bucket string) []string {
+	ids, err := r.client.ZRangeByScore(t.Context(), r.Key(bucket), &redis.ZRangeBy{Min: "0", Max: "+inf"}).Result()
 	must(t, err)
 	slices.Sort(ids)
 	return ids
@@ -90,7 +72,7 @@ func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
 		for _, reaches := range []bool{false, true} {
 			t.Run(fmt.Sprintf("script %d, reached %v", n, reaches), func(t *testing.T) {
-				broken, client := clusterLimiter(t, between(func(i int, run func() error) error {
+				broken, whole := clusterLimiter(t, func(i int, run func() error) error {
 					if i != n {
 						return run()
 					}
@@ -98,26 +80,19 @@ func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 						must(t, run())
 					}
 					return errKilled
-				}))
-				whole := patient(NewRedis(client, "q:"))
-				ctx := t.Context()
-				d, err := broken.Take(ctx, request("one", twice...))
-				same(t, "unavailable", errors.Is(err, ErrUnavailable) && errors.Is(err, errKilled) && !d.Admitted, true)
-				var held int
-				for _, name := range clusterFor {
-					held += len(counted(t, client, whole, name))
-				}
-				want := max(0, n-lookSteps-1) // those of the scripts that ran
+				})
+				ctx, want := t.Context(), max(0, n-lookSteps-1) // places of the scripts that ran
 				if n > lookSteps && reaches {
 					want++
 				}
-				same(t, "places taken", held, want)
-
+				d, err := broken.Take(ctx, request("one", twice...))
+				same(t, "unavailable", errors.Is(err, ErrUnavailable) && errors.Is(err, errKilled) && !d.Admitted, true)
+				same(t, "places taken", len(counted(t, whole, clusterFor[0]))+len(counted(t, whole, clusterFor[1])), want)
 				again, err := whole.Take(ctx, request("one", twice...))
 				must(t, err)
 				same(t, "admitted when repeated", again.Admitted, true)
 				for _, name := range clusterFor {
-					sameList(t, "counted", counted(t, client, whole, name), []string{"one"})
+					sameList(t, "counted", counted(t, whole, name), []string{"one"})
 				}
 				must(t, whole.Refund(ctx, "one", clusterFor...))
 				left, err := whole.Peek(ctx, request("", twice...))
@@ -129,25 +104,24 @@ func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 }
 
 // refusedLate makes a limiter whose take of twice is refused in the second bucket: two other events are counted there between its
-// look and its take. around runs the script of that take.
-func refusedLate(t *testing.T, around func(others *Redis, run func() error) error) (limiter, others *Redis, counts func(int) []string) {
-	limiter, client := clusterLimiter(t, between(func(n int, run func() error) error {
+// look and its take. after is called when the script of that take has run.
+func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redis) {
+	limiter, others = clusterLimiter(t, func(n int, run func() error) error {
 		if n != takeSteps {
 			return run()
 		}
 		must(t, others.Record(t.Context(), clusterFor[1], time.Hour, []Event{{"rival", time.Now()}, {"other", time.Now()}}))
-		return around(others, run)
-	}))
-	others = patient(NewRedis(client, "q:"))
-	return limiter, others, func(bucket int) []string { return counted(t, client, others, clusterFor[bucket]) }
+		defer after(others)
+		return run()
+	})
+	return limiter, others
 }
 
-func onlyRun(_ *Redis, run func() error) error { return run() }
-
-// What the first bucket counted is refunded, and the answer is that of the second.
+// What the first bucket counted is refunded, also when the caller has gone, and the answer is that of the second.
 func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
-	limiter, others, _ := refusedLate(t, onlyRun)
-	d, err := limiter.Take(t.Context(), request("late", twice...))
+	ctx, leave := context.WithCancel(t.Context())
+	limiter, others := refusedLate(t, func(*Redis) { leave() })
+	d, err := limiter.Take(ctx, request("late", twice...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, false)
 	sameList(t, "violated", d.Violated(), []string{"recipient"})
@@ -165,12 +139,10 @@ func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 
 // A copy of a call that is being refused is not admitted in between: it would rely on a place that is about to be refunded.
 func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
-	limiter, _, _ := refusedLate(t, func(others *Redis, run func() error) error {
-		err := run()
+	limiter, _ := refusedLate(t, func(others *Redis) {
 		must(t, others.Refund(t.Context(), "rival", clusterFor[1])) // so that there is a place again
-		d, copyErr := others.Take(t.Context(), request("late", twice...))
-		same(t, "the copy is refunded", errors.Is(copyErr, ErrRefunded) && !d.Admitted, true)
-		return err
+		d, err := others.Take(t.Context(), request("late", twice...))
+		same(t, "the copy is refunded", errors.Is(err, ErrRefunded) && !d.Admitted, true)
 	})
 	d, err := limiter.Take(t.Context(), request("late", twice...))
 	must(t, err)
@@ -179,23 +151,13 @@ func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 
 // A repetition that is refused late refunds nothing of an ID that an earlier call had admitted.
 func TestQuota10ARefusedRepetitionKeepsWhatWasAdmitted(t *testing.T) {
-	limiter, others, counts := refusedLate(t, onlyRun)
+	limiter, others := refusedLate(t, func(*Redis) {})
 	must(t, others.Record(t.Context(), clusterFor[0], time.Hour, []Event{{"one", time.Now()}}))
 	d, err := limiter.Take(t.Context(), request("one", twice...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, false)
-	sameList(t, "counted still", counts(0), []string{"one"})
+	sameList(t, "counted still", counted(t, others, clusterFor[0]), []string{"one"})
 	must(t, second(others.Take(t.Context(), request("one", twice...)))) // there is no tombstone
-}
-
-func TestQuota10ALateRefusalIsRefundedAlsoWhenTheCallerHasGone(t *testing.T) {
-	ctx, leave := context.WithCancel(t.Context())
-	limiter, _, counts := refusedLate(t, func(_ *Redis, run func() error) error {
-		defer leave()
-		return run()
-	})
-	_, _ = limiter.Take(ctx, request("gone", twice...))
-	sameList(t, "counted", counts(0), nil)
 }
 
 // Each bucket is on the clock of its node, and the decision on that of the recipient's.
@@ -235,10 +197,10 @@ func TestQuota10TheInstantIsThatOfTheRecipientsNode(t *testing.T) {
 // bucket that is only read ignores IDs.
 func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	var steps atomic.Int64
-	limiter, client := clusterLimiter(t, between(func(_ int, run func() error) error {
+	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
 		steps.Add(1)
 		return run()
-	}))
+	})
 	rules := []Rule{sliding(Recipient, 2, time.Hour), {Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}}
 	req := Request{ID: "one", Rules: rules, Buckets: map[Scope]string{Recipient: ann(), Failures: Bucket("failures", "ann")}}
 	for range 2 { // the same again, too
@@ -248,7 +210,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 		sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{1, 0})
 	}
 	same(t, "scripts of both: two looks and one take each", steps.Load(), 6)
-	same(t, "what stands in the bucket", client.Exists(t.Context(), limiter.Key(req.Buckets[Failures])).Val(), 0)
+	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.Key(req.Buckets[Failures])).Val(), 0)
 	must(t, limiter.Record(t.Context(), req.Buckets[Failures], time.Hour, []Event{{"x", time.Now()}}))
 	req.ID = "two"
 	d, err := limiter.Take(t.Context(), req)
@@ -274,7 +236,7 @@ func TestQuota15LookingCountsNothingToGiveBack(t *testing.T) {
 func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}
-	limiter, client := clusterLimiter(t, between(func(_ int, run func() error) error {
+	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
 		switch rand.IntN(20) {
 		case 0:
 			return errKilled
@@ -283,7 +245,7 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 			return errKilled
 		}
 		return run()
-	}))
+	})
 	var mu sync.Mutex
 	admitted := map[string]map[string]bool{} // bucket, ID
 	var wg sync.WaitGroup
@@ -316,9 +278,8 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 	if len(admitted) < 12 {
 		t.Errorf("only %d buckets admitted an event", len(admitted))
 	}
-	whole := patient(NewRedis(client, "q:"))
 	for b, ids := range admitted {
-		holds := counted(t, client, whole, b)
+		holds := counted(t, others, b)
 		if len(holds) > limit {
 			t.Errorf("%s counts %d", b, len(holds))
 		}

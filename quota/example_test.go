@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"sendcode/quota"
@@ -16,8 +14,8 @@ var policy = quota.Policy{Name: "default", Rules: []quota.Rule{
 	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 }}
 
-// The process's own limiter, here on a clock that the example moves.
-func Example() {
+// Take decides and counts in one step, here on a clock that the example moves.
+func ExampleMemory_Take() {
 	ctx, now := context.Background(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	limiter := quota.NewMemory(func() time.Time { return now }, "process")
 	request := quota.Request{
@@ -42,27 +40,6 @@ func Example() {
 	//  0 s: admitted true, next in 60 s, minute: 0 of 1 left, hour: 4 of 5 left
 	// 59 s: admitted false, next in 1 s, minute: 0 of 1 left, hour: 4 of 5 left
 	// 60 s: admitted true, next in 60 s, minute: 0 of 1 left, hour: 3 of 5 left
-}
-
-// Take decides and counts in one step: of 8 callers at once, as many are admitted as the limit allows.
-func ExampleMemory_Take() {
-	limiter := quota.NewMemory(time.Now, "process")
-	rules := []quota.Rule{{Name: "seats", Scope: quota.Global, Limit: 3, Window: time.Minute}}
-	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			d, err := limiter.Take(context.Background(), quota.Request{
-				ID: fmt.Sprint("visitor ", i), Rules: rules, Buckets: map[quota.Scope]string{quota.Global: quota.Bucket("seats")},
-			})
-			if err == nil && d.Admitted {
-				admitted.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	fmt.Println(admitted.Load())
-	// Output: 3
 }
 
 // Record counts without looking: what happened elsewhere, even more than a limit. Recording it again changes nothing.

@@ -29,81 +29,47 @@ func (n *naive) holds(name, id string, now time.Time, keep time.Duration) bool {
 	return ok && now.Sub(at) < keep
 }
 
-// hourly is the calendar rule of the schedules. India is ahead of UTC by five and a half hours, all year long.
+// hourly and threeDates are the calendar rules of the schedules. India is ahead of UTC by five and a half hours, all year long.
 func hourly(limit int) Rule {
 	return Rule{Name: "hourly", Scope: App, Limit: limit, Per: Hour, Zone: time.FixedZone("India", 19800)}
 }
 
-// clockHour is the state of an hourly rule.
-func (n *naive) clockHour(r Rule, name string, now time.Time) State {
-	start := now.Add(30 * time.Minute).Truncate(time.Hour).Add(-30 * time.Minute)
-	s := State{Rule: r}
-	s.Window = time.Hour
-	for _, at := range n.bucket(name) {
-		if !at.Before(start) {
-			s.Used++
-		}
-	}
-	left := start.Add(time.Hour).Sub(now)
-	if s.Used > 0 {
-		s.ResetAfter = left
-	}
-	if s.Used >= r.Limit {
-		s.RetryAfter = left
-	}
-	return s
-}
-
-// threeDates is the rule of the schedules that counts by dates, in India too.
 func threeDates(limit int) Rule {
 	return Rule{Name: "dates", Scope: Purpose, Limit: limit, Days: 3, Zone: time.FixedZone("India", 19800)}
 }
 
-// lastDates is the state of a rule of the kind of threeDates.
-func (n *naive) lastDates(r Rule, name string, now time.Time) State {
-	const day = 24 * 60 * 60
-	date := func(at time.Time) int64 { return (at.Unix() + 19800) / day }
-	s, today := State{Rule: r}, date(now)
-	s.Window = time.Duration(r.Days) * 24 * time.Hour
-	var dates []int64
-	for _, at := range n.bucket(name) {
-		if date(at) > today-int64(r.Days) {
-			s.Used++
-			dates = append(dates, min(date(at), today))
-		}
+// leaves returns when an event stops counting for a rule, and how long the rule counts events.
+func leaves(r Rule, at time.Time) (end time.Time, window time.Duration) {
+	const ahead = 19800 * time.Second
+	start := func(unit time.Duration) time.Time { return at.Add(ahead).Truncate(unit).Add(-ahead) }
+	switch {
+	case r.Days != 0:
+		window = time.Duration(r.Days) * 24 * time.Hour
+		return start(24 * time.Hour).Add(window), window
+	case r.Per != "":
+		return start(time.Hour).Add(time.Hour), time.Hour
 	}
-	slices.Sort(dates)
-	left := func(date int64) time.Duration { return time.Unix((date+int64(r.Days))*day-19800, 0).Sub(now) }
-	if s.Used > 0 {
-		s.ResetAfter = left(dates[0])
-	}
-	if must := s.Used - r.Limit + 1; must > 0 { // as many events must leave
-		s.RetryAfter = left(dates[must-1])
-	}
-	return s
+	return at.Add(r.Window), r.Window
 }
 
 func (n *naive) state(r Rule, name string, now time.Time) State {
-	if r.Days != 0 {
-		return n.lastDates(r, name, now)
-	}
-	if r.Per != "" {
-		return n.clockHour(r, name, now)
-	}
-	var ages []time.Duration // of counted events, oldest first
+	var waits []time.Duration // of counted events
 	for _, at := range n.bucket(name) {
-		if age := now.Sub(at); age < r.Window {
-			ages = append(ages, max(0, age))
+		if at.After(now) {
+			at = now
+		}
+		if end, _ := leaves(r, at); end.After(now) {
+			waits = append(waits, end.Sub(now))
 		}
 	}
-	slices.Sort(ages)
-	slices.Reverse(ages)
-	s := State{Rule: r, Used: len(ages)}
+	slices.Sort(waits)
+	s := State{Rule: r, Used: len(waits)}
+	_, s.Window = leaves(r, now)
 	if s.Used > 0 {
-		s.ResetAfter = r.Window - ages[0]
+		s.ResetAfter = waits[0]
 	}
 	if must := s.Used - r.Limit + 1; must > 0 { // as many events must leave
-		s.RetryAfter = r.Window - ages[must-1]
+		s.RetryAfter = waits[must-1]
 	}
 	return s
 }

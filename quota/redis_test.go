@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +14,11 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// real returns a limiter as in production, on the server's clock.
+// real returns a limiter as in production, on the server's clock, and another client of that server.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
-	return NewRedis(client, "q:"), client
+	return NewRedis(newClient(t, sharedRedis(t)), "q:"), client
 }
 
 func request(id string, rules ...Rule) Request {
@@ -64,23 +61,13 @@ func evalshas(t *testing.T, client redis.UniversalClient) (calls int) {
 
 func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 	limiter, client := real(t)
-	ctx, rules := t.Context(), []Rule{sliding(Recipient, 2, time.Hour)}
-	for range 2 {
-		for _, call := range []func() error{
-			func() error { _, err := limiter.Take(ctx, request("one", rules...)); return err },
-			func() error { _, err := limiter.Peek(ctx, request("", rules...)); return err },
-			func() error { return limiter.Refund(ctx, "gone", ann()) },
-			func() error { return limiter.Record(ctx, ann(), time.Hour, []Event{{"two", time.Now()}}) },
-			func() error { return limiter.Reset(ctx, Bucket("other")) },
-			func() error { return limiter.Ping(ctx) },
-		} {
-			must(t, client.ScriptFlush(ctx).Err())
-			must(t, call())
+	limiter.client.AddHook(hook(func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
+		if cmds[0].Name() == "evalsha" {
+			same(t, "flushed", client.ScriptFlush(ctx).Err(), nil)
 		}
-	}
-	d, err := limiter.Peek(ctx, request("", rules...))
-	must(t, err)
-	same(t, "used", d.Rules[0].Used, 2)
+		return next(cmds)
+	}))
+	allAre(t, nil, calls(t, limiter, 31))
 }
 
 func TestACallThatItsCallerGaveUpIsNotAdmitted(t *testing.T) {
@@ -121,7 +108,7 @@ func TestQuota11AMarkEndsWithARestart(t *testing.T) {
 
 // A replica has the marks too; when it is promoted they are void, and an epoch read before marks nothing.
 func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
-	_, _, first, second := replicated(t)
+	_, first, second := replicated(t)
 	w := onServer(t, NewRedis(first, "q:"), first)
 	w.marked()
 	before := w.lacking("of another source", "gift", perHour)
@@ -142,9 +129,7 @@ func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
 func TestQuota11WithoutTheReplicationID(t *testing.T) {
 	server := servertest.Redis(t)
 	admin := newClient(t, server.URL())
-	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "plain", "on", ">secret", "~*", "+@all", "-info").Err())
-	client := newClient(t, strings.Replace(server.URL(), "redis://", "redis://plain:secret@", 1))
-	w := onServer(t, NewRedis(client, "q:"), admin)
+	w := onServer(t, limiterOf(t, server, []string{"~*", "+@all", "-info"}), admin)
 	w.marked()
 	must(t, admin.FlushAll(t.Context()).Err())
 	w.lacking("flushed", "login", perHour)
@@ -152,7 +137,7 @@ func TestQuota11WithoutTheReplicationID(t *testing.T) {
 
 // An epoch is never 0, which means that a bucket is complete.
 func TestQuota11NoEpochIsZero(t *testing.T) {
-	client := newClient(t, servertest.Redis(t).URL()+patiently)
+	client := newClient(t, sharedRedis(t))
 	life := redis.NewScript(commonScript + "return server_epoch(tonumber(ARGV[1]))")
 	first, err := life.Run(t.Context(), client, nil, 0).Int64()
 	must(t, err)
@@ -194,39 +179,3 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// lossy is a connection that can lose one answer, and then closes: the server ran the command, but the client gets no answer.
-type lossy struct {
-	net.Conn
-	lose *atomic.Bool
-}
-
-func (c lossy) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err == nil && c.lose.CompareAndSwap(true, false) {
-		c.Close()
-		return 0, io.EOF
-	}
-	return n, err
-}
-
-func TestQuota8ALostReplyCountsOnce(t *testing.T) {
-	direct := newClient(t, sharedRedis(t))
-	flushAll(t, direct)
-	client, lose := newClient(t, sharedRedis(t)).(*redis.Client), new(atomic.Bool)
-	client.Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return lossy{conn, lose}, err
-	}
-	limiter := patient(NewRedis(client, "q:"))
-	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour))))) // the script is known, the connection open
-	calls := evalshas(t, direct)
-	lose.Store(true)
-	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 9, time.Hour)))
-	must(t, err)
-	same(t, "lost", lose.Load(), false)
-	same(t, "runs of the script", evalshas(t, direct)-calls, 2)
-	same(t, "admitted", d.Admitted, true)
-	same(t, "used", d.Rules[0].Used, 1)
-	same(t, "events in Redis", direct.ZCard(t.Context(), limiter.Key(ann())).Val(), 1)
-}

@@ -191,20 +191,20 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// Servers for all tests that do not break them. A cluster needs seconds to start. Its long node timeout keeps it whole on a slow machine.
+// Servers that tests share, and leave as they were. A cluster needs seconds to start. Its long node timeout keeps it whole on a slow machine.
 var (
-	sharedRedis   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
-	sharedCluster = shared(func(ctx context.Context) (*servertest.RedisCluster, error) {
+	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
+	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) {
 		return servertest.StartRedisCluster(ctx, "--cluster-node-timeout", "30000")
 	})
 	stops []func() error
 )
 
-// shared returns a function that starts a server at its first call, and returns the URL of a patient client.
-func shared[S interface {
-	URL() string
-	Close() error
-}](start func(context.Context) (S, error)) func(*testing.T) string {
+func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + patiently }
+func sharedCluster(t *testing.T) string { return clusterServer(t).URL() + patiently }
+
+// shared returns a function that starts a server at its first call.
+func shared[S interface{ Close() error }](start func(context.Context) (S, error)) func(*testing.T) S {
 	once := sync.OnceValues(func() (S, error) {
 		s, err := start(context.Background())
 		if err == nil {
@@ -212,14 +212,14 @@ func shared[S interface {
 		}
 		return s, err
 	})
-	return func(t *testing.T) string {
+	return func(t *testing.T) S {
 		t.Helper()
 		s, err := once()
 		if missing := new(locate.Missing); errors.As(err, &missing) && os.Getenv("CI") == "" {
 			t.Skip(err)
 		}
 		must(t, err)
-		return s.URL() + patiently
+		return s
 	}
 }
 
@@ -257,48 +257,43 @@ return 1`)
 // toldClock is the Lua source of a clock that returns the script's last argument.
 const toldClock = "local told = tonumber(table.remove(ARGV))\nlocal function clock() return told end\n"
 
-// tellClock is a hook that adds an argument to each script: the time for its first key.
-type tellClock func(key string) time.Time
+// hook stands between a client and its server: it gets the commands of a round trip, sends these or others with next, and returns the error.
+type hook func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error
 
-func (tellClock) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c tellClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		told := c.tell(ctx, cmd)
-		err := next(ctx, told)
-		hear(cmd, told)
-		return err
+		return h(ctx, []redis.Cmder{cmd}, func(cmds []redis.Cmder) error { return next(ctx, cmds[0]) })
 	}
 }
 
-func (c tellClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		told := make([]redis.Cmder, len(cmds))
-		for i := range cmds {
-			told[i] = c.tell(ctx, cmds[i])
+		return h(ctx, cmds, func(cmds []redis.Cmder) error { return next(ctx, cmds) })
+	}
+}
+
+// tellClock adds an argument to each script: the time for its first key.
+func tellClock(of func(key string) time.Time) hook {
+	return func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
+		told := slices.Clone(cmds)
+		for i, cmd := range cmds {
+			if args := cmd.Args(); cmd.Name() == "evalsha" || cmd.Name() == "eval" {
+				key := ""
+				if fmt.Sprint(args[2]) != "0" {
+					key = fmt.Sprint(args[3])
+				}
+				told[i] = redis.NewCmd(ctx, append(slices.Clone(args), of(key).UnixMicro())...)
+			}
 		}
-		err := next(ctx, told)
-		for i := range cmds {
-			hear(cmds[i], told[i])
+		err := next(told)
+		for i, cmd := range cmds {
+			if cmd != told[i] {
+				cmd.(*redis.Cmd).SetVal(told[i].(*redis.Cmd).Val())
+				cmd.SetErr(told[i].Err())
+			}
 		}
 		return err
-	}
-}
-
-func (c tellClock) tell(ctx context.Context, cmd redis.Cmder) redis.Cmder {
-	if cmd.Name() != "evalsha" && cmd.Name() != "eval" {
-		return cmd
-	}
-	args, key := cmd.Args(), ""
-	if fmt.Sprint(args[2]) != "0" {
-		key = fmt.Sprint(args[3])
-	}
-	return redis.NewCmd(ctx, append(args[:len(args):len(args)], c(key).UnixMicro())...)
-}
-
-func hear(cmd, told redis.Cmder) {
-	if cmd != told {
-		cmd.(*redis.Cmd).SetVal(told.(*redis.Cmd).Val())
-		cmd.SetErr(told.Err())
 	}
 }

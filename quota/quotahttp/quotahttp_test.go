@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,46 +116,30 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 	})
 }
 
-func TestHeadersOfTheDefaultPolicy(t *testing.T) {
-	d := quota.Decision{Rules: []quota.State{
-		{Rule: quota.Rule{Name: "minute", Limit: 1, Window: time.Minute}, Used: 0},
-		{Rule: quota.Rule{Name: "hour", Limit: 5, Window: time.Hour}, Used: 4, ResetAfter: 1500 * time.Millisecond},
-	}}
-	h := http.Header{}
-	if err := SetRateLimit(h, d); err != nil {
-		t.Fatal(err)
+// Only public rules are told: one that observes limits no request.
+func TestHeaders(t *testing.T) {
+	state := func(name string, limit int, window time.Duration, used int, reset time.Duration) quota.State {
+		return quota.State{Rule: quota.Rule{Name: name, Limit: limit, Window: window}, Used: used, ResetAfter: reset}
 	}
-	if got := h.Get("RateLimit"); got != `"minute";r=1;t=0` {
-		t.Errorf("RateLimit: %s", got)
-	}
-	d.Rules[1].Used = 5 // the one with the least left is told
-	if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit") != `"hour";r=0;t=2` ||
-		h.Get("RateLimit-Policy") != `"minute";q=1;w=60, "hour";q=5;w=3600` {
-		t.Errorf("%v: %v", h, err)
-	}
-	if err := SetRateLimit(http.Header{}, quota.Decision{}); err != nil {
-		t.Error(err)
-	}
-}
-
-// A rule that observes limits no request, so no client hears of it.
-func TestObservingRulesAreNotTold(t *testing.T) {
-	full := quota.State{Rule: quota.Rule{Name: "trial", Limit: 1, Window: time.Hour, Observe: true}, Used: 3, ResetAfter: time.Hour,
-		RetryAfter: time.Hour}
-	open := quota.State{Rule: quota.Rule{Name: "minute", Limit: 5, Window: time.Minute}, Used: 1, ResetAfter: time.Minute}
-	h, d := http.Header{}, quota.Decision{At: time.Unix(0, 0), Rules: []quota.State{full, open}}
-	if err := SetRateLimit(h, d); err != nil {
-		t.Fatal(err)
-	}
-	if h.Get("RateLimit-Policy") != `"minute";q=5;w=60` || h.Get("RateLimit") != `"minute";r=4;t=60` {
-		t.Errorf("%v", h)
-	}
-	if q := Describe(d); !q.Allowed || q.BlockedBy != "" || len(q.Rules) != 1 || q.Rules[0].Name != "minute" || len(d.Rules) != 2 {
-		t.Errorf("%+v of %+v", q, d)
-	}
-	h = http.Header{}
-	d.Rules = d.Rules[:1]
-	if err := SetRateLimit(h, d); err != nil || len(h) != 0 || len(Describe(d).Rules) != 0 {
-		t.Errorf("%v %v", h, err)
+	minute, hour := state("minute", 1, time.Minute, 0, 0), state("hour", 5, time.Hour, 4, 1500*time.Millisecond)
+	full, trial := state("hour", 5, time.Hour, 5, 1500*time.Millisecond), state("trial", 1, time.Hour, 3, time.Hour)
+	trial.Observe, trial.RetryAfter = true, time.Hour
+	for _, c := range []struct {
+		rules           []quota.State
+		policies, limit string
+	}{
+		{[]quota.State{minute, hour}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"minute";r=1;t=0`},
+		{[]quota.State{minute, full}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"hour";r=0;t=2`}, // the one with the least left is told
+		{[]quota.State{trial, hour}, `"hour";q=5;w=3600`, `"hour";r=1;t=2`},
+		{[]quota.State{trial}, "", ""},
+		{nil, "", ""},
+	} {
+		h, d := http.Header{}, quota.Decision{At: time.Unix(0, 0), Rules: c.rules}
+		if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit-Policy") != c.policies || h.Get("RateLimit") != c.limit {
+			t.Errorf("%v, %v; want %s and %s", h, err, c.policies, c.limit)
+		}
+		if q := Describe(d); !q.Allowed || q.BlockedBy != "" || len(q.Rules) != strings.Count(c.policies, ";q=") {
+			t.Errorf("%+v of %+v", q, d)
+		}
 	}
 }
