@@ -219,18 +219,6 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	sameList(t, "violated", d.Violated(), []string{"failures"})
 }
 
-// A take of buckets that are only read has counted nothing that could be refunded.
-func TestQuota15LookingCountsNothingToGiveBack(t *testing.T) {
-	r := redisWorld(t).Limiter.(*Redis)
-	p, err := planTake(Request{ID: "one", Rules: []Rule{{Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}},
-		Buckets: map[Scope]string{Failures: "f"}})
-	must(t, err)
-	a, err := r.runTake(t.Context(), "one", take, 0, p)
-	must(t, err)
-	same(t, "admitted", a.Admitted, true)
-	same(t, "added", a.added, false)
-}
-
 // Of many callers some have the same ID at the same time, and every tenth script dies before or after it ran. An ID that was admitted to
 // one of them counts in all its buckets, and no bucket has more of them than its limit.
 func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {

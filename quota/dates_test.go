@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -76,73 +75,5 @@ func TestDatesOfManyInstants(t *testing.T) {
 				t.Fatalf("%s, %d dates: %v to %v are longer than %v", name, r.Days, start, end, r.Keep())
 			}
 		}
-	}
-}
-
-// The documented policies of gifts (one a day of Shanghai, and three in 168 hours or on seven dates) and of text messages (three a clock
-// hour of Kolkata, which begins half an hour off UTC's): at each time whether an event is admitted, which rule blocks then, and for how
-// many ms.
-func TestDocumentedPolicies(t *testing.T) {
-	shanghai := zone(t, "Asia/Shanghai")
-	day, second, hour := calendar(1, Day, shanghai), time.Second.Milliseconds(), time.Hour.Milliseconds()
-	week := Rule{Name: "week", Scope: Recipient, Limit: 3, Window: 168 * time.Hour}
-	hourly := []Rule{calendar(3, Hour, zone(t, "Asia/Kolkata"))}
-	type step struct {
-		at, rule string
-		admitted bool
-		wait     int64
-	}
-	for name, c := range map[string]struct {
-		rules []Rule
-		steps []step
-	}{
-		"one a day and three in seven days": {[]Rule{day, week}, []step{
-			{"2040-03-01T20:00+08:00", "day", true, 4 * hour},
-			{"2040-03-01T23:59:59+08:00", "day", false, second},
-			{"2040-03-02T00:00+08:00", "day", true, 24 * hour}, // 4 hours later, another day
-			{"2040-03-02T20:00:01+08:00", "day", false, 4*hour - second},
-			{"2040-03-03T09:00+08:00", "week", true, (5*24 + 11) * hour},
-			{"2040-03-03T12:00+08:00", "week", false, (5*24 + 8) * hour}, // the longer of the two waits
-			{"2040-03-04T00:00+08:00", "week", false, (4*24 + 20) * hour},
-			{"2040-03-08T19:59:59+08:00", "week", false, second},
-			{"2040-03-08T20:00+08:00", "day", true, 4 * hour},
-			{"2040-03-09T00:00+08:00", "week", true, (24 + 9) * hour},
-		}},
-		// One of Monday evening leaves with the next Monday's first µs, and not in the evening.
-		"one a day and three on seven dates": {[]Rule{day, dates(3, 7, shanghai)}, []step{
-			{"2040-03-05T20:00+08:00", "day", true, 4 * hour},
-			{"2040-03-05T23:59:59+08:00", "day", false, second},
-			{"2040-03-06T00:00+08:00", "day", true, 24 * hour},
-			{"2040-03-09T21:00+08:00", "dates", true, 51 * hour}, // until Monday, 0:00
-			{"2040-03-10T00:00+08:00", "dates", false, 48 * hour},
-			{"2040-03-11T23:59:59.999999+08:00", "dates", false, 1},
-			{"2040-03-12T00:00+08:00", "day", true, 24 * hour}, // and so do the dates: the oldest of them is Tuesday
-			{"2040-03-13T00:00+08:00", "dates", true, 72 * hour},
-			{"2040-03-15T12:00+08:00", "dates", false, 12 * hour},
-		}},
-		"three a clock hour": {hourly, []step{
-			{"2040-03-01T13:29:30Z", "", true, 0},
-			{"2040-03-01T13:29:30Z", "", true, 0},
-			{"2040-03-01T13:29:30Z", "hour", true, 30 * second},
-			{"2040-03-01T13:29:59.999999Z", "hour", false, 1},
-			{"2040-03-01T13:30Z", "", true, 0},
-			{"2040-03-01T13:30Z", "", true, 0},
-			{"2040-03-01T13:30Z", "hour", true, hour},
-			{"2040-03-01T13:30Z", "hour", false, hour},
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			both(t, func(t *testing.T, w *world) {
-				for _, s := range c.steps {
-					w.set(parse(t, s.at))
-					d := w.take(c.rules...)
-					worst, _ := d.Blocking()
-					got := fmt.Sprint(d.Admitted, worst.Name, Milliseconds(d.RetryAfter()))
-					if want := fmt.Sprint(s.admitted, s.rule, s.wait); got != want {
-						t.Fatalf("%s: %s, want %s", s.at, got, want)
-					}
-				}
-			})
-		})
 	}
 }

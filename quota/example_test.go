@@ -99,29 +99,6 @@ func ExampleMemory_Peek() {
 	// true 5 <nil>
 }
 
-// The limiter that all replicas share.
-func ExampleNewRedis() {
-	ctx := context.Background()
-	client, err := quota.OpenRedis("redis://127.0.0.1:6379/0")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-	limiter := quota.NewRedis(client, "quota:")
-	for _, w := range limiter.Warnings(ctx) {
-		fmt.Println(w)
-	}
-	request := quota.Request{ID: "send 1", Rules: policy.Rules,
-		Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("recipient", "ann")}}
-	d, err := limiter.Take(ctx, request)
-	switch {
-	case errors.Is(err, quota.ErrUnavailable): // not admitted: ask the log, or answer 503
-	case err != nil: // a mistake of the caller, or an event that was refunded
-	case !d.Admitted: // answer 429, with Retry-After: quota.Seconds(d.RetryAfter())
-	}
-}
-
 // Evaluate explains a history that was found elsewhere, such as in the log of what was sent.
 func ExampleEvaluate() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -1,9 +1,10 @@
 package quota
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -112,64 +113,41 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 }
 
 func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
-	for _, reply := range []string{
-		"-LOADING Redis is loading the dataset in memory\r\n",
-		"-MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk\r\n",
-		"-CLUSTERDOWN The cluster is down\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-		"-CROSSSLOT Keys in request don't hash to the same slot\r\n", "-BUSY Redis is busy running a script\r\n",
-		"-NOAUTH Authentication required.\r\n", "-NOPERM no permissions\r\n", "-ERR max number of clients reached\r\n",
-		":1\r\n", "$-1\r\n", "+OK\r\n", "*0\r\n", "*1\r\n:1\r\n",
-		"*2\r\n:1\r\n:5\r\n", "*2\r\n:0\r\n:5\r\n", "*4\r\n:1\r\n:5\r\n:1\r\n:1\r\n", // too short for a rule
-		"*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:0\r\n", "*5\r\n:-1\r\n:5\r\n:0\r\n:0\r\n:0\r\n", // no such outcome
-		"*5\r\n:2\r\n:5\r\n:0\r\n:0\r\n:0\r\n", // refunded, but with rules
-		"*5\r\n:1\r\n:5\r\n$1\r\nx\r\n:0\r\n:0\r\n", "*5\r\n:1\r\n:5\r\n*0\r\n:0\r\n:0\r\n",
-		"*5\r\n:1\r\n", // and then nothing more
-		"*5\r\n:1", "\x00\xff\r\n", "",
+	var reply any
+	client := newClient(t, "redis://no-such-host.invalid")
+	client.AddHook(hook(func(_ context.Context, cmds []redis.Cmder, _ func([]redis.Cmder) error) error {
+		if err, ok := reply.(error); ok {
+			cmds[0].SetErr(err)
+		} else {
+			cmds[0].(*redis.Cmd).SetVal(reply)
+		}
+		return cmds[0].Err()
+	}))
+	limiter := NewRedis(client, "q:")
+	list := func(of ...int64) (l []any) {
+		for _, n := range of {
+			l = append(l, n)
+		}
+		return l
+	}
+	for _, reply = range []any{
+		errors.New("LOADING Redis is loading the dataset in memory"), errors.New("CLUSTERDOWN The cluster is down"),
+		errors.New("CROSSSLOT Keys in request don't hash to the same slot"), errors.New("BUSY Redis is busy running a script"),
+		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
+		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule
+		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // no such outcome
+		list(2, 5, 0, 0, 0),                                          // refunded, but with rules
+		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // no numbers
 	} {
-		if d, err := takeFromLiar(t, reply); !errors.Is(err, ErrUnavailable) || d.Admitted {
-			t.Errorf("%q: %+v, %v", reply, d, err)
+		d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
+		if !errors.Is(err, ErrUnavailable) || d.Admitted {
+			t.Errorf("%v: %+v, %v", reply, d, err)
 		}
 	}
-	d, err := takeFromLiar(t, "*5\r\n:1\r\n:5\r\n:1\r\n:5\r\n:5\r\n")
+	reply = list(1, 5, 1, 5, 5)
+	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 	must(t, err)
 	same(t, "admitted by a good answer", d.Admitted, true)
-}
-
-func takeFromLiar(t *testing.T, reply string) (Decision, error) {
-	addr, asked := liar(t, reply)
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
-	defer client.Close()
-	d, err := NewRedis(client, "q:").Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
-	same(t, "scripts asked for", <-asked, "evalsha")
-	return d, err
-}
-
-// liar is a server that answers a script with the given bytes and closes the connection. asked gets the command that it answered so.
-func liar(t *testing.T, reply string) (addr string, asked chan string) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { listener.Close() })
-	asked = make(chan string, 1)
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		for lines := bufio.NewScanner(conn); lines.Scan(); {
-			switch word := lines.Text(); word {
-			case "hello": // an old server: no HELLO, and nothing more to set up
-				conn.Write([]byte("-ERR unknown command\r\n"))
-			case "setinfo":
-				conn.Write([]byte("+OK\r\n"))
-			case "evalsha":
-				asked <- word
-				conn.Write([]byte(reply))
-				return
-			}
-		}
-	}()
-	return listener.Addr().String(), asked
 }
 
 func TestWarnings(t *testing.T) {
