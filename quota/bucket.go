@@ -29,8 +29,8 @@ const browsersOnly = "/browsers"
 // callers do not count in it. [Validate] rejects this variant: validate the rule with its Base scope first.
 func (s Scope) OfBrowsers() Scope { return s.Base() + browsersOnly }
 
-// Browsers reports whether the scope is restricted to browsers; see OfBrowsers.
-func (s Scope) Browsers() bool { return strings.HasSuffix(string(s), browsersOnly) }
+// BrowsersOnly reports whether the scope is restricted to browsers; see OfBrowsers.
+func (s Scope) BrowsersOnly() bool { return strings.HasSuffix(string(s), browsersOnly) }
 
 // Base returns the scope without the restriction to browsers.
 func (s Scope) Base() Scope { return Scope(strings.TrimSuffix(string(s), browsersOnly)) }

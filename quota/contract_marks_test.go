@@ -32,9 +32,9 @@ func (w *world) complete(what, source string, rules ...Rule) {
 	}
 }
 
-func (w *world) restore(life string, keep time.Duration, events ...Event) {
+func (w *world) restore(epoch string, keep time.Duration, events ...Event) {
 	w.t.Helper()
-	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Epoch: life, Events: events}))
+	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Epoch: epoch, Events: events}))
 }
 
 // many are events of one instant with different IDs.
@@ -50,9 +50,9 @@ var perHour = sliding(Recipient, 5, time.Hour)
 
 func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		life := w.lacking("never seen", "login", perHour)
+		epoch := w.lacking("never seen", "login", perHour)
 		same(t, "incomplete when nothing is asked", len(w.peek(perHour).Incomplete), 0)
-		w.restore(life, time.Hour)
+		w.restore(epoch, time.Hour)
 		w.complete("empty", "login", perHour)
 		same(t, "used", w.peek(perHour).Rules[0].Used, 0)
 		w.admits(true, perHour)
@@ -216,12 +216,12 @@ func TestRecord(t *testing.T) {
 func TestQuota11OnlyRestoreMarks(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"one", w.now}}))
-		life := w.lacking("recorded", "login", perHour)
+		epoch := w.lacking("recorded", "login", perHour)
 		w.restore("", time.Hour)
 		w.lacking("restored for no epoch", "login", perHour)
-		w.restore(life+"1", time.Hour)
+		w.restore(epoch+"1", time.Hour)
 		w.lacking("restored for another epoch", "login", perHour)
-		w.restore(life, time.Hour, w.many(2500)...)
+		w.restore(epoch, time.Hour, w.many(2500)...)
 		w.complete("restored in several steps", "login", perHour)
 		same(t, "used", w.peek(perHour).Rules[0].Used, 2501)
 	})

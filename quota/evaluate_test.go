@@ -5,8 +5,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 func at(ages ...time.Duration) []Event {
@@ -55,30 +53,6 @@ func TestEvaluateExplainsEachRuleByItsScope(t *testing.T) {
 	same(t, "rules", len(Evaluate(nil, history, epoch).Rules), 0)
 }
 
-// Cutoffs, which the log counts with, agree with Evaluate.
-func TestCutoffsAndEvaluateAgree(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		rules := []Rule{sliding(Recipient, 1, time.Minute), sliding(Recipient, 3, 2*time.Minute)}
-		now := epoch.Add(time.Duration(rapid.IntRange(-5000, 5000).Draw(rt, "now")))
-		var ages []time.Duration
-		for _, n := range rapid.SliceOfN(rapid.IntRange(-2, 6), 0, 8).Draw(rt, "ages") {
-			ages = append(ages, time.Duration(n)*30*time.Second+time.Duration(rapid.IntRange(-1, 1).Draw(rt, "µs"))*µs)
-		}
-		history := at(ages...)
-		for i, cutoff := range Cutoffs(rules, now) {
-			counted := 0
-			for _, e := range history {
-				if e.At.After(cutoff) {
-					counted++
-				}
-			}
-			state := Evaluate(rules, map[Scope][]Event{Recipient: history}, now).Rules[i]
-			same(rt, "counted", counted, state.Used)
-			same(rt, "blocked", counted >= rules[i].Limit, state.RetryAfter > 0)
-		}
-	})
-}
-
 // A request after the wait is admitted, also if the wait is rounded up to whole seconds or ms.
 func TestWhoWaitsAsToldIsLetIn(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
@@ -117,8 +91,8 @@ func TestRoundingUp(t *testing.T) {
 
 func TestLongestAndOfScope(t *testing.T) {
 	rules := []Rule{sliding(IP, 1, time.Hour), sliding(Recipient, 1, time.Minute), sliding(IP, 2, time.Minute)}
-	same(t, "longest", Longest(rules), time.Hour)
-	same(t, "longest of none", Longest(nil), 0)
+	same(t, "longest", LongestWindow(rules), time.Hour)
+	same(t, "longest of none", LongestWindow(nil), 0)
 	sameList(t, "of the address", OfScope(rules, IP), []Rule{rules[0], rules[2]})
 	sameList(t, "of the recipient", OfScope(rules, Recipient), rules[1:2])
 	same(t, "the argument is left as it was", rules[1].Scope, Recipient)

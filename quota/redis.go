@@ -163,11 +163,11 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 // the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
-		cmd, err := r.run(ctx, r.take, p.buckets, p.args(id, mode, tombstone, instant(r.seen.Load())))
+		cmd, err := r.run(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
 		if err != nil {
 			return answer{}, err
 		}
-		a, err := p.answer(cmd)
+		a, err := p.parseAnswer(cmd)
 		if err == nil || errors.Is(err, errOutside) {
 			r.seen.Store(a.At.UnixMicro())
 		}

@@ -36,17 +36,17 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 	if answers == nil {
 		return Decision{}
 	}
-	home := max(0, slices.IndexFunc(p.rules, func(r Rule) bool { return r.Scope == Recipient }))
-	d := Decision{At: answers[p.bucketOf[home]].At, Clock: answers[0].Clock, Rules: make([]State, len(p.rules))}
+	recipient := max(0, slices.IndexFunc(p.rules, func(r Rule) bool { return r.Scope == Recipient }))
+	d := Decision{At: answers[p.bucketOf[recipient]].At, Clock: answers[0].Clock, Rules: make([]State, len(p.rules))}
 	for i, part := range parts {
 		for j, at := range part.ruleIndexes {
 			d.Rules[at] = answers[i].Rules[j]
 		}
-		for scope, life := range answers[i].Incomplete {
+		for scope, epoch := range answers[i].Incomplete {
 			if d.Incomplete == nil {
 				d.Incomplete = map[Scope]string{}
 			}
-			d.Incomplete[scope] = life
+			d.Incomplete[scope] = epoch
 		}
 	}
 	return d

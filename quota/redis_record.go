@@ -21,21 +21,21 @@ func (r *Redis) Restore(ctx context.Context, h History) error {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	const most = 1000 // events in one step, so that other callers do not wait for a long history
-	life := epochNumber(h.Epoch)
+	epoch := parseEpoch(h.Epoch)
 	for len(h.Events) > most {
 		if err := r.writeStep(ctx, h, h.Events[:most], 0); err != nil {
 			return err
 		}
 		h.Events = h.Events[most:]
 	}
-	if len(h.Events) == 0 && (life == 0 || h.DoubtFor > 0) {
+	if len(h.Events) == 0 && (epoch == 0 || h.DoubtFor > 0) {
 		return nil
 	}
-	return r.writeStep(ctx, h, h.Events, life)
+	return r.writeStep(ctx, h, h.Events, epoch)
 }
 
-func (r *Redis) writeStep(ctx context.Context, h History, events []Event, life uint64) error {
-	args := []any{h.Keep.Microseconds(), life, h.DoubtFor.Microseconds()}
+func (r *Redis) writeStep(ctx context.Context, h History, events []Event, epoch uint64) error {
+	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds()}
 	for _, e := range events {
 		args = append(args, e.ID, e.At.UnixMicro())
 	}
@@ -44,9 +44,9 @@ func (r *Redis) writeStep(ctx context.Context, h History, events []Event, life u
 
 const epochBits = 28 // size of an epoch in the score of a mark
 
-// epochNumber parses an epoch of take.lua's answer; 0 for anything else, such as "".
-func epochNumber(life string) uint64 {
-	n, err := strconv.ParseUint(life, 10, epochBits)
+// parseEpoch parses an epoch of take.lua's answer; 0 for anything else, such as "".
+func parseEpoch(epoch string) uint64 {
+	n, err := strconv.ParseUint(epoch, 10, epochBits)
 	if err != nil {
 		return 0
 	}
@@ -62,18 +62,18 @@ func sourceNumber(source string) uint32 {
 
 // incomplete returns the incomplete scopes and their epochs from the last numbers of take.lua's answer: for each checked bucket 0 if
 // it is complete, else the server's epoch.
-func (p plan) incomplete(lives []int64) (scopes map[Scope]string) {
+func (p plan) incomplete(epochs []int64) (scopes map[Scope]string) {
 	for _, a := range p.checks {
 		if a.scope == "" {
 			continue
 		}
-		if lives[0] != 0 {
+		if epochs[0] != 0 {
 			if scopes == nil {
 				scopes = map[Scope]string{}
 			}
-			scopes[a.scope] = strconv.FormatInt(lives[0], 10)
+			scopes[a.scope] = strconv.FormatInt(epochs[0], 10)
 		}
-		lives = lives[1:]
+		epochs = epochs[1:]
 	}
 	return scopes
 }

@@ -32,9 +32,9 @@ const (
 	take = "take"
 )
 
-// args returns the arguments of take.lua. A refused ID gets a tombstone for that time; 0: none. near is about the time of the server's
+// scriptArgs returns the arguments of take.lua. A refused ID gets a tombstone for that time; 0: none. near is about the time of the server's
 // clock: the script gets the calendar periods around it, and finds the current one by its own clock.
-func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []any {
+func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
 	for i, keep := range p.keeps {
@@ -97,8 +97,8 @@ type answer struct {
 	added bool
 }
 
-// answer parses the answer of take.lua. Errors: ErrRefunded, errOutside with the server's instant in At, ErrUnavailable.
-func (p plan) answer(cmd *redis.Cmd) (answer, error) {
+// parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutside with the server's instant in At, ErrUnavailable.
+func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)

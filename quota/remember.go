@@ -13,7 +13,7 @@ import (
 // Bounds of a Remembering.
 const (
 	rememberFor    = 250 * time.Millisecond // longest time until changes by other processes are noticed
-	memories       = 64                     // shards, each with its own lock
+	cacheShards    = 64                     // shards, each with its own lock
 	refusalsEach   = 128                    // refusals of each shard and generation; there are two generations
 	idsEach        = 1024                   // IDs of each shard and generation
 	bucketVersions = 4096                   // version counters; buckets share them by hash
@@ -22,17 +22,17 @@ const (
 // Remembering is a limiter that caches the refusals of another limiter: a client that is refused ten thousand times a second does
 // not cost ten thousand calls. Safe for concurrent use.
 type Remembering struct {
-	behind   Limiter
+	limiter  Limiter
 	now      func() time.Time
 	seed     maphash.Seed
-	memories [memories]memory
+	shards   [cacheShards]cacheShard
 	versions [bucketVersions]atomic.Uint64 // by hash of a bucket's name: increased whenever a call through here may have changed the bucket
 }
 
-type memory struct {
+type cacheShard struct {
 	mu       sync.Mutex
-	refusals recent[*refusal]
-	ids      recent[bool]
+	refusals generations[*refusal]
+	ids      generations[bool]
 }
 
 // refusal is a cached refusal for one list of rules and their buckets. It stays in the cache after it has expired.
@@ -54,10 +54,10 @@ type refusal struct {
 // refunded, recorded or failed through here never gets a cached refusal while it is among the newest 60,000 or so. If another ID may
 // have been taken before, set Request.Repeated: else it may be refused for 250 ms although the limiter would admit it again. At most
 // 16,384 refusals are cached. Peek is never cached.
-func Remember(behind Limiter, now func() time.Time) *Remembering {
-	m := &Remembering{behind: behind, now: now, seed: maphash.MakeSeed()}
-	for i := range m.memories {
-		m.memories[i].refusals.capacity, m.memories[i].ids.capacity = refusalsEach, idsEach
+func Remember(limiter Limiter, now func() time.Time) *Remembering {
+	m := &Remembering{limiter: limiter, now: now, seed: maphash.MakeSeed()}
+	for i := range m.shards {
+		m.shards[i].refusals.capacity, m.shards[i].ids.capacity = refusalsEach, idsEach
 	}
 	return m
 }
@@ -65,7 +65,7 @@ func Remember(behind Limiter, now func() time.Time) *Remembering {
 // Take returns a cached refusal, or calls the limiter; see [Remember] and [Limiter].
 func (m *Remembering) Take(ctx context.Context, req Request) (Decision, error) {
 	if req.Repeated || checkID(req.ID) != nil || m.remembersID(req.ID) {
-		return m.takeBehind(ctx, req, 0)
+		return m.takeUncached(ctx, req, 0)
 	}
 	key := m.key(req)
 	d, wait, lead := m.lookUp(key, req)
@@ -83,15 +83,15 @@ func (m *Remembering) Take(ctx context.Context, req Request) (Decision, error) {
 	if d != nil {
 		return *d, nil
 	}
-	return m.takeBehind(ctx, req, key)
+	return m.takeUncached(ctx, req, key)
 }
 
-// takeBehind calls the limiter's Take. It caches a refusal under key, unless key is 0. After an admission or an error it remembers the ID
+// takeUncached calls the limiter's Take. It caches a refusal under key, unless key is 0. After an admission or an error it remembers the ID
 // and invalidates the cached refusals of the buckets.
-func (m *Remembering) takeBehind(ctx context.Context, req Request, key uint64) (Decision, error) {
+func (m *Remembering) takeUncached(ctx context.Context, req Request, key uint64) (Decision, error) {
 	version := m.version(req)
 	asked := m.now()
-	d, err := m.behind.Take(ctx, req)
+	d, err := m.limiter.Take(ctx, req)
 	if err != nil || d.Admitted {
 		m.rememberID(req.ID)
 		for _, r := range req.Rules {
@@ -102,7 +102,7 @@ func (m *Remembering) takeBehind(ctx context.Context, req Request, key uint64) (
 	}
 	if life := d.cacheFor(); life > 0 && key != 0 {
 		m.putRefusal(key, &refusal{
-			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), version: version, answer: d.after(0),
+			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), version: version, answer: d.aged(0),
 			heard: m.now(), until: asked.Add(life),
 		})
 	} else {
@@ -113,14 +113,14 @@ func (m *Remembering) takeBehind(ctx context.Context, req Request, key uint64) (
 
 // Peek calls the limiter; see [Limiter].
 func (m *Remembering) Peek(ctx context.Context, req Request) (Decision, error) {
-	return m.behind.Peek(ctx, req)
+	return m.limiter.Peek(ctx, req)
 }
 
 // Refund calls the limiter and invalidates cached refusals of the buckets; see [Limiter].
 func (m *Remembering) Refund(ctx context.Context, id string, buckets ...string) error {
 	m.rememberID(id)
 	defer m.invalidate(buckets...)
-	return m.behind.Refund(ctx, id, buckets...)
+	return m.limiter.Refund(ctx, id, buckets...)
 }
 
 // Record calls the limiter and invalidates cached refusals of the bucket; see [Limiter].
@@ -129,7 +129,7 @@ func (m *Remembering) Record(ctx context.Context, bucket string, keep time.Durat
 		m.rememberID(e.ID)
 	}
 	defer m.invalidate(bucket)
-	return m.behind.Record(ctx, bucket, keep, events)
+	return m.limiter.Record(ctx, bucket, keep, events)
 }
 
 // Restore calls the limiter and invalidates cached refusals of the bucket; see [Limiter].
@@ -138,13 +138,13 @@ func (m *Remembering) Restore(ctx context.Context, h History) error {
 		m.rememberID(e.ID)
 	}
 	defer m.invalidate(h.Bucket)
-	return m.behind.Restore(ctx, h)
+	return m.limiter.Restore(ctx, h)
 }
 
 // Reset calls the limiter and invalidates cached refusals of the buckets; see [Limiter].
 func (m *Remembering) Reset(ctx context.Context, buckets ...string) error {
 	defer m.invalidate(buckets...)
-	return m.behind.Reset(ctx, buckets...)
+	return m.limiter.Reset(ctx, buckets...)
 }
 
 // cacheFor returns how long a refusal may be cached: until the first event leaves or a period ends, at most rememberFor. It is 0 if
@@ -170,8 +170,8 @@ func (d Decision) cacheFor() time.Duration {
 	return life
 }
 
-// after returns the refusal as it is after the given time: with a later instant and shorter waits.
-func (d Decision) after(passed time.Duration) Decision {
+// aged returns the refusal as it is after the given time: with a later instant and shorter waits.
+func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules = slices.Clone(d.Rules)
 	for i := range d.Rules {

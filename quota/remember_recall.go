@@ -10,7 +10,7 @@ import (
 // Later callers get wait, which is closed then. All results are nil if nothing is cached.
 func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
 	now, version := m.now(), m.version(req)
-	part := &m.memories[key%memories]
+	part := &m.shards[key%cacheShards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	r, ok := part.refusals.get(key)
@@ -18,7 +18,7 @@ func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead c
 	case !ok || !r.sameRequest(req):
 		return nil, nil, nil
 	case r.version == version && !now.Before(r.heard) && now.Before(r.until):
-		answer := r.answer.after(now.Sub(r.heard).Truncate(time.Microsecond))
+		answer := r.answer.aged(now.Sub(r.heard).Truncate(time.Microsecond))
 		return &answer, nil, nil
 	case r.renewing != nil:
 		return nil, r.renewing, nil
@@ -29,7 +29,7 @@ func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead c
 
 // endRenewal ends a renewal: it wakes the callers that wait for it.
 func (m *Remembering) endRenewal(key uint64, lead chan struct{}) {
-	part := &m.memories[key%memories]
+	part := &m.shards[key%cacheShards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	if r, ok := part.refusals.get(key); ok && r.renewing == lead {
@@ -39,14 +39,14 @@ func (m *Remembering) endRenewal(key uint64, lead chan struct{}) {
 }
 
 func (m *Remembering) putRefusal(key uint64, r *refusal) {
-	part := &m.memories[key%memories]
+	part := &m.shards[key%cacheShards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.refusals.put(key, r)
 }
 
 func (m *Remembering) dropRefusal(key uint64) {
-	part := &m.memories[key%memories]
+	part := &m.shards[key%cacheShards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.refusals.drop(key)
@@ -89,7 +89,7 @@ func (m *Remembering) key(req Request) uint64 {
 
 func (m *Remembering) rememberID(id string) {
 	key := maphash.String(m.seed, id)
-	part := &m.memories[key%memories]
+	part := &m.shards[key%cacheShards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.ids.put(key, true)
@@ -97,7 +97,7 @@ func (m *Remembering) rememberID(id string) {
 
 func (m *Remembering) remembersID(id string) bool {
 	key := maphash.String(m.seed, id)
-	part := &m.memories[key%memories]
+	part := &m.shards[key%cacheShards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	_, ok := part.ids.get(key)
@@ -118,13 +118,13 @@ func (m *Remembering) version(req Request) (sum uint64) {
 	return sum
 }
 
-// recent is a cache of the entries used last: at least most of them, at most twice as many. It drops a whole generation at once.
-type recent[V any] struct {
+// generations is a cache of the entries used last: at least most of them, at most twice as many. It drops a whole generation at once.
+type generations[V any] struct {
 	capacity   int
 	young, old map[uint64]V
 }
 
-func (r *recent[V]) get(key uint64) (V, bool) {
+func (r *generations[V]) get(key uint64) (V, bool) {
 	if v, ok := r.young[key]; ok {
 		return v, true
 	}
@@ -135,7 +135,7 @@ func (r *recent[V]) get(key uint64) (V, bool) {
 	return v, ok
 }
 
-func (r *recent[V]) put(key uint64, v V) {
+func (r *generations[V]) put(key uint64, v V) {
 	if _, ok := r.young[key]; !ok && len(r.young) >= r.capacity {
 		r.young, r.old = nil, r.young
 	}
@@ -146,7 +146,7 @@ func (r *recent[V]) put(key uint64, v V) {
 	delete(r.old, key)
 }
 
-func (r *recent[V]) drop(key uint64) {
+func (r *generations[V]) drop(key uint64) {
 	delete(r.young, key)
 	delete(r.old, key)
 }

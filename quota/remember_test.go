@@ -251,9 +251,9 @@ func TestTheMemoryOfRefusalsIsBounded(t *testing.T) {
 		same(t, "admitted", d.Admitted, false)
 	}
 	refusals, ids := 0, 0
-	for i := range m.memories {
-		refusals += len(m.memories[i].refusals.young) + len(m.memories[i].refusals.old)
-		ids += len(m.memories[i].ids.young) + len(m.memories[i].ids.old)
+	for i := range m.shards {
+		refusals += len(m.shards[i].refusals.young) + len(m.shards[i].refusals.old)
+		ids += len(m.shards[i].ids.young) + len(m.shards[i].ids.old)
 	}
 	if refusals > 16384 || refusals < 8192 || ids > 20_000 {
 		t.Errorf("%d refusals, %d IDs", refusals, ids)

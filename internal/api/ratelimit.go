@@ -21,7 +21,7 @@ func refusal(d quota.Decision, kind server.Kind, next string) *server.Problem {
 	h := http.Header{}
 	quotahttp.SetRetryAfter(h, d)
 	return &server.Problem{
-		Kind: kind, Header: h, Extra: quotahttp.Refusal(d),
-		Detail: "The rule " + worst.Name + " has no place left; the next " + next + " " + strconv.Itoa(quotahttp.Wait(d)) + " s.",
+		Kind: kind, Header: h, Extra: quotahttp.ProblemMembers(d),
+		Detail: "The rule " + worst.Name + " has no place left; the next " + next + " " + strconv.Itoa(quotahttp.RetryAfterSeconds(d)) + " s.",
 	}
 }

@@ -14,38 +14,38 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := New()
 		var slots []*Slot
-		for range Abreast {
-			next, err := l.Enter(t.Context(), "ana")
+		for range MaxConcurrent {
+			next, err := l.Acquire(t.Context(), "ana")
 			if err != nil {
 				t.Fatal(err)
 			}
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.Enter(t.Context(), "ana"); !errors.Is(err, ErrTooLong) || time.Since(began) != Patience {
+		if _, err := l.Acquire(t.Context(), "ana"); !errors.Is(err, ErrTimeout) || time.Since(began) != MaxWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.Enter(gone, "ana"); !errors.Is(err, ErrTooLong) || time.Since(began) != time.Second {
+		if _, err := l.Acquire(gone, "ana"); !errors.Is(err, ErrTimeout) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		slots[0].ReleaseNow() // at once, and only once
-		slots[0].Release()
+		slots[0].ReleaseLater()
 		began = time.Now()
-		next, err := l.Enter(t.Context(), "ana")
+		next, err := l.Acquire(t.Context(), "ana")
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
-		next.Release()
-		if _, err := l.Enter(t.Context(), "ana"); err != nil || time.Since(began) != Pace {
+		next.ReleaseLater()
+		if _, err := l.Acquire(t.Context(), "ana"); err != nil || time.Since(began) != ReleaseDelay {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		for _, held := range slots[1:] {
 			held.ReleaseNow()
 		}
-		servertest.Same(t, "slots are taken", l.of["ana"].used, 1)
+		servertest.Same(t, "slots are taken", l.queues["ana"].used, 1)
 	})
 }
 
@@ -57,10 +57,10 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 		entered := map[time.Duration]int{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for range 8 * Abreast {
+		for range 8 * MaxConcurrent {
 			all.Go(func() {
 				for time.Since(began) < time.Second {
-					next, err := l.Enter(t.Context(), "ana")
+					next, err := l.Acquire(t.Context(), "ana")
 					if err != nil {
 						t.Error(err)
 						return
@@ -68,7 +68,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 					mu.Lock()
 					entered[time.Since(began)]++
 					mu.Unlock()
-					next.Release()
+					next.ReleaseLater()
 				}
 			})
 		}
@@ -82,7 +82,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 				requests += n
 			}
 		}
-		if entered[0] != Abreast || requests < 950 || requests > 1000+Abreast {
+		if entered[0] != MaxConcurrent || requests < 950 || requests > 1000+MaxConcurrent {
 			t.Errorf("%d at first, %d in a second", entered[0], requests)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 // of a bad request.
 func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, error) {
 	buckets := s.Buckets()
-	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: Logged(s.Purpose)}, g.shared.Peek)
+	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: LogSources(s.Purpose)}, g.shared.Peek)
 	if err == nil {
 		d, err = g.complete(ctx, s, buckets, d)
 	}
@@ -25,9 +25,9 @@ func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, erro
 	return d, err
 }
 
-// PeekAfter is Peek after a send with the decision d. If the log decided that send alone, the log answers again: a limiter that is
+// PeekAfterSend is Peek after a send with the decision d. If the log decided that send alone, the log answers again: a limiter that is
 // back meanwhile may not have the send yet.
-func (g *Gate) PeekAfter(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
+func (g *Gate) PeekAfterSend(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
 	if d.Clock == store.LogClock {
 		return g.peekWithoutLimiter(ctx, s, s.Buckets())
 	}
@@ -46,7 +46,7 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	}
 	history := map[quota.Scope][]quota.Event{quota.Recipient: events}
 	if failures := quota.OfScope(rules, quota.Failures); len(failures) > 0 {
-		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.InLog(), quota.Longest(failures)); err != nil {
+		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.InLog(), quota.LongestWindow(failures)); err != nil {
 			return quota.Decision{}, err
 		}
 	}
@@ -57,12 +57,12 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	d.Rules = inOrder(rules, append(d.Rules, rest.Rules...))
+	d.Rules = statesInOrder(rules, append(d.Rules, rest.Rules...))
 	return d, nil
 }
 
-// inOrder returns the states of the rules, in the order of the rules.
-func inOrder(rules []quota.Rule, states []quota.State) []quota.State {
+// statesInOrder returns the states of the rules, in the order of the rules.
+func statesInOrder(rules []quota.Rule, states []quota.State) []quota.State {
 	sorted := make([]quota.State, 0, len(rules))
 	for _, r := range rules {
 		for _, s := range states {

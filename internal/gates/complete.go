@@ -22,9 +22,9 @@ import (
 // limiter, so they need no such time.
 const DoubtFor = 10 * time.Second
 
-// Logged returns Request.Logged for a purpose: the recipient's events are those of all purposes that share its policy, so their names
+// LogSources returns Request.Logged for a purpose: the recipient's events are those of all purposes that share its policy, so their names
 // are the source. A bucket marked for other purposes is not complete.
-func Logged(p policy.Purpose) map[quota.Scope]string {
+func LogSources(p policy.Purpose) map[quota.Scope]string {
 	shares := p.Shares
 	if !slices.IsSorted(shares) {
 		shares = slices.Sorted(slices.Values(shares))
@@ -32,9 +32,9 @@ func Logged(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
 }
 
-// Complete reads the events that the limiter may lack from the log, writes them to the limiter, and returns the stricter decision. If
+// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns the stricter decision. If
 // the log fails, it logs that and returns d.
-func (g *Gate) Complete(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
+func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	completed, err := g.complete(ctx, s, s.Buckets(), d)
 	if err != nil {
 		g.logger.WarnContext(ctx, "a refusal is answered as the limiter has it; the log did not answer", "error", err)
@@ -52,7 +52,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	var rules []quota.Rule
 	events := map[quota.Scope][]quota.Event{}
 	for _, scope := range slices.Sorted(maps.Keys(d.Incomplete)) {
-		h, err := g.history(ctx, s, scope, d)
+		h, err := g.historyFromLog(ctx, s, scope, d)
 		if err != nil {
 			return d, err
 		}
@@ -63,7 +63,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules
-	if limiterLacks(logged, inOrder(rules, d.Rules)) {
+	if limiterLacks(logged, statesInOrder(rules, d.Rules)) {
 		g.rebuilds.Add(1)
 	}
 	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
@@ -75,8 +75,8 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	return d, nil
 }
 
-// history reads a scope's events from the log. It shifts their instants to the limiter's clock, so that each keeps its age.
-func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision) (quota.History, error) {
+// historyFromLog reads a scope's events from the log. It shifts their instants to the limiter's clock, so that each keeps its age.
+func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision) (quota.History, error) {
 	var h quota.History
 	var err error
 	if scope == quota.Recipient {
@@ -103,8 +103,8 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	rules := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	events := map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}
 	logged := quota.Evaluate(rules, events, begun.At).Rules
-	if ago > DoubtFor/2 || limiterLacks(logged, inOrder(rules, taken.Rules)) {
-		if synced, err := g.sync(ctx, s, taken, begun, counted); err == nil {
+	if ago > DoubtFor/2 || limiterLacks(logged, statesInOrder(rules, taken.Rules)) {
+		if synced, err := g.writeHistory(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)

@@ -24,7 +24,7 @@ func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UU
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
 	states := taken.Rules
-	if synced, err := g.refundAndSync(ctx, s, id, taken, begun); err == nil {
+	if synced, err := g.refundAndWriteHistory(ctx, s, id, taken, begun); err == nil {
 		states = synced.Rules
 		d.Rules = stricter(d.Rules, states)
 	} else {
@@ -35,7 +35,7 @@ func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UU
 			d.Rules = append(d.Rules, state)
 		}
 	}
-	d.Rules = inOrder(s.Purpose.Policy.Rules, d.Rules)
+	d.Rules = statesInOrder(s.Purpose.Policy.Rules, d.Rules)
 	return d, refund
 }
 
@@ -55,8 +55,8 @@ func stricter(states, others []quota.State) []quota.State {
 // errOtherClock says that a history is not on the limiter's clock, so the limiter cannot take it.
 var errOtherClock = errors.New("gates: the history is on another clock")
 
-// refundAndSync refunds a send in the limiter and writes the log's history to it. Error: errOtherClock, or of the limiter.
-func (g *Gate) refundAndSync(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
+// refundAndWriteHistory refunds a send in the limiter and writes the log's history to it. Error: errOtherClock, or of the limiter.
+func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (quota.Decision, error) {
 	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
 		return quota.Decision{}, errOtherClock
@@ -66,11 +66,11 @@ func (g *Gate) refundAndSync(ctx context.Context, s policy.Subject, id uuid.UUID
 	if err := g.shared.Refund(ctx, string(id[:]), policy.Counted(s.Buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
-	return g.sync(ctx, s, taken, begun, begun.History)
+	return g.writeHistory(ctx, s, taken, begun, begun.History)
 }
 
-// sync writes the log's counted events and failures to the limiter, and returns the limiter's states after that.
-func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun,
+// writeHistory writes the log's counted events and failures to the limiter, and returns the limiter's states after that.
+func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun,
 	counted []quota.Event) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
@@ -92,9 +92,9 @@ func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision,
 	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek)
 }
 
-// Recount moves a send that an earlier request may have counted to the instant of this Take, as the log will count it. A failure is
+// UpdateEventTime moves a send that an earlier request may have counted to the instant of this Take, as the log will count it. A failure is
 // only logged.
-func (g *Gate) Recount(ctx context.Context, s policy.Subject, id string, taken quota.Decision) {
+func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, id string, taken quota.Decision) {
 	if taken.Clock == store.LogClock {
 		return
 	}

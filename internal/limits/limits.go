@@ -184,7 +184,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 		}
 		values := make([]string, 0, MaxKeys)
 		for _, name := range l.keys[rule.Scope] {
-			value, err := valueOf(ask.Keys, name)
+			value, err := keyValue(ask.Keys, name)
 			if err != nil {
 				return quota.Request{}, err
 			}
@@ -195,7 +195,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	return r, nil
 }
 
-func valueOf(keys map[string]string, name string) (string, error) {
+func keyValue(keys map[string]string, name string) (string, error) {
 	value := keys[name]
 	switch field := "keys." + name; {
 	case value == "":

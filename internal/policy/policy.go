@@ -101,7 +101,7 @@ func (s Set) LongestWindow() time.Duration { return s.longest(quota.Recipient) }
 
 func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	for _, p := range s.Purposes {
-		d = max(d, quota.Longest(quota.OfScope(p.Policy.Rules, scope)))
+		d = max(d, quota.LongestWindow(quota.OfScope(p.Policy.Rules, scope)))
 	}
 	return d
 }
@@ -115,7 +115,7 @@ func (s Set) NeedsRecipientFor() time.Duration {
 
 // Window returns the longest window of the purpose's rules on recipients.
 func (p Purpose) Window() time.Duration {
-	return quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient))
+	return quota.LongestWindow(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
 // On returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text messages

@@ -35,7 +35,7 @@ func (s Set) ForBrowser(p Purpose) Purpose {
 // given, it also removes rules on addresses and networks, since the back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, client netip.Addr) Purpose {
 	rules := without(p.Policy.Rules, func(r quota.Rule) bool {
-		return r.Scope.Browsers() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
+		return r.Scope.BrowsersOnly() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
 	})
 	p.Policy.Rules = s.withBreaker(rules)
 	return p

@@ -114,7 +114,7 @@ func (r *Batch) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow
 	if open := r.own[keyOf(row)]; open.accepts(now) {
 		return open
 	}
-	if ofRecipient(scope) {
+	if countsByRecipient(scope) {
 		if len(r.own) < maxOwn {
 			return r.open(r.own, row, now.Add(min(row.RetryAfter, maxOpen)), now)
 		}
@@ -133,8 +133,8 @@ func (r *Batch) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow
 	return r.sharedRow(row, now)
 }
 
-// ofRecipient reports whether rules of the scope count by recipient. Each refusal by such a rule has cost sends before.
-func ofRecipient(scope quota.Scope) bool {
+// countsByRecipient reports whether rules of the scope count by recipient. Each refusal by such a rule has cost sends before.
+func countsByRecipient(scope quota.Scope) bool {
 	return scope.Base() == quota.Recipient || scope == quota.Failures
 }
 

@@ -31,10 +31,10 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.slot, err = s.recipients.Enter(ctx, a.buckets[quota.Recipient]); err != nil { // too many requests for this recipient, or the client hung up
+	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient]); err != nil { // too many requests for this recipient, or the client hung up
 		return Answer{}, ErrUnavailable
 	}
-	defer a.slot.Release()
+	defer a.slot.ReleaseLater()
 	c, err := s.claim(ctx, a)
 	if err != nil {
 		return Answer{}, err
@@ -102,7 +102,7 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 // take counts the send in the limiter, the first gate. Errors: ErrUnavailable, or of the gate.
 func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
 	r := s.withChecks(a, quota.Request{
-		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.Logged(a.purpose),
+		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.LogSources(a.purpose),
 	})
 	d, giveBack, err := s.Gate.TakeSend(ctx, a.subject, r)
 	if giveBack {
@@ -115,7 +115,7 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 		return d, s.mapStoreError(ctx, err)
 	}
 	if c.inherited && err == nil && d.Admitted {
-		s.Gate.Recount(ctx, a.subject, r.ID, d)
+		s.Gate.UpdateEventTime(ctx, a.subject, r.ID, d)
 	}
 	return d, err
 }
@@ -173,7 +173,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
 // that fails, it returns before: the send is admitted in any case.
 func (s *Service) refreshStates(ctx context.Context, a asked, before quota.Decision) quota.Decision {
-	d, err := s.Gate.PeekAfter(ctx, a.subject, before)
+	d, err := s.Gate.PeekAfterSend(ctx, a.subject, before)
 	if err == nil && before.Clock != store.LogClock {
 		d, err = s.withCarrierHold(ctx, a.subject, d)
 	}
@@ -183,12 +183,12 @@ func (s *Service) refreshStates(ctx context.Context, a asked, before quota.Decis
 	return d
 }
 
-// completeFromLog completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.Complete.
+// completeFromLog completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.CompleteFromLog.
 func (s *Service) completeFromLog(ctx context.Context, a asked, d quota.Decision) quota.Decision {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.InLog(worst.Rule) {
 		return d
 	}
-	return s.Gate.Complete(ctx, a.subject, d)
+	return s.Gate.CompleteFromLog(ctx, a.subject, d)
 }
 
 // refusedByLog records and answers a send that the limiter admitted and the log refused. It removes the send from the limiter.

@@ -111,7 +111,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := len(answered); n != bulkhead.Abreast {
+		if n := len(answered); n != bulkhead.MaxConcurrent {
 			t.Errorf("%d answers at once", n)
 		}
 		for i := range 200 {
@@ -132,7 +132,7 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
-		for range 2 * bulkhead.Abreast {
+		for range 2 * bulkhead.MaxConcurrent {
 			r.MailServer.Answer(vtest.Hang(release))
 			ask := vtest.AskFor(vtest.Ana)
 			ask.Wait = 10 * time.Second

@@ -99,7 +99,7 @@ type Parts struct {
 // Service runs the use cases. Safe for concurrent use.
 type Service struct {
 	Parts
-	recipients *bulkhead.Lines
+	recipients *bulkhead.Bulkhead
 	lockouts   lockouts
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused

@@ -19,9 +19,9 @@ const retryUnavailable = 2
 
 func refuse(c echo.Context, d quota.Decision) error {
 	worst, _ := d.Blocking()
-	members := quotahttp.Refusal(d)
+	members := quotahttp.ProblemMembers(d)
 	members["type"], members["title"] = exceeded, "Too many requests"
-	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.Wait(d)) +
+	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.RetryAfterSeconds(d)) +
 		" s."
 	return problem(c, http.StatusTooManyRequests, members)
 }

@@ -150,18 +150,20 @@ var (
 	errTooLarge = errors.New("quotahttp: a number of a rule is too large for a header")
 )
 
-// Wait returns the value of Retry-After for a refusal: whole seconds, rounded up, at least 1.
-func Wait(d quota.Decision) int { return max(1, quota.Seconds(d.RetryAfter())) }
+// RetryAfterSeconds returns the value of Retry-After for a refusal: whole seconds, rounded up, at least 1.
+func RetryAfterSeconds(d quota.Decision) int { return max(1, quota.Seconds(d.RetryAfter())) }
 
 // SetRetryAfter sets the header Retry-After (RFC 9110, section 10.2.3) for a refusal.
-func SetRetryAfter(h http.Header, d quota.Decision) { h.Set("Retry-After", strconv.Itoa(Wait(d))) }
+func SetRetryAfter(h http.Header, d quota.Decision) {
+	h.Set("Retry-After", strconv.Itoa(RetryAfterSeconds(d)))
+}
 
-// Refusal returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The caller
+// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The caller
 // adds type, title, status and detail.
-func Refusal(d quota.Decision) map[string]any {
+func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{
-		"blocked_by": q.BlockedBy, "retry_after": Wait(d), "retry_after_ms": max(1, quota.Milliseconds(d.RetryAfter())),
+		"blocked_by": q.BlockedBy, "retry_after": RetryAfterSeconds(d), "retry_after_ms": max(1, quota.Milliseconds(d.RetryAfter())),
 		"violated-policies": d.Violated(), "quota": q,
 	}
 }

@@ -95,7 +95,7 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 			return
 		}
 		SetRetryAfter(h, d)
-		problem := Refusal(d)
+		problem := ProblemMembers(d)
 		if q.Allowed || left.(int64) != 0 || wait.(int64) != int64(q.RetryAfter) || h.Get("Retry-After") != strconv.Itoa(q.RetryAfter) {
 			t.Fatalf("blocked, but %+v %v", q, h)
 		}

@@ -111,7 +111,7 @@ func (v policiesView) Purposes(p policyView) string {
 // Scope says whose events a rule counts.
 func (v policiesView) Scope(s quota.Scope) string {
 	words := v.W.Or("scope", string(s.Base()))
-	if s.Browsers() {
+	if s.BrowsersOnly() {
 		words = v.W.Get("policies.browsers", "scope", words)
 	}
 	return words

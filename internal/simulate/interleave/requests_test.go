@@ -75,7 +75,7 @@ func (x *expansion) take(s *state, i int) {
 	}
 }
 
-// look is the end of Gate.Peek, and of a Take that the limiter refused: Gate.Complete, where that is called for.
+// look is the end of Gate.Peek, and of a Take that the limiter refused: Gate.CompleteFromLog, where that is called for.
 func (x *expansion) look(s *state, i int, a answer) {
 	if a.incomplete && x.broken != noCompletion {
 		s.requests[i].pc = reading
@@ -157,7 +157,7 @@ func (x *expansion) change(s *state, i int, at pc) answer {
 	return a
 }
 
-// sync makes that call, and then answers: the ends of Gate.RevertOverruled, Gate.MergeAdmitted and Gate.Complete.
+// sync makes that call, and then answers: the ends of Gate.RevertOverruled, Gate.MergeAdmitted and Gate.CompleteFromLog.
 func (x *expansion) sync(s *state, i int, at pc) {
 	q := s.requests[i]
 	wait := x.change(s, i, at).wait

@@ -32,7 +32,7 @@ type Decision struct {
 // rejections and the lockout. An admitted one joins a verification or opens one. Decide changes nothing; the caller writes the rows. A
 // send that exists already does not come here; see AnswerRepeated.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
-	events, failed := eventsWithin(quota.Longest(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
+	events, failed := eventsWithin(quota.LongestWindow(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
 		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
@@ -58,7 +58,7 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 }
 
 // MaxRowAge returns how old, by the log's clock, a row can be that still counts for the intent.
-func MaxRowAge(in store.Intent) time.Duration { return quota.Longest(in.Rules) + MaxStale }
+func MaxRowAge(in store.Intent) time.Duration { return quota.LongestWindow(in.Rules) + MaxStale }
 
 // LargestLimit returns the largest limit of the intent's rules; 0 without rules.
 func LargestLimit(in store.Intent) (n int) {

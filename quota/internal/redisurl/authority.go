@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// cutCA removes the parameter ca from the URL, since go-redis does not know it, and returns the certificate authorities in its file;
+// extractCA removes the parameter ca from the URL, since go-redis does not know it, and returns the certificate authorities in its file;
 // nil without the parameter. Errors: no TLS, given twice, file unreadable.
-func cutCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
+func extractCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	before, text, _ := strings.Cut(rawURL, "?")
 	query, err := url.ParseQuery(text)
 	if err != nil || !query.Has("ca") {

@@ -31,7 +31,7 @@ func TestAuthoritiesOfEveryKindOfURL(t *testing.T) {
 	ca := servertest.NewAuthority(t)
 	file, pool := ca.File, x509.NewCertPool()
 	pool.AddCert(ca.Certificate)
-	alone, err := aloneOptions("rediss://u:p%40@h/0?ca=" + file)
+	alone, err := standaloneOptions("rediss://u:p%40@h/0?ca=" + file)
 	must(t, err)
 	same(t, "alone", alone.TLSConfig.RootCAs.Equal(pool), true)
 	same(t, "its name and password", alone.TLSConfig.ServerName+" "+alone.Password, "h p@")
@@ -41,7 +41,7 @@ func TestAuthoritiesOfEveryKindOfURL(t *testing.T) {
 	cluster, err := clusterOptions("rediss+cluster://h1,h2?pool_size=5&ca=" + file)
 	must(t, err)
 	same(t, "cluster", cluster.TLSConfig.RootCAs.Equal(pool) && cluster.PoolSize == 5, true)
-	without, err := aloneOptions("rediss://h")
+	without, err := standaloneOptions("rediss://h")
 	must(t, err)
 	same(t, "the system's", without.TLSConfig.RootCAs == nil, true)
 }

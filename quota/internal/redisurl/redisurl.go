@@ -18,12 +18,12 @@ import (
 const Budget = 2 * time.Second
 
 // Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses connections, a call fails within
-// 0.2 s. step bounds each dial, read, write, and wait for a pooled connection.
+// 0.2 s. timeout bounds each dial, read, write, and wait for a pooled connection.
 const (
-	stepTimeout = time.Second
-	retries     = 2
-	minBackoff  = 10 * time.Millisecond
-	maxBackoff  = 100 * time.Millisecond
+	timeout    = time.Second
+	retries    = 2
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = 100 * time.Millisecond
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
-		o, err := aloneOptions(rawURL)
+		o, err := standaloneOptions(rawURL)
 		if err != nil {
 			return nil, err
 		}
@@ -57,13 +57,13 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	}
 }
 
-func aloneOptions(rawURL string) (*redis.Options, error) {
+func standaloneOptions(rawURL string) (*redis.Options, error) {
 	if u, err := parseURL(rawURL); err != nil {
 		return nil, err
 	} else if u.Hostname() == "" {
 		return nil, errors.New("redis URL: no host")
 	}
-	rest, pool, err := cutCA(rawURL)
+	rest, pool, err := extractCA(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +75,18 @@ func aloneOptions(rawURL string) (*redis.Options, error) {
 		o.TLSConfig.RootCAs = pool
 	}
 	o.ContextTimeoutEnabled = true
-	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	setTimeouts(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
 	setBackoff(&o.MinRetryBackoff, &o.MaxRetryBackoff, &o.DialerRetries)
 	setDefault(&o.MaxRetries, retries)
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil
 }
 
-// setSteps and setBackoff set the defaults that keep a call within Budget, where the URL sets no other value. A caller's own
+// setTimeouts and setBackoff set the defaults that keep a call within Budget, where the URL sets no other value. A caller's own
 // deadline still applies.
-func setSteps(steps ...*time.Duration) {
+func setTimeouts(steps ...*time.Duration) {
 	for _, s := range steps {
-		setDefault(s, stepTimeout)
+		setDefault(s, timeout)
 	}
 }
 
@@ -104,7 +104,7 @@ func setDefault[T comparable](v *T, to T) {
 }
 
 func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
-	rest, pool, err := cutCA(rawURL)
+	rest, pool, err := extractCA(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	}
 	o := &redis.FailoverOptions{
 		SentinelAddrs: hosts, Username: u.User.Username(),
-		ContextTimeoutEnabled: true, DialTimeout: stepTimeout, ReadTimeout: stepTimeout, WriteTimeout: stepTimeout, PoolTimeout: stepTimeout,
+		ContextTimeoutEnabled: true, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 		MaxRetries: retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
 	}
 	o.Password, _ = u.User.Password()
@@ -145,7 +145,7 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 
 // clusterOptions parses a Cluster URL. Only the cluster client retries a call, up to MaxRedirects times; the node clients do not.
 func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
-	rest, pool, err := cutCA(rawURL)
+	rest, pool, err := extractCA(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 		o.TLSConfig = tlsConfig(pool)
 	}
 	o.ContextTimeoutEnabled = true
-	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	setTimeouts(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
 	setBackoff(&o.MinRetryBackoff, &o.MaxRetryBackoff, &o.DialerRetries)
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil

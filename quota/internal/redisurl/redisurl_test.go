@@ -20,14 +20,14 @@ func shortSteps(t *testing.T, dial, read, write, pool time.Duration) {
 func secure(c *tls.Config) bool { return c.MinVersion >= tls.VersionTLS12 && !c.InsecureSkipVerify }
 
 func TestURLs(t *testing.T) {
-	o, err := aloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
+	o, err := standaloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
 	must(t, err)
 	same(t, "host, user and password", o.Addr+" "+o.Username+" "+o.Password, "redis.example:7000 user p@ss")
 	same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{3, 7, 1})
 	same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "redis.example", true)
 	same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
-	o, err = aloneOptions("redis://h?read_timeout=300ms&max_retries=1")
+	o, err = standaloneOptions("redis://h?read_timeout=300ms&max_retries=1")
 	must(t, err)
 	same(t, "chosen read timeout", o.ReadTimeout, 300*time.Millisecond)
 	same(t, "chosen retries, and a context's deadline", o.MaxRetries == 1 && o.ContextTimeoutEnabled, true)
