@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// StaticPath is where Static must be mounted.
+// StaticPath is where ServeStatic must be mounted.
 const StaticPath = "/static/"
 
 // static are the files that browsers load, by name, each with all that it imports. They are made at the first request; it panics if that
@@ -21,7 +21,7 @@ const StaticPath = "/static/"
 var static = sync.OnceValue(func() map[string]*compress.File {
 	files := map[string]*compress.File{}
 	for _, name := range []string{"tokens.css", "pips.css", "page.css", "brand.css", "mailbox.css", "page.js", "mailbox.js"} {
-		body, err := bundle.Of(FS, "static/"+name)
+		body, err := bundle.Build(FS, "static/"+name)
 		if err != nil {
 			panic(err)
 		}
@@ -36,9 +36,9 @@ var static = sync.OnceValue(func() map[string]*compress.File {
 	return files
 })
 
-// Path returns the address of a static file such as "page.css", with its version, so that browsers may cache it forever; "" for a file that
-// does not exist.
-func Path(name string) string {
+// StaticURL returns the path of a static file such as "page.css" with its version as query, so that browsers may cache it forever; "" for
+// a file that does not exist.
+func StaticURL(name string) string {
 	f, ok := static()[name]
 	if !ok {
 		return ""
@@ -46,15 +46,15 @@ func Path(name string) string {
 	return StaticPath + name + "?v=" + f.Version()
 }
 
-// Static answers GET and HEAD of /static/<name>. Any site may load the files, as they hold nothing of a person.
-func Static(w http.ResponseWriter, r *http.Request) {
+// ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, as they hold nothing of a person.
+func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f, ok := static()[strings.TrimPrefix(r.URL.Path, StaticPath)]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	f.Serve(w, r)
+	f.ServeHTTP(w, r)
 }
 
 // plans returns a module with the formats of phone numbers: by country its code, trunk prefix and an example; by code the main country and

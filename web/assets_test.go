@@ -10,13 +10,13 @@ import (
 
 func serve(target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	Static(w, httptest.NewRequest(http.MethodGet, target, nil))
+	ServeStatic(w, httptest.NewRequest(http.MethodGet, target, nil))
 	return w
 }
 
 func TestFilesMayBeKeptUnderTheirVersion(t *testing.T) {
 	for name, kind := range map[string]string{"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml", "plans.js": "text/javascript"} {
-		w := serve(Path(name))
+		w := serve(StaticURL(name))
 		if h := w.Header(); w.Code != http.StatusOK || !strings.Contains(h.Get("Cache-Control"), "immutable") || !strings.HasPrefix(h.Get("Content-Type"), kind) ||
 			h.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%s: %d, %v", name, w.Code, h)
@@ -33,7 +33,7 @@ func TestFilesMayBeKeptUnderTheirVersion(t *testing.T) {
 func TestAFileNeedsNoOther(t *testing.T) {
 	needs := regexp.MustCompile(`@import|\bimport *[\w{*"']|\bfrom *["']`)
 	for name, holds := range map[string]string{"page.css": "--accent:", "mailbox.css": "--accent:", "page.js": "data-wait", "mailbox.js": "#mails"} {
-		body := serve(Path(name)).Body.String()
+		body := serve(StaticURL(name)).Body.String()
 		if found := needs.FindString(body); found != "" || !strings.Contains(body, holds) {
 			t.Errorf("%s asks for more (%q), or has no %s: %.200s", name, found, holds, body)
 		}
@@ -46,7 +46,7 @@ func TestNothingElseIsServed(t *testing.T) {
 			t.Errorf("%s: %d", target, w.Code)
 		}
 	}
-	if got := Path("none.css"); got != "" {
+	if got := StaticURL("none.css"); got != "" {
 		t.Errorf("a file that there is not is at %q", got)
 	}
 }

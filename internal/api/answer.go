@@ -58,15 +58,16 @@ type checkJSON struct {
 	Test              bool               `json:"test,omitempty"`
 }
 
-// instant writes a time as RFC 3339 in UTC, to the millisecond.
-func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+// formatTime returns a time as RFC 3339 in UTC, to the millisecond.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-func verificationOf(a verification.Answer, kind verification.Kind) verificationJSON {
+// toVerificationJSON returns an answer as JSON for a caller of this kind. Only secret keys get the send's reason and the recipient's hash.
+func toVerificationJSON(a verification.Answer, kind verification.Kind) verificationJSON {
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
-		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
+		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
 		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: store.SupportReference(send),
 			Instead: verification.Instead(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
@@ -81,7 +82,8 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 	return out
 }
 
-func checkOf(c verification.Checked, kind verification.Kind) checkJSON {
+// toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there only while the verification is pending.
+func toCheckJSON(c verification.Checked, kind verification.Kind) checkJSON {
 	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Test: c.Test}
 	if kind == verification.Secret {
 		out.Recipient = c.Recipient

@@ -16,18 +16,18 @@ func TestKeys(t *testing.T) {
 		{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_two"))},
 	}
 	for presented, app := range map[string]string{"sk_one": "shop", "pk_two": "shop", "sk_on": "", "": "", "sk_one ": ""} {
-		if k := keys.find(presented); (k != nil) != (app != "") || k != nil && k.App != app {
-			t.Errorf("find(%q) = %v", presented, k)
+		if k := keys.keyFor(presented); (k != nil) != (app != "") || k != nil && k.App != app {
+			t.Errorf("keyFor(%q) = %v", presented, k)
 		}
 	}
 }
 
 func TestBrowsersSeeNoReasons(t *testing.T) {
 	a := verification.Answer{View: verification.View{ID: "v", Send: verification.SendView{Status: store.Failed, Reason: "rejected"}}}
-	if got := verificationOf(a, verification.Browser); got.Send.Reason != "" || got.Send.Status != store.Failed {
+	if got := toVerificationJSON(a, verification.Browser); got.Send.Reason != "" || got.Send.Status != store.Failed {
 		t.Errorf("browser: %+v", got.Send)
 	}
-	if got := verificationOf(a, verification.Secret); got.Send.Reason != "rejected" {
+	if got := toVerificationJSON(a, verification.Secret); got.Send.Reason != "rejected" {
 		t.Errorf("back end: %+v", got.Send)
 	}
 }
@@ -36,12 +36,12 @@ func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for left, want := range map[time.Duration]int{10 * time.Minute: 600, 1999 * time.Millisecond: 1, 999 * time.Millisecond: 0, -time.Second: 0} {
 		v := verification.View{Now: now, ExpiresAt: now.Add(left), Code: code.Shape{Alphabet: code.Unambiguous, Length: 8}}
-		got := verificationOf(verification.Answer{View: v}, verification.Browser)
+		got := toVerificationJSON(verification.Answer{View: v}, verification.Browser)
 		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeJSON{8, code.Unambiguous}) {
 			t.Errorf("%v left: %+v", left, got)
 		}
 	}
-	if got := verificationOf(verification.Answer{}, verification.Browser); got.CodeFormat != nil {
+	if got := toVerificationJSON(verification.Answer{}, verification.Browser); got.CodeFormat != nil {
 		t.Errorf("of an unknown code: %+v", got.CodeFormat)
 	}
 }

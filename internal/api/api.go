@@ -42,7 +42,7 @@ type API struct {
 	keys  atomic.Pointer[Keys]
 }
 
-// Requests bounds the requests of a network. Implementation: *server.Requests.
+// Requests bounds the requests of a network. Implementation: *server.RequestLimiter.
 type Requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
@@ -71,7 +71,7 @@ func (a *API) SetKeys(keys Keys) {
 
 // Register adds the routes and the CORS middleware. Paths and responses are a contract: see docs/openapi.yaml.
 func (a *API) Register(e *echo.Echo) {
-	a.allowOrigins(e)
+	a.useCORS(e)
 	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would become a 404.
 	for _, r := range a.routes() {
 		e.Add(r.method, r.path, a.authenticate(r))
@@ -99,9 +99,9 @@ func (a *API) routes() []route {
 		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs"}, // browsers carry proofs
 		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota"},
 		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, ""},
-		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limit(limits.Take)), useLimits},
-		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limit(limits.Peek)), useLimits},
-		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limit(limits.Record)), useLimits},
+		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits},
+		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits},
+		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits},
 	}
 }
 
@@ -118,8 +118,8 @@ func withBody[B any](next func(c echo.Context, who verification.Caller, body B) 
 	}
 }
 
-// answer writes a body with status 200 and the states of the rules in the headers.
-func answer(c echo.Context, d quota.Decision, body any) error {
+// writeJSON writes a body with status 200 and the states of the rules in the headers.
+func writeJSON(c echo.Context, d quota.Decision, body any) error {
 	if err := quotahttp.SetRateLimit(c.Response().Header(), d); err != nil {
 		return err
 	}

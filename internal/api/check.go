@@ -16,14 +16,14 @@ type checkBody struct {
 
 // check is POST /v1/verifications/{id}/check.
 func (a *API) check(c echo.Context, who verification.Caller, body checkBody) error {
-	if err := onBehalf(&who, body.ClientIP); err != nil {
+	if err := setClientIP(&who, body.ClientIP); err != nil {
 		return err
 	}
 	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, checkOf(checked, who.Kind))
+	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
 }
 
 type namedBody struct {
@@ -39,7 +39,7 @@ type namedBody struct {
 // checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the attempts of another person's code by
 // the address alone.
 func (a *API) checkNamed(c echo.Context, who verification.Caller, body namedBody) error {
-	if err := onBehalf(&who, body.ClientIP); err != nil {
+	if err := setClientIP(&who, body.ClientIP); err != nil {
 		return err
 	}
 	ask := verification.Ask{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
@@ -47,7 +47,7 @@ func (a *API) checkNamed(c echo.Context, who verification.Caller, body namedBody
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, checkOf(checked, who.Kind))
+	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
 }
 
 // cancel is POST /v1/verifications/{id}/cancel. Any caller of the app that knows the ID may cancel. The body is empty or {}.
@@ -61,5 +61,5 @@ func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if err != nil {
 		return err
 	}
-	return answer(c, v.Quota, verificationOf(v, who.Kind))
+	return writeJSON(c, v.Quota, toVerificationJSON(v, who.Kind))
 }

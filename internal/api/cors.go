@@ -9,9 +9,9 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// allowOrigins adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard, section 3.3). Origins are compared
+// useCORS adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard, section 3.3). Origins are compared
 // byte by byte; cookies are not used. If no key has origins, the middleware does nothing.
-func (a *API) allowOrigins(e *echo.Echo) {
+func (a *API) useCORS(e *echo.Echo) {
 	hasOrigins := func(k *Key) bool { return len(k.Origins) > 0 }
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {
@@ -28,9 +28,9 @@ func (a *API) allowOrigins(e *echo.Echo) {
 	}))
 }
 
-// fromOrigins reports whether a request comes from a page of one of the origins or of this service. With a GET to its own origin, a browser
+// isFromOrigins reports whether a request comes from a page of one of the origins or of this service. With a GET to its own origin, a browser
 // sends no Origin but Sec-Fetch-Site (Fetch metadata, section 2.3).
-func fromOrigins(r *http.Request, origins []string) bool {
+func isFromOrigins(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
 		return slices.Contains(origins, origin)
 	}

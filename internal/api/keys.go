@@ -37,9 +37,9 @@ func (k *Key) LastUsed() time.Time {
 // Keys are all keys of all apps.
 type Keys []*Key
 
-// find returns the key of a text; nil if there is none. It compares with every key, in constant time each, so that the time taken tells
-// nothing about a near miss.
-func (k Keys) find(presented string) (found *Key) {
+// keyFor returns the key that was presented; nil if there is no such key. It compares with every key, in constant time each, so that the
+// time taken tells nothing about a near miss.
+func (k Keys) keyFor(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
 	for _, key := range k {
 		if subtle.ConstantTimeCompare(sum[:], key.SHA256[:]) == 1 {
@@ -54,17 +54,17 @@ func (k Keys) find(presented string) (found *Key) {
 // often.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		presented, ok := server.Bearer(c)
+		presented, ok := server.BearerToken(c)
 		if !ok {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
 		}
-		key, now := a.Keys().find(presented), time.Now()
+		key, now := a.Keys().keyFor(presented), time.Now()
 		switch {
 		case key == nil:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
-		case key.Kind == verification.Browser && !fromOrigins(c.Request(), key.Origins):
+		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
 		who := verification.Caller{App: key.App, Kind: key.Kind}
@@ -72,7 +72,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			who.IP = server.ClientIP(c)
 			if a.Requests != nil {
 				if wait, ok := a.Requests.Admit(who.IP); !ok {
-					return server.TooMany(wait)
+					return server.RequestRefused(wait)
 				}
 			}
 		}

@@ -19,8 +19,8 @@ type limitJSON struct {
 	Degraded bool             `json:"degraded,omitempty"`
 }
 
-// limit is POST /v1/limits/{limit}/take, /peek and /record.
-func (a *API) limit(o limits.Operation) func(echo.Context, verification.Caller, limitBody) error {
+// limitHandler returns the handler of POST /v1/limits/{limit}/take, /peek and /record.
+func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.Caller, limitBody) error {
 	return func(c echo.Context, who verification.Caller, body limitBody) error {
 		ask := limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID}
 		state, err := a.Limits.Do(c.Request().Context(), ask)
@@ -28,7 +28,7 @@ func (a *API) limit(o limits.Operation) func(echo.Context, verification.Caller, 
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return answer(c, state.Decision, limitJSON{limitQuota(state), state.Degraded})
+			return writeJSON(c, state.Decision, limitJSON{toLimitQuota(state), state.Degraded})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err
@@ -37,8 +37,8 @@ func (a *API) limit(o limits.Operation) func(echo.Context, verification.Caller, 
 	}
 }
 
-// limitQuota leaves out the scopes, which are those of sends.
-func limitQuota(a limits.Answer) *quotahttp.Quota {
+// toLimitQuota returns the states of a limit's rules as JSON, without scopes, which mean nothing outside of sends.
+func toLimitQuota(a limits.Answer) *quotahttp.Quota {
 	q := quotahttp.Describe(a.Decision)
 	for i := range q.Rules {
 		q.Rules[i].Scope = ""
@@ -46,11 +46,12 @@ func limitQuota(a limits.Answer) *quotahttp.Quota {
 	return q
 }
 
+// limitProblem returns the 429 of a refused request to a limit.
 func limitProblem(a limits.Answer) *server.Problem {
 	kind := server.QuotaExceeded
 	kind.Title = "Too many requests" // of whatever the limit counts
-	p := refusal(a.Decision, kind, "request is let in after")
-	p.Extra["quota"] = limitQuota(a)
+	p := refusalProblem(a.Decision, kind, "request is let in after")
+	p.Extra["quota"] = toLimitQuota(a)
 	if a.Degraded {
 		p.Extra["degraded"] = true
 	}

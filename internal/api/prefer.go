@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// preferredWait reads "Prefer: wait=N" (RFC 7240, section 4.3): N seconds, more than MaxWait is as much as MaxWait.
-// Other preferences are for others, as the RFC wants.
+// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but at most MaxWait; 0 without this preference.
+// Error: *verification.InvalidError.
 func preferredWait(h http.Header) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -30,9 +30,9 @@ func preferredWait(h http.Header) (time.Duration, error) {
 	return 0, nil
 }
 
-// deliveryProblem tells a caller who waited that the send failed for good.
+// deliveryProblem returns the 502 for a caller who waited for a send that failed for good.
 func deliveryProblem(a verification.Answer, kind verification.Kind) *server.Problem {
-	v := verificationOf(a, kind)
+	v := toVerificationJSON(a, kind)
 	return &server.Problem{
 		Kind: server.DeliveryFailed, Detail: "The message was refused for good or not sent at all; it did not count.",
 		Extra: map[string]any{"id": v.ID, "send": v.Send, "quota": v.Quota},

@@ -35,7 +35,7 @@ type Limiter interface {
 // differ by a minute.
 var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*events.MaxAge + time.Minute}
 
-// Providers answers mail providers, which tell what became of mails.
+// Providers serves /v1/events, where mail providers report what became of mails.
 type Providers struct {
 	sources map[string]events.Source
 	events  Ingester
@@ -45,8 +45,8 @@ type Providers struct {
 	now     func() time.Time
 }
 
-// NewProviders makes it for the sources given. The limiter remembers used signatures. count hears of every event and of every
-// request that was none.
+// NewProviders returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of each event,
+// and of each request that was rejected.
 func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count func(provider, outcome string),
 	logger *slog.Logger) *Providers {
 	p := &Providers{sources: map[string]events.Source{}, events: h, used: limiter, count: count, logger: logger, now: time.Now}
@@ -57,7 +57,7 @@ func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count fu
 }
 
 // Register adds the route.
-func (p *Providers) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.hear) }
+func (p *Providers) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.receive) }
 
 // Outcomes of requests, beside the results of events.
 const (
@@ -76,9 +76,9 @@ func ProviderOutcomes() []string {
 	return all
 }
 
-// hear answers 204 for everything that telling again would not change: also for messages that are not known here, and for events
-// that mean nothing here. Only while the log is away a provider is asked to come again.
-func (p *Providers) hear(c echo.Context) error {
+// receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
+// here, so that the provider does not send them again; 503 while the log is away, so that it does.
+func (p *Providers) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
@@ -100,18 +100,18 @@ func (p *Providers) hear(c echo.Context) error {
 		p.logger.WarnContext(c.Request().Context(), "a provider's events could not be read", "provider", source.Name)
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not JSON of the shape that is configured."}
 	}
-	if err := p.once(c.Request().Context(), source, body, all); err != nil {
+	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-// once takes the events, unless their signature was used before: one that does not cover the events themselves would let who has
-// seen it tell anything. The answer to a repetition is the same, so that a provider whose first answer was lost does not go on.
-func (p *Providers) once(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
+// ingestOnce records the events, unless their signature was used before: some signatures do not cover the events, so a person who has seen
+// one could send any. A repetition is no error, so that a provider whose first answer was lost does not go on.
+func (p *Providers) ingestOnce(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
 	signature := source.Signature(body)
 	if signature == "" {
-		return p.each(ctx, source.Name, all)
+		return p.ingestAll(ctx, source.Name, all)
 	}
 	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
 	d, _, err := p.used.TakeOrLocal(ctx,
@@ -123,7 +123,7 @@ func (p *Providers) once(ctx context.Context, source events.Source, body []byte,
 		p.count(source.Name, replayed)
 		return nil
 	}
-	if err = p.each(ctx, source.Name, all); err != nil { // the provider may repeat it
+	if err = p.ingestAll(ctx, source.Name, all); err != nil { // the provider may repeat it
 		undone := context.WithoutCancel(ctx)
 		_ = p.used.Refund(undone, id, bucket) // if it fails, the provider's repetition is rejected as used
 		_ = p.used.RefundLocal(undone, id, bucket)
@@ -131,7 +131,8 @@ func (p *Providers) once(ctx context.Context, source events.Source, body []byte,
 	return err
 }
 
-func (p *Providers) each(ctx context.Context, provider string, all []events.Event) error {
+// ingestAll records the events in order, up to the first error. Error: verification.ErrUnavailable if the provider should send them again.
+func (p *Providers) ingestAll(ctx context.Context, provider string, all []events.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
 		if err == nil {

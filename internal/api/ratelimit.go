@@ -10,13 +10,13 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// quotaProblem is the 429: everything that a client needs in order to come back at the right moment.
+// quotaProblem returns the 429 of a refused send, with the wait and the rules' states.
 func quotaProblem(a verification.Answer) *server.Problem {
-	return refusal(a.Quota, server.QuotaExceeded, "code can be sent in")
+	return refusalProblem(a.Quota, server.QuotaExceeded, "code can be sent in")
 }
 
-// refusal is the problem of a decision; next says what the wait is for.
-func refusal(d quota.Decision, kind server.Kind, next string) *server.Problem {
+// refusalProblem returns the 429 of a decision. Its detail ends with next and the wait: "the next code can be sent in 42 s".
+func refusalProblem(d quota.Decision, kind server.Kind, next string) *server.Problem {
 	worst, _ := d.Blocking()
 	h := http.Header{}
 	quotahttp.SetRetryAfter(h, d)

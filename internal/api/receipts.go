@@ -57,11 +57,11 @@ type Receipts struct {
 
 // Register adds the route of receipts.
 func (a *Receipts) Register(e *echo.Echo) {
-	e.GET(receiptsPath+":carrier", a.handle)
-	e.POST(receiptsPath+":carrier", a.handle)
+	e.GET(receiptsPath+":carrier", a.receive)
+	e.POST(receiptsPath+":carrier", a.receive)
 }
 
-func (a *Receipts) handle(c echo.Context) error {
+func (a *Receipts) receive(c echo.Context) error {
 	carrier, send := c.Param("carrier"), c.QueryParam("send")
 	if !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.Addresses.token(carrier, send))) {
 		return echo.ErrNotFound
@@ -84,7 +84,7 @@ func (a *Receipts) handle(c echo.Context) error {
 		return &server.Problem{Kind: server.BadRequest}
 	}
 	for _, report := range reports {
-		if err := a.record(c, carrier, report); err != nil {
+		if err := a.recordReport(c, carrier, report); err != nil {
 			return &server.Problem{Kind: server.Unavailable} // it comes again
 		}
 	}
@@ -94,8 +94,8 @@ func (a *Receipts) handle(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-// record records one report. Reports on unknown messages are ignored, so that the carrier does not repeat them. Error: of the log.
-func (a *Receipts) record(c echo.Context, carrier string, report sms.Report) (err error) {
+// recordReport records one report. Reports on unknown messages are ignored, so that the carrier does not repeat them. Error: of the log.
+func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":

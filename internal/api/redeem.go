@@ -34,5 +34,5 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose, instant(r.ApprovedAt), r.Test})
+	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose, formatTime(r.ApprovedAt), r.Test})
 }

@@ -27,7 +27,7 @@ type sendBody struct {
 
 // send is POST /v1/verifications.
 func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
-	ask, err := askOf(c, who, body)
+	ask, err := askFromRequest(c, who, body)
 	if err != nil {
 		return err
 	}
@@ -52,11 +52,11 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 			return deliveryProblem(answer, ask.Kind)
 		}
 	}
-	return c.JSON(http.StatusAccepted, verificationOf(answer, ask.Kind))
+	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }
 
-// askOf returns the request for a code that the body and the headers make.
-func askOf(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
+// askFromRequest returns the request for a code that the body and the headers make.
+func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
 	ask := verification.Ask{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
@@ -64,7 +64,7 @@ func askOf(c echo.Context, who verification.Caller, body sendBody) (verification
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
 		ask.Languages = languages
 	}
-	if err := onBehalf(&ask.Caller, body.ClientIP); err != nil {
+	if err := setClientIP(&ask.Caller, body.ClientIP); err != nil {
 		return ask, err
 	}
 	var err error
@@ -78,9 +78,9 @@ func askOf(c echo.Context, who verification.Caller, body sendBody) (verification
 // maxLanguages bounds what is read of an Accept-Language header, in bytes.
 const maxLanguages = 128
 
-// onBehalf sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may not
+// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may not
 // name one, since it could evade these rules. Error: *verification.InvalidError.
-func onBehalf(who *verification.Caller, clientIP string) error {
+func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (a *API) get(c echo.Context, who verification.Caller) error {
 	if err != nil {
 		return err
 	}
-	return answer(c, v.Quota, verificationOf(v, who.Kind))
+	return writeJSON(c, v.Quota, toVerificationJSON(v, who.Kind))
 }
 
 type quotaBody struct {
@@ -117,5 +117,5 @@ func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) err
 	if err != nil {
 		return err
 	}
-	return answer(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
+	return writeJSON(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
 }

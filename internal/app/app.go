@@ -56,14 +56,14 @@ type App struct {
 	services
 	hooks    *webhook.Deliverer
 	api      *api.API
-	requests *server.Requests // of browsers and the page
-	page     *page.Page       // nil when it is off
+	requests *server.RequestLimiter // of browsers and the page
+	page     *page.Page             // nil when it is off
 	mails    *message.Renderer
 	metrics  *metrics.Metrics
 
 	listeners []listener
 	writable  *writableLog
-	health    interface{ Stopping() }
+	health    interface{ MarkStopping() }
 	console   *console.Console // nil when it is off
 	closers   []func() error   // in the order of making; closed in reverse
 }

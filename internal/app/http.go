@@ -66,7 +66,7 @@ func (a *App) listen() error {
 		a.listeners = append(a.listeners, listener{l, e})
 	}
 	front, back := a.listeners[0].handler, a.listeners[len(a.listeners)-1].handler
-	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, a.now)
+	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, a.now)
 	a.api = api.New(a.codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
 	a.api.Register(front)
@@ -78,7 +78,7 @@ func (a *App) listen() error {
 		}
 	})
 	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
-		echo.WrapHandler(http.HandlerFunc(compress.NewFile("application/yaml", docs.OpenAPI).Serve)))
+		echo.WrapHandler(compress.NewFile("application/yaml", docs.OpenAPI)))
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
 		(&api.Receipts{Addresses: ReceiptAddresses(a.cfg), Carriers: carriers, Log: a.receipts, Logger: a.logger}).Register(front)
 	}
@@ -109,7 +109,7 @@ func (a *App) registerProviders(e *echo.Echo) {
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
-	keys, err := a.signer.Keys()
+	keys, err := a.signer.KeySet()
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	servers := make([]*http.Server, len(a.listeners))
 	failed := make(chan error, len(a.listeners))
 	for i, l := range a.listeners {
-		servers[i] = server.HTTP(l.handler, a.logger)
+		servers[i] = server.NewHTTPServer(l.handler, a.logger)
 		go func() { failed <- servers[i].Serve(l.Listener) }()
 	}
 	var err error
@@ -280,7 +280,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 
 // waitUnready makes /readyz fail for a while before the ports close, so that load balancers notice. On loopback it does not wait.
 func (a *App) waitUnready() {
-	a.health.Stopping()
+	a.health.MarkStopping()
 	if a.cfg.Loopback() {
 		return
 	}

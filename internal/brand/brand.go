@@ -20,8 +20,8 @@ type Brand struct {
 // New returns a brand with these parts, any of which may be empty. An accent is #rrggbb; another text counts as none.
 func New(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
-	if chosen, err := parse(accent); err == nil {
-		b.Light, b.Dark = chosen.on(lightSurface), chosen.on(darkSurface)
+	if chosen, err := parseColour(accent); err == nil {
+		b.Light, b.Dark = chosen.toneOn(lightSurface), chosen.toneOn(darkSurface)
 	}
 	return b
 }
@@ -44,8 +44,8 @@ var (
 // legible is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const legible = 4.5
 
-// on returns the accent, darkened or lightened until it is legible on each background of the scheme.
-func (c colour) on(s surface) Tone {
+// toneOn returns the accent, darkened or lightened until it is legible on each background of the scheme.
+func (c colour) toneOn(s surface) Tone {
 	const steps, washed = 50, 0.1
 	for step := range steps + 1 {
 		shade := c.mix(s.towards, float64(step)/steps)
@@ -58,8 +58,8 @@ func (c colour) on(s surface) Tone {
 	return Tone{}
 }
 
-// Style returns a style sheet that sets the page's colours to the brand's; "" without an accent.
-func (b Brand) Style() string {
+// StyleSheet returns a style sheet that sets the page's colours to the brand's; "" without an accent.
+func (b Brand) StyleSheet() string {
 	l, d := b.Light, b.Dark
 	if l == (Tone{}) {
 		return ""
@@ -68,15 +68,15 @@ func (b Brand) Style() string {
 		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
 }
 
-// Version returns a hash of that style sheet.
-func (b Brand) Version() string {
-	sum := sha256.Sum256([]byte(b.Style()))
+// StyleVersion returns a hash of that style sheet.
+func (b Brand) StyleVersion() string {
+	sum := sha256.Sum256([]byte(b.StyleSheet()))
 	return hex.EncodeToString(sum[:6])
 }
 
-// CheckAccent returns the fault of an accent; "" if it has none.
+// CheckAccent returns what is wrong with an accent, as a text for the configuration's errors; "" for #rrggbb.
 func CheckAccent(text string) string {
-	if _, err := parse(text); err != nil {
+	if _, err := parseColour(text); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -85,7 +85,7 @@ func CheckAccent(text string) string {
 // colour in sRGB, each of red, green and blue from 0 to 1.
 type colour [3]float64
 
-func parse(text string) (c colour, err error) {
+func parseColour(text string) (c colour, err error) {
 	n, err := strconv.ParseUint(text[min(len(text), 1):], 16, 32)
 	if len(text) != 7 || text[0] != '#' || err != nil {
 		return c, fmt.Errorf("must be a colour such as \"#1f5fd1\", in quotes")

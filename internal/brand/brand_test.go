@@ -10,9 +10,9 @@ func TestColoursCanBeRead(t *testing.T) {
 				accent := colour{float64(r) / 255, float64(g) / 255, float64(b) / 255}.String()
 				brand := New("", accent, "")
 				for tone, s := range map[Tone]surface{brand.Light: lightSurface, brand.Dark: darkSurface} {
-					shade, _ := parse(tone.Accent)
-					wash, _ := parse(tone.Wash)
-					on, _ := parse(tone.On)
+					shade, _ := parseColour(tone.Accent)
+					wash, _ := parseColour(tone.Wash)
+					on, _ := parseColour(tone.On)
 					for _, under := range []colour{s.paper, s.card, wash} {
 						if c := contrast(shade, under); c < legible-0.05 { // of colours that were rounded
 							t.Fatalf("%s: %s on %s has %.2f", accent, shade, under, c)
@@ -28,7 +28,7 @@ func TestColoursCanBeRead(t *testing.T) {
 	if got := New("", "#1f5fd1", "").Light.Accent; got != "#1f5fd1" {
 		t.Errorf("an accent that can be read became %s", got)
 	}
-	if got := New("", "", "").Light; got != (Tone{}) || (Brand{}).Style() != "" {
+	if got := New("", "", "").Light; got != (Tone{}) || (Brand{}).StyleSheet() != "" {
 		t.Errorf("without an accent there is %v", got)
 	}
 }
@@ -44,7 +44,7 @@ func TestCheckAccent(t *testing.T) {
 			t.Errorf("%q passes", bad)
 		}
 	}
-	if New("", "#1f5fd1", "").Version() == New("", "#1f5fd2", "").Version() {
+	if New("", "#1f5fd1", "").StyleVersion() == New("", "#1f5fd2", "").StyleVersion() {
 		t.Error("two accents have one version")
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Of returns an entry of files with all that it imports: modules and style sheets, whose text is the default import. A URL in a style sheet
-// is not changed. The error lists the faults with file and line.
-func Of(files fs.FS, entry string) ([]byte, error) {
+// Build returns the file entry, minified, with all that it imports: modules, and style sheets, whose text is the default import. URLs in
+// style sheets stay as they are. The error lists the faults with file and line.
+func Build(files fs.FS, entry string) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
-		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { embedded(b, files) }}},
+		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { resolveWithin(b, files) }}},
 	})
-	if err := failed(built.Errors); err != nil {
+	if err := joinMessages(built.Errors); err != nil {
 		return nil, fmt.Errorf("bundle of %s: %w", entry, err)
 	}
 	return built.OutputFiles[0].Contents, nil
 }
 
-// embedded makes esbuild read from files only, not from the disk.
-func embedded(b api.PluginBuild, files fs.FS) {
+// resolveWithin makes esbuild read from files only, not from the disk.
+func resolveWithin(b api.PluginBuild, files fs.FS) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		name := path.Clean(a.Path)
 		if a.Kind != api.ResolveEntryPoint {
@@ -48,13 +48,14 @@ func embedded(b api.PluginBuild, files fs.FS) {
 		return api.OnLoadResult{Contents: &text, Loader: loader}, err
 	})
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "text"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-		css, err := Of(files, a.Path)
+		css, err := Build(files, a.Path)
 		text := strings.TrimSpace(string(css))
 		return api.OnLoadResult{Contents: &text, Loader: api.LoaderText}, err
 	})
 }
 
-func failed(messages []api.Message) error {
+// joinMessages returns one error for esbuild's messages; nil for none.
+func joinMessages(messages []api.Message) error {
 	var all []error
 	for _, m := range messages {
 		text := m.Text

@@ -60,7 +60,7 @@ func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
 
 func TestAFileInEveryEncoding(t *testing.T) {
 	f := NewFile("text/css; charset=utf-8", []byte(text))
-	h := http.HandlerFunc(f.Serve)
+	h := f
 	tags := map[string]bool{}
 	for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
 		w := ask(h, http.MethodGet, "/?v="+f.Version(), "Accept-Encoding", accepted)
@@ -97,12 +97,12 @@ func TestAFileInEveryEncoding(t *testing.T) {
 // A range is one of the plain body, and an encoding that makes a body larger is not used.
 func TestBodiesThatAreNotEncoded(t *testing.T) {
 	f := NewFile("text/plain", []byte(text))
-	w := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br, gzip", "Range", "bytes=2-5")
+	w := ask(f, http.MethodGet, "/", "Accept-Encoding", "br, gzip", "Range", "bytes=2-5")
 	if h := w.Header(); w.Code != http.StatusPartialContent || w.Body.String() != text[2:6] || h.Get("Content-Encoding") != "" || h.Get("Content-Range") == "" {
 		t.Errorf("%d %v %.60q", w.Code, w.Header(), w.Body)
 	}
 	f = NewFile("text/plain", []byte("ab"))
-	if w := ask(http.HandlerFunc(f.Serve), http.MethodGet, "/", "Accept-Encoding", "br, gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.String() != "ab" {
+	if w := ask(f, http.MethodGet, "/", "Accept-Encoding", "br, gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.String() != "ab" {
 		t.Errorf("%v %q", w.Header(), w.Body)
 	}
 }

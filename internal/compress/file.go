@@ -33,15 +33,15 @@ func NewFile(kind string, body []byte) *File {
 	sum := sha256.Sum256(body)
 	f := &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{}}
 	for encoding := range encoders {
-		f.encoded[encoding] = sync.OnceValue(func() []byte { return encode(body, encoding) })
+		f.encoded[encoding] = sync.OnceValue(func() []byte { return encodeIfSmaller(body, encoding) })
 	}
 	return f
 }
 
-// encode returns the encoded body; nil if that is not smaller.
-func encode(body []byte, encoding string) []byte {
+// encodeIfSmaller returns the encoded body; nil if it is not smaller than the body.
+func encodeIfSmaller(body []byte, encoding string) []byte {
 	var b bytes.Buffer
-	w := encoderTo(&b, encoding)
+	w := takeEncoder(&b, encoding)
 	_, _ = w.Write(body) // a buffer takes everything
 	_ = w.Close()
 	encoders[encoding].Put(w)
@@ -54,9 +54,9 @@ func encode(body []byte, encoding string) []byte {
 // Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// Serve answers GET and HEAD. A Range is taken from the body without encoding, since part of an encoded one cannot be decoded. Browsers
+// ServeHTTP answers GET and HEAD. A Range is taken from the body without encoding, since part of an encoded one cannot be decoded. Browsers
 // may cache an address that names the version forever; they revalidate any other by its ETag.
-func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
+func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -78,7 +78,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// encodingFor returns the encoding for an Accept-Encoding header: "br", "gzip" or "".
+// encodingFor returns the best encoding that an Accept-Encoding header accepts: br, gz or none.
 func encodingFor(header string) string {
 	weights := map[string]float64{}
 	for each := range strings.SplitSeq(header, ",") {

@@ -24,7 +24,7 @@ func Pages(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		c.Response().Writer = w
 		defer func() {
-			w.end()
+			w.close()
 			c.Response().Writer = w.ResponseWriter
 		}()
 		err := next(c)
@@ -49,8 +49,8 @@ type encoder interface {
 	Reset(io.Writer)
 }
 
-// encoderTo takes an encoder that writes to w; put it back into encoders.
-func encoderTo(w io.Writer, encoding string) encoder {
+// takeEncoder returns a pooled encoder that writes to w. The caller closes it and puts it back into encoders.
+func takeEncoder(w io.Writer, encoding string) encoder {
 	e := encoders[encoding].Get().(encoder)
 	e.Reset(w)
 	return e
@@ -73,7 +73,7 @@ func (w *writer) WriteHeader(status int) {
 		if w.encoding != none {
 			h.Del("Content-Length")
 			h.Set("Content-Encoding", w.encoding)
-			w.to = encoderTo(w.ResponseWriter, w.encoding)
+			w.to = takeEncoder(w.ResponseWriter, w.encoding)
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -87,7 +87,7 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-func (w *writer) end() {
+func (w *writer) close() {
 	if w.to == nil {
 		return
 	}

@@ -171,7 +171,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		shown, err := a.perform(c, d, s, body.Reason)
 		var failed *notDone
 		if errors.As(err, &failed) {
-			return &server.Problem{Kind: server.NotDone, Detail: texts.For("").Get(failed.key, "wait", failed.wait)}
+			return &server.Problem{Kind: server.NotDone, Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
 		}
 		if err != nil {
 			return err

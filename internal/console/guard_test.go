@@ -128,22 +128,22 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(used)) {
-		if _, err := texts.For("").T(key); err != nil {
+		if _, err := texts.ForConsole("").T(key); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := texts.For("").T("none"); err == nil {
+	if _, err := texts.ForConsole("").T("none"); err == nil {
 		t.Error("a text that does not exist is no error")
 	}
 }
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statuses {
-		if texts.For("").Get("status."+string(s)) == "" || signs[s] == "" {
+		if texts.ForConsole("").Get("status."+string(s)) == "" || signs[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
-	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.For("")}
+	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

@@ -74,7 +74,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	e := server.New(server.Config{Logger: logger})
 	r.console = New(c)
 	r.console.Register(e)
-	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.Static)))
+	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 	return e
 }
 

@@ -131,7 +131,7 @@ func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 // Every reason of the parser has its sentence in Chinese too.
 func TestSearchReasonsInChinese(t *testing.T) {
 	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
-		if texts.For("zh").Get("search.reason."+reason) == "" {
+		if texts.ForConsole("zh").Get("search.reason."+reason) == "" {
 			t.Errorf("no text for %q", reason)
 		}
 	}
@@ -200,7 +200,7 @@ func TestVerdictsWithoutRows(t *testing.T) {
 		{unserved: "voip"}, {unserved: "disposable"}, {unserved: "not_configured"}, {unserved: "of a later version"},
 	} {
 		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
-		for _, w := range texts.All() {
+		for _, w := range texts.ConsoleLanguages() {
 			v, err := r.console.withoutRows(t.Context(), h, w)
 			r.Must(err)
 			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)

@@ -37,30 +37,30 @@ const maxAddress = 320
 // minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the page, and could be guessed.
 const minIntent = 26
 
-// act does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts send one
+// handlePost does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts send one
 // message.
-func (u *Page) act(c echo.Context) error {
-	f, err := form(c)
+func (u *Page) handlePost(c echo.Context) error {
+	f, err := readForm(c)
 	if err != nil {
 		return err
 	}
-	s := u.remembered(c)
+	s := u.loadSession(c)
 	s.Note = note{}
 	p := posted{
-		caller: u.caller(c), locale: localeOf(c.Request()), channel: u.channelOf(f.Get("channel")),
-		country: countryCode(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
+		caller: u.callerOf(c), locale: messageLanguages(c.Request()), channel: u.channelOrFirst(f.Get("channel")),
+		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
 	}
 	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
 	do, ok := map[string]func(context.Context, session, posted) session{
-		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce, "use": u.use,
+		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce, "use": u.useSuggestion,
 	}[f.Get("act")]
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
-	if of := f.Get("of"); f.Get("act") != "send" && of != s.mark() {
+	if of := f.Get("of"); f.Get("act") != "send" && of != s.formMark() {
 		switch {
-		case of != "" && of == markOf(s.Before): // check tries both codes, and another request is meant for the same recipient
-		case of == "" || of != s.Other.mark():
+		case of != "" && of == formMarkOf(s.Before): // check tries both codes, and another request is meant for the same recipient
+		case of == "" || of != s.Other.formMark():
 			s.Note = note{Kind: stale}
 			return u.saveAndRedirect(c, s)
 		default:
@@ -76,13 +76,13 @@ func (u *Page) act(c echo.Context) error {
 
 // saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does not post again.
 func (u *Page) saveAndRedirect(c echo.Context, s session) error {
-	if err := u.remember(c, s); err != nil {
+	if err := u.saveSession(c, s); err != nil {
 		return err
 	}
-	target := u.address("")
+	target := u.viewURL("")
 	switch s.Note.Kind {
 	case badAddress, typo, landline, taken:
-		target = u.address(changing)
+		target = u.viewURL(changing)
 	}
 	return c.Redirect(http.StatusSeeOther, target)
 }
@@ -93,21 +93,21 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 func (u *Page) send(ctx context.Context, s session, p posted) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
-		return s.withDraft(p, note{Kind: badAddress, Reason: reasonOf(err)})
+		return s.withDraft(p, note{Kind: badAddress, Reason: invalidReason(err)})
 	}
-	if doubt, ok := doubtOf(to, p); ok {
+	if doubt, ok := needsConfirmation(to, p); ok {
 		return s.withDraft(p, note{Kind: doubt})
 	}
-	after := u.ask(ctx, s.withRecipient(to, p), p)
+	after := u.requestCode(ctx, s.withRecipient(to, p), p)
 	if after.Note.Kind == badAddress { // nothing came of it, so the browser is where it was
 		return s.withDraft(p, after.Note)
 	}
 	return after
 }
 
-// doubtOf returns a note, and true, if a person should confirm the recipient before anything is sent: the domain looks mistyped, or
-// the number probably gets no text messages.
-func doubtOf(to recipient.Recipient, p posted) (noteKind, bool) {
+// needsConfirmation returns true and what to ask back if the person should confirm the recipient before anything is sent: the domain looks
+// mistyped (typo), or the number probably gets no text messages (landline).
+func needsConfirmation(to recipient.Recipient, p posted) (noteKind, bool) {
 	if to.Channel() == recipient.SMS {
 		return landline, to.Landline() && p.sure != p.to
 	}
@@ -125,9 +125,9 @@ func (s session) withRecipient(to recipient.Recipient, p posted) session {
 	}
 	if known, err := recipient.Parse(to.Channel(), s.To); err != nil || !known.Equal(to) {
 		if !came {
-			s.Other = leg{}
+			s.Other = channelState{}
 		}
-		s.leg = leg{Channel: to.Channel()}
+		s.channelState = channelState{Channel: to.Channel()}
 	}
 	s.To, s.Draft, s.DraftOn = p.to, "", ""
 	if to.Channel() == recipient.SMS {
@@ -148,8 +148,8 @@ func (s session) withDraft(p posted, n note) session {
 	return s
 }
 
-// reasonOf returns the reason of an InvalidError; "" for other errors.
-func reasonOf(err error) string {
+// invalidReason returns the reason of an InvalidError; "" for other errors.
+func invalidReason(err error) string {
 	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
 		return bad.Reason
 	}
@@ -161,7 +161,7 @@ func (u *Page) sendAgain(ctx context.Context, s session, p posted) session {
 	if s.To == "" {
 		return session{Return: s.Return}
 	}
-	return u.ask(ctx, s, p)
+	return u.requestCode(ctx, s, p)
 }
 
 // sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code there. If the code there is valid and
@@ -178,10 +178,11 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 			return s
 		}
 	}
-	return u.ask(ctx, s, p)
+	return u.requestCode(ctx, s, p)
 }
 
-func (u *Page) ask(ctx context.Context, s session, p posted) session {
+// requestCode asks for a code for the session's recipient, a resend if there is a verification, and returns the session with the result.
+func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
 		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.key,
 	}
@@ -192,13 +193,13 @@ func (u *Page) ask(ctx context.Context, s session, p posted) session {
 	}
 	switch {
 	case err != nil:
-		return u.failed(s, err)
+		return u.sessionAfterError(s, err)
 	case a.Admitted:
 		before := s.Before
 		if a.View.ID != s.ID {
 			before = s.ID
 		}
-		s.leg = leg{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To}
+		s.channelState = channelState{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To}
 		s.Draft, s.DraftOn = "", ""
 		return s
 	}
@@ -236,8 +237,8 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification
 	return verification.Answer{}, verification.ErrUnavailable
 }
 
-// failed returns the session with what the next page shows for this error.
-func (u *Page) failed(s session, err error) session {
+// sessionAfterError returns the session with what the next page shows for this error.
+func (u *Page) sessionAfterError(s session, err error) session {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		s.Note = note{Kind: tooMany}
 		return s
@@ -248,7 +249,7 @@ func (u *Page) failed(s session, err error) session {
 			s.Note = note{Kind: badAddress, Reason: bad.Reason}
 			return s
 		case "channel": // it was taken out of the configuration
-			s.leg, s.Note = leg{}, note{Kind: stale}
+			s.channelState, s.Note = channelState{}, note{Kind: stale}
 			return s
 		}
 		u.Logger.Error("the page's own request was refused", "field", bad.Field, "reason", bad.Reason)
@@ -257,8 +258,8 @@ func (u *Page) failed(s session, err error) session {
 	return s
 }
 
-// use puts the suggested address into the field. The person has to send it.
-func (u *Page) use(_ context.Context, s session, p posted) session {
+// useSuggestion puts the suggested address into the field. The person has to send it.
+func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
 	doubted := s.Draft
 	if !p.draft && s.channel() == recipient.Email {
 		doubted = s.To
@@ -290,7 +291,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		return s
 	}
 	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // Check returns the error, if there is one
-		found, reason := readTyped(a.View.Code, p.code)
+		found, reason := codeIn(a.View.Code, p.code)
 		if reason != "" {
 			s.Note = note{Kind: badCode, Reason: reason}
 			return s
@@ -306,21 +307,21 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	bad, foreign := errors.AsType[*verification.InvalidError](err)
 	switch {
 	case errors.Is(err, verification.ErrNotFound):
-		s.leg = leg{Channel: s.Channel, To: s.To}
+		s.channelState = channelState{Channel: s.Channel, To: s.To}
 	case foreign:
 		s.Note = note{Kind: badCode, Reason: bad.Reason}
 	case err != nil:
-		return u.failed(s, err)
+		return u.sessionAfterError(s, err)
 	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
-		return session{leg: leg{Channel: s.Channel, ID: s.ID}, Return: s.Return} // the address has served
+		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return} // the address has served
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: wrongCode}
 	}
 	return s
 }
 
-// readTyped returns the code that a text contains, or the reason why it is none: a reason of package verification, or "length".
-func readTyped(shape code.Shape, typed string) (found, reason string) {
+// codeIn returns the code that a text contains, or the reason why it is none: a reason of package verification, or "length".
+func codeIn(shape code.Shape, typed string) (found, reason string) {
 	found, err := shape.Find(typed)
 	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
 		return "", bad.Reason

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// offers returns the page's channels in its order, without paused ones unless all are paused.
-func (u *Page) offers() []verification.Offer {
+// offeredChannels returns the page's channels in its order, without paused ones unless all are paused.
+func (u *Page) offeredChannels() []verification.Offer {
 	all := u.Codes.Offers("") // for the default purpose
 	rank := func(o verification.Offer) int { return slices.Index(u.Channels, o.Channel) }
 	if len(u.Channels) > 0 {
@@ -23,9 +23,9 @@ func (u *Page) offers() []verification.Offer {
 	return all
 }
 
-// channelOf returns the channel that a form names, or the first one if the page does not have that.
-func (u *Page) channelOf(named string) recipient.Channel {
-	offers := u.offers()
+// channelOrFirst returns the named channel if the page offers it, else the first one that it offers; mail if it offers none.
+func (u *Page) channelOrFirst(named string) recipient.Channel {
+	offers := u.offeredChannels()
 	if len(offers) == 0 {
 		return recipient.Email
 	}
@@ -33,11 +33,11 @@ func (u *Page) channelOf(named string) recipient.Channel {
 	return offers[max(i, 0)].Channel
 }
 
-// askFor returns the card that asks for the address or the number, with the field of a channel, or of the first one if the page does not
+// askCard returns the card that asks for the address or the number, with the field of a channel, or of the first one if the page does not
 // have that.
-func (l *look) askFor(on recipient.Channel) *card {
-	on = l.channelOf(string(on))
-	t, offers := l.t.forChannel(on), l.offers()
+func (l *visit) askCard(on recipient.Channel) *card {
+	on = l.channelOrFirst(string(on))
+	t, offers := l.t.forChannel(on), l.offeredChannels()
 	k := l.newCard("ask", t["AskHeading"])
 	k.Say = ""
 	if l.Title != "" {
@@ -52,16 +52,16 @@ func (l *look) askFor(on recipient.Channel) *card {
 		}
 		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"], Value: l.fieldText(o.Channel), Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
-			k.Ask.Phone = l.phone(o.Countries, f)
+			k.Ask.Phone = l.newPhoneField(o.Countries, f)
 		} else {
 			k.Ask.Mail = &f
 		}
 	}
-	k.Lead = plain(t[lead])
+	k.Lead = escapeHTML(t[lead])
 	if l.Code.Length > 0 {
-		k.Lead = plain(t.ofCode(l.Code, lead+"Digits"))
+		k.Lead = escapeHTML(t.aboutCodes(l.Code, lead+"Digits"))
 	}
-	l.askNotes(k, t)
+	l.addAskNote(k, t)
 	return k
 }
 
@@ -72,7 +72,7 @@ var (
 )
 
 // fieldText returns what stands in the field of a channel: what was typed last, or the recipient.
-func (l *look) fieldText(ch recipient.Channel) string {
+func (l *visit) fieldText(ch recipient.Channel) string {
 	s := l.session
 	switch {
 	case l.view == anew:
@@ -80,13 +80,13 @@ func (l *look) fieldText(ch recipient.Channel) string {
 	case s.DraftOn == ch && s.Draft != "":
 		return s.Draft
 	case s.channel() == ch:
-		return s.shown()
+		return s.displayedRecipient()
 	}
-	return s.Other.shown()
+	return s.Other.displayedRecipient()
 }
 
-// askNotes adds the message about the last post to the field that it concerns. The texts are those of the field's channel.
-func (l *look) askNotes(k *card, t words) {
+// addAskNote adds the message about the last post to the field that it concerns. The texts are those of the field's channel.
+func (l *visit) addAskNote(k *card, t words) {
 	f := k.Ask.field()
 	if f == nil {
 		return
@@ -100,13 +100,13 @@ func (l *look) askNotes(k *card, t words) {
 		}
 		k.Say = f.Error
 	case stale:
-		k.Note = &box{"warn", t["Stale"]}
+		k.Note = &notice{"warn", t["Stale"]}
 	case tooMany:
-		k.Note = &box{"bad", t["TooManyChecks"]}
+		k.Note = &notice{"bad", t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
 	if f.Error == "" {
-		k.Typo = l.doubt(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
+		k.Typo = l.suggestionFor(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
 	}
 	f.Doubt = k.Typo
 	if k.Typo != nil && (n.Kind == typo || n.Kind == landline) {
@@ -122,11 +122,14 @@ func (f *askForm) field() *entry {
 	return f.Mail
 }
 
-// doubtSent is doubt about the recipient that a code was sent to.
-func (l *look) doubtSent() *suggestion { return l.doubt(l.session.channel(), l.session.To, false) }
+// suggestionForSent returns the suggestion for the recipient that a code was sent to; nil if there is none.
+func (l *visit) suggestionForSent() *suggestion {
+	return l.suggestionFor(l.session.channel(), l.session.To, false)
+}
 
-// doubt returns a suggestion if the domain looks mistyped or the number is a landline's; else nil. draft: the text stands in the field.
-func (l *look) doubt(on recipient.Channel, text string, draft bool) *suggestion {
+// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's; else nil. draft: the text stands in the
+// field and was not sent to.
+func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {
 		if l.session.Note.Kind != landline {

@@ -19,33 +19,34 @@ type References interface {
 // maxReturn is the longest address to return to, in bytes: the cookie that carries it holds 4096.
 const maxReturn = 1024
 
-// arrive handles a visit from an app with a return_url. It stores that address in the cookie and redirects to the page without it.
-func (u *Page) arrive(c echo.Context) error {
-	to, ok := returnTo(u.ReturnURLs, c.QueryParam("return_url"))
+// acceptReturnURL handles a visit from an app with a return_url. It stores that address in the cookie and redirects to the page without it.
+func (u *Page) acceptReturnURL(c echo.Context) error {
+	to, ok := allowedReturnURL(u.ReturnURLs, c.QueryParam("return_url"))
 	if !ok {
-		return errNoReturn()
+		return errReturnNotAllowed()
 	}
-	s := u.remembered(c)
-	if a, err := u.Codes.Get(c.Request().Context(), u.caller(c), s.ID); err == nil && a.View.State == verification.Approved {
+	s := u.loadSession(c)
+	if a, err := u.Codes.Get(c.Request().Context(), u.callerOf(c), s.ID); err == nil && a.View.State == verification.Approved {
 		s = session{} // of an earlier visit, perhaps of another person
 	}
 	s.Return = to
-	if err := u.remember(c, s); err != nil {
+	if err := u.saveSession(c, s); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, u.address(""))
+	return c.Redirect(http.StatusSeeOther, u.viewURL(""))
 }
 
-func errNoReturn() error {
+// errReturnNotAllowed returns the problem of a return_url that the app does not allow.
+func errReturnNotAllowed() error {
 	return &server.Problem{
 		Kind: server.InvalidField, Detail: "The address to return to is not among return_urls of the app, or the app has no page here.",
 		Extra: map[string]any{"field": "return_url", "reason": "not_allowed"},
 	}
 }
 
-// returnTo returns the address normalized, and true if it is one of the allowed origins and paths, or below one. Its query is kept,
+// allowedReturnURL returns the address normalized, and true if it is one of the allowed origins and paths, or below one. Its query is kept,
 // but for the parameter reference.
-func returnTo(allowed []string, text string) (string, bool) {
+func allowedReturnURL(allowed []string, text string) (string, bool) {
 	to, err := url.Parse(text)
 	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" || strings.ContainsAny(text, "\\#") {
 		return "", false
@@ -72,13 +73,14 @@ func returnTo(allowed []string, text string) (string, bool) {
 	return "", false
 }
 
-// back returns where the button of the approved card leads; "" if the person is not returned.
-func (l *look) back(id string) string {
+// returnLink returns the address that the button of the approved card leads to, with a reference to the verification; "" if the person is
+// not returned to an app.
+func (l *visit) returnLink(id string) string {
 	to, err := url.Parse(l.session.Return)
 	if err != nil || l.session.Return == "" {
 		return ""
 	}
-	if _, ok := returnTo(l.ReturnURLs, l.session.Return); !ok { // the configuration has changed
+	if _, ok := allowedReturnURL(l.ReturnURLs, l.session.Return); !ok { // the configuration has changed
 		return ""
 	}
 	reference, err := l.References.Reference(l.App, id)

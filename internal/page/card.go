@@ -24,17 +24,17 @@ type card struct {
 	Rev     string        // equal for cards that differ in nothing but time
 	Of      string        // mark of the verification that the forms are about
 	Intent  string        // names this rendering, so that a double click sends or checks once
-	Note    *box
+	Note    *notice
 	Support string      // names the send to support; empty: there is none, or no need
 	Typo    *suggestion // about the recipient; nil: none
-	Again   again
+	Again   resendButton
 	Rows    []web.Pips
-	Instead *instead // nil: there is no other channel
+	Instead *otherChannelLink // nil: there is no other channel
 
 	Ask    *askForm
 	Code   *codeForm
-	Since  until         // enough: which rule is spent, and since when
-	Last   *until        // enough: the last code still works
+	Since  moment        // enough: which rule is spent, and since when
+	Last   *moment       // enough: the last code still works
 	Kept   template.HTML // away: the address that need not be typed again
 	Reload bool          // away: the button only loads the page again
 	GoOn   string        // approved
@@ -42,7 +42,7 @@ type card struct {
 }
 
 // Link returns the address of a view of the page.
-func (k *card) Link(v view) string { return k.Page.address(v) }
+func (k *card) Link(v view) string { return k.Page.viewURL(v) }
 
 // Title returns the browser's title for the card.
 func (k *card) Title() string {
@@ -52,8 +52,8 @@ func (k *card) Title() string {
 	return k.Heading + " · " + k.Page.Title
 }
 
-// box is a message beside the card's own words.
-type box struct {
+// notice is a message beside the card's own words.
+type notice struct {
 	Tone string // good, note, warn, bad
 	Text string
 }
@@ -82,8 +82,8 @@ type entry struct {
 	Focus               bool
 }
 
-// By returns the IDs of the elements that describe the field, for aria-describedby.
-func (e entry) By() string {
+// DescribedBy returns the IDs of the elements that describe the field, for aria-describedby.
+func (e entry) DescribedBy() string {
 	var ids []string
 	if e.Error != "" {
 		ids = append(ids, e.Name+"-error")
@@ -113,8 +113,8 @@ type suggestion struct {
 	Draft    bool   // it is about the address in the field
 }
 
-// instead is the way to the other channel.
-type instead struct {
+// otherChannelLink is the way to the other channel.
+type otherChannelLink struct {
 	Label string
 	Known bool     // the browser knows the recipient there, so one press sends
 	To    string   // masked, with Known
@@ -132,7 +132,7 @@ type codeForm struct {
 	Hint    string
 	Auto    bool // check as soon as all characters are in
 	Keep    bool // the typed text was no code, and stays in the field
-	Expiry  until
+	Expiry  moment
 	Help    *help
 }
 
@@ -140,13 +140,13 @@ type codeForm struct {
 type help struct {
 	Open   bool
 	OpenIn int64 // ms until it opens by itself; 0: never
-	Facts  []until
+	Facts  []moment
 	Spam   template.HTML
 	Right  template.HTML
 }
 
-// again is the button that asks for another code, and says when it can be pressed.
-type again struct {
+// resendButton is the button that asks for another code, and says when it can be pressed.
+type resendButton struct {
 	Label  string   // while it waits
 	Ready  string   // when it can be pressed
 	Wait   web.Wait // of what stands after the label; MS 0: it can be pressed now

@@ -99,7 +99,7 @@ var notes = map[string]note{
 // text is a text by its key, filled as a card of the case fills it.
 func (c cardCase) text(t words, key string) string {
 	if _, counted := t[key+".other"]; counted {
-		return t.count(key, c.tries())
+		return t.plural(key, c.tries())
 	}
 	return t.fill(key, "n", "6")
 }
@@ -147,12 +147,12 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	now := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	for _, c := range cases {
 		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
-		l := &look{
+		l := &visit{
 			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()), regions: []string{"DE"},
-			session: session{leg: leg{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
+			session: session{channelState: channelState{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
 		}
 		if c.State.Status == "" { // nothing was sent yet
-			l.session.leg = leg{
+			l.session.channelState = channelState{
 				Channel: c.channel(), To: "ana@example.com", Refused: c.State.Refused,
 				By: c.answer(now).Quota.Rules[0].Rule, Until: now.Add(time.Duration(c.State.Wait) * time.Second),
 			}
@@ -174,7 +174,7 @@ func TestWhereAReaderMayBe(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Language", languages)
-		if got := strings.Join(regionsOf(r, "CH"), " "); got != want {
+		if got := strings.Join(likelyRegions(r, "CH"), " "); got != want {
 			t.Errorf("%q: %s, want %s", languages, got, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 		"":                                                 "",
 		"https://app.example/" + strings.Repeat("a", 1024): "",
 	} {
-		if to, ok := returnTo(allowed, text); ok != (want != "") || ok && to != want {
+		if to, ok := allowedReturnURL(allowed, text); ok != (want != "") || ok && to != want {
 			t.Errorf("%s leads to %q, want %q", text, to, want)
 		}
 	}

@@ -8,24 +8,24 @@ import (
 	"sendcode/internal/verification"
 )
 
-// instead returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only if
+// otherChannelLink returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only if
 // this browser asked for a code there, since an address must not reveal its owner's other one.
-func (l *look) instead() *instead {
-	other := otherThan(l.session.channel())
-	if l.channelOf(string(other)) != other {
+func (l *visit) otherChannelLink() *otherChannelLink {
+	other := otherChannel(l.session.channel())
+	if l.channelOrFirst(string(other)) != other {
 		return nil
 	}
 	t, s := l.t, l.session.Other
-	i := &instead{Label: t["InsteadMail"]}
+	i := &otherChannelLink{Label: t["InsteadMail"]}
 	enter := t["EnterMailCode"]
 	if other == recipient.SMS {
 		i.Label, enter = t["InsteadSMS"], t["EnterSMSCode"]
 	}
-	if i.To = s.masked(); i.To == "" {
+	if i.To = s.maskedRecipient(); i.To == "" {
 		return i
 	}
 	i.Known = true
-	wait, pending := l.waitThere(s)
+	wait, pending := l.otherChannelWait(s)
 	if pending {
 		i.Enter = enter
 	}
@@ -35,8 +35,8 @@ func (l *look) instead() *instead {
 	return i
 }
 
-// waitThere returns how long the other channel must wait, as far as this browser was told, and whether a code is pending there.
-func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
+// otherChannelWait returns how long the other channel must wait, as far as this browser was told, and whether a code is pending there.
+func (l *visit) otherChannelWait(s channelState) (wait time.Duration, pending bool) {
 	if s.ID == "" {
 		return max(0, s.Until.Sub(l.Now())), false
 	}
@@ -48,7 +48,7 @@ func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 }
 
 // mayStillArrive reports whether the message may still arrive within the usual time, so that the other channel is not offered yet.
-func (l *look) mayStillArrive(v verification.View) bool {
+func (l *visit) mayStillArrive(v verification.View) bool {
 	wait := l.answer.Quota.RetryAfter()
-	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait && wait <= soon
+	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait && wait <= shortWait
 }

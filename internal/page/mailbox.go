@@ -29,8 +29,8 @@ const (
 // RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail server and on loopback. It
 // answers only requests that name this machine, so that no other site's name can be pointed at it. Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
-	pages := parse("mailbox/*.html")
-	g := e.Group("/mailbox", onlyHere)
+	pages := parseTemplates("mailbox/*.html")
+	g := e.Group("/mailbox", onlyLoopbackHost)
 	g.GET("", func(c echo.Context) error {
 		var page bytes.Buffer
 		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
@@ -51,8 +51,8 @@ func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	})
 }
 
-// onlyHere rejects requests whose Host is not this machine.
-func onlyHere(next echo.HandlerFunc) echo.HandlerFunc {
+// onlyLoopbackHost rejects requests whose Host is not this machine.
+func onlyLoopbackHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !isLoopback(c.Request().Host) {
 			return echo.NewHTTPError(http.StatusForbidden, "the mailbox answers for localhost only")

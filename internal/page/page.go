@@ -67,7 +67,7 @@ type Config struct {
 	References References
 }
 
-// Requests bounds the requests of a network. Implementation: *server.Requests.
+// Requests bounds the requests of a network. Implementation: *server.RequestLimiter.
 type Requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
@@ -75,8 +75,8 @@ type Requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	named   bool // the app is in the page's address, since it is not the one of visits that name none
-	present *atomic.Pointer[settings]
+	inURL   bool // the app is in the page's address, since it is not the one of visits that name none
+	current *atomic.Pointer[settings]
 	checks  *sync.Map // functions of checkOnce, by form and code
 }
 
@@ -85,7 +85,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, present: &atomic.Pointer[settings]{}, checks: &sync.Map{}}
+	u := &Page{Config: c, current: &atomic.Pointer[settings]{}, checks: &sync.Map{}}
 	u.Configure(c.Code, c.AppPage)
 	return u
 }
@@ -98,36 +98,36 @@ type settings struct {
 
 // Configure sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
 // Requests under way keep the old values.
-func (u *Page) Configure(shape code.Shape, apps ...AppPage) { u.present.Store(&settings{shape, apps}) }
+func (u *Page) Configure(shape code.Shape, apps ...AppPage) { u.current.Store(&settings{shape, apps}) }
 
 // forRequest returns a copy of the page for the app that the request names; later calls of Configure do not change it. It fails if there is no
 // such app.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
-	present := u.present.Load()
-	i := slices.IndexFunc(present.apps, func(a AppPage) bool { return name == "" || a.App == name })
+	current := u.current.Load()
+	i := slices.IndexFunc(current.apps, func(a AppPage) bool { return name == "" || a.App == name })
 	switch {
 	case i >= 0:
-		now.Code, now.AppPage, now.named = present.code, present.apps[i], i > 0
+		now.Code, now.AppPage, now.inURL = current.code, current.apps[i], i > 0
 		return &now, nil
 	case c.QueryParams().Has("return_url"):
-		return nil, errNoReturn()
+		return nil, errReturnNotAllowed()
 	}
 	return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
 }
 
-// Named returns the app that the page's address names; "" if none.
-func (u *Page) Named() string {
-	if u.named {
+// AppInURL returns the app that the page's address names; "" if none.
+func (u *Page) AppInURL() string {
+	if u.inURL {
 		return u.App
 	}
 	return ""
 }
 
-// address returns the URL of a view of the page.
-func (u *Page) address(v view) string {
+// viewURL returns the URL of a view of the page.
+func (u *Page) viewURL(v view) string {
 	query := url.Values{}
-	if app := u.Named(); app != "" {
+	if app := u.AppInURL(); app != "" {
 		query.Set("app", app)
 	}
 	if v != "" {
@@ -145,48 +145,48 @@ const stylePath = "/brand.css"
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.answer((*Page).show))
-	e.POST("/", u.answer((*Page).act), protected)
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.handlerFor((*Page).showCard))
+	e.POST("/", u.handlerFor((*Page).handlePost), protected)
 	e.GET(stylePath, func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		if err != nil {
 			return err
 		}
-		return now.style(c)
+		return now.serveStyle(c)
 	})
 }
 
 // RegisterStatic adds the style sheets and scripts that the pages and the console load.
 func RegisterStatic(e *echo.Echo) {
-	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.Static)))
+	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 }
 
 // templates are those of the page. It panics if they do not parse.
-var templates = sync.OnceValue(func() *template.Template { return parse("page/*.html") })
+var templates = sync.OnceValue(func() *template.Template { return parseTemplates("page/*.html") })
 
-func parse(pattern string) *template.Template {
-	t := template.New("").Option("missingkey=error").Funcs(template.FuncMap{"static": web.Path})
+func parseTemplates(pattern string) *template.Template {
+	t := template.New("").Option("missingkey=error").Funcs(template.FuncMap{"static": web.StaticURL})
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// answer returns a handler that answers a request as the page of the app that it names. If its network made too many requests, the answer
-// is only a card with the wait.
-func (u *Page) answer(f func(*Page, echo.Context) error) echo.HandlerFunc {
+// handlerFor returns a handler that calls f with the page of the app that the request names. If the client's network made too many
+// requests, the answer is only a card with the wait.
+func (u *Page) handlerFor(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		if err != nil {
 			return err
 		}
 		if now.Requests != nil {
-			if wait, ok := now.Requests.Admit(now.caller(c).IP); !ok {
-				l := now.lookAt(c)
-				return l.draw(c, l.crowded(wait))
+			if wait, ok := now.Requests.Admit(now.callerOf(c).IP); !ok {
+				l := now.newVisit(c)
+				return l.writeCard(c, l.tooManyRequestsCard(wait))
 			}
 		}
 		return f(now, c)
 	}
 }
 
-func (u *Page) caller(c echo.Context) verification.Caller {
+func (u *Page) callerOf(c echo.Context) verification.Caller {
 	return verification.Caller{App: u.App, Kind: verification.Browser, IP: server.ClientIP(c)}
 }

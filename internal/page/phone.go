@@ -38,18 +38,18 @@ var countries = sync.OnceValue(func() map[string][]country {
 	return all
 })
 
-// countryCode returns the country that a form names; "" if it names none.
-func countryCode(named string) string {
+// knownCountry returns the country that a form names; "" if it names none.
+func knownCountry(named string) string {
 	if !recipient.KnownCountry(named) {
 		return ""
 	}
 	return named
 }
 
-// phone returns the field for a number with the served countries. A number without a plus or 00 belongs to the chosen country.
-func (l *look) phone(served []string, e entry) *phoneField {
+// newPhoneField returns the field for a number with the served countries. A number without a plus or 00 belongs to the chosen country.
+func (l *visit) newPhoneField(served []string, e entry) *phoneField {
 	f := &phoneField{entry: e}
-	here := l.here(served)
+	here := l.likelyCountry(served)
 	for _, c := range countries()[l.t["Lang"]] {
 		if slices.Contains(served, c.Code) {
 			c.Chosen = c.Code == here
@@ -75,9 +75,9 @@ func (l *look) phone(served []string, e entry) *phoneField {
 	return f
 }
 
-// here returns the country to offer first: the one chosen before, else the region of the browser's language, else the configured
+// likelyCountry returns the country to offer first: the one chosen before, else the region of the browser's language, else the configured
 // one, else where the language is mostly spoken.
-func (l *look) here(served []string) string {
+func (l *visit) likelyCountry(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range countries()[l.t["Lang"]] {
 		likely = append(likely, c.Code)
@@ -88,9 +88,9 @@ func (l *look) here(served []string) string {
 	return ""
 }
 
-// regionsOf returns where a reader may be, likeliest first: regions that the languages name, the configured one, then regions that
+// likelyRegions returns where a reader may be, likeliest first: regions that the languages name, the configured one, then regions that
 // the languages suggest.
-func regionsOf(r *http.Request, configured string) []string {
+func likelyRegions(r *http.Request, configured string) []string {
 	wanted, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language")) // none where it cannot be read
 	var named, suggested []string
 	for _, tag := range wanted {

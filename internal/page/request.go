@@ -20,9 +20,9 @@ func wordsFor(r *http.Request) words {
 	return languages()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
 }
 
-// localeOf returns the languages to ask for in a message: the browser's whole list, since templates may have more languages than
+// messageLanguages returns the languages to ask for in a message: the browser's whole list, since templates may have more languages than
 // the page, or the page's language if that list is too long.
-func localeOf(r *http.Request) string {
+func messageLanguages(r *http.Request) string {
 	header := r.Header.Get("Accept-Language")
 	if _, _, err := language.ParseAcceptLanguage(header); err != nil || header == "" || len(header) > maxLocale {
 		return wordsFor(r)["Lang"]
@@ -37,8 +37,8 @@ const fragmentHeader = "X-Fragment"
 // maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a tenth of it.
 const maxForm = 16 << 10
 
-// form reads a posted form from the body only, never from the URL.
-func form(c echo.Context) (url.Values, error) {
+// readForm reads a posted form from the body only, never from the URL.
+func readForm(c echo.Context) (url.Values, error) {
 	r := c.Request()
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {

@@ -45,7 +45,7 @@ func theButtonKeepsToTheServer(t *testing.T, browser context.Context) {
 		_, _ = io.WriteString(w, `<!doctype html><script type="module">import { schedules } from '/schedules.js'; window.schedules = schedules</script>`)
 	})
 	mux.HandleFunc("GET /schedules.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/schedules.js") })
-	mux.HandleFunc("GET "+web.StaticPath, web.Static)
+	mux.HandleFunc("GET "+web.StaticPath, web.ServeStatic)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if i, err := strconv.Atoi(r.Header.Get("X-World")); err == nil && i < len(worlds) {
 			worlds[i].ServeHTTP(w, r)
@@ -57,7 +57,7 @@ func theButtonKeepsToTheServer(t *testing.T, browser context.Context) {
 	b.do(chromedp.Navigate(s.URL + "/schedules"))
 	b.until("window.schedules")
 	eval[bool](b, fmt.Sprintf(`schedules(%d, %d, %d, %q).then((done) => { window.done = done }, (error) => { window.done = { Wrong: [String(error.stack)] } }), true`,
-		*firstOf, *scheduled, len(worlds), web.Path("page.js")))
+		*firstOf, *scheduled, len(worlds), web.StaticURL("page.js")))
 	if !awaitFor(30*time.Minute, func() bool { return eval[bool](b, "!!window.done") }) {
 		t.Fatal("the schedules do not end")
 	}

@@ -17,8 +17,8 @@ import (
 // session is what a browser's cookie remembers, sealed: which verification it is at, and what was typed, so that
 // it need not be typed again. It never holds a code.
 type session struct {
-	leg
-	Other   leg               `json:"o,omitzero"`  // the state on the channel that was used before
+	channelState
+	Other   channelState      `json:"o,omitzero"`  // the state on the channel that was used before
 	Draft   string            `json:"d,omitempty"` // text in the field that was not sent yet
 	DraftOn recipient.Channel `json:"w,omitempty"` // which field; empty: nothing waits there
 	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
@@ -27,8 +27,8 @@ type session struct {
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
 }
 
-// leg is a browser's state on one channel.
-type leg struct {
+// channelState is a browser's state on one channel.
+type channelState struct {
 	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
 	Before  string            `json:"p,omitempty"` // verification in whose place a resend near its end has opened ID; its code may still come
@@ -39,26 +39,26 @@ type leg struct {
 }
 
 // channel returns the channel of the recipient; mail if there is none.
-func (l leg) channel() recipient.Channel { return cmp.Or(l.Channel, recipient.Email) }
+func (l channelState) channel() recipient.Channel { return cmp.Or(l.Channel, recipient.Email) }
 
-// begun returns the channel that the person has used; "" if none yet.
-func (l leg) begun() recipient.Channel {
-	if l == (leg{}) {
+// usedChannel returns the channel that the person has used; "" if none yet.
+func (l channelState) usedChannel() recipient.Channel {
+	if l == (channelState{}) {
 		return ""
 	}
 	return l.channel()
 }
 
-// shown returns the recipient as a field shows it.
-func (l leg) shown() string {
+// displayedRecipient returns the recipient as a field shows it.
+func (l channelState) displayedRecipient() string {
 	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {
 		return r.Written()
 	}
 	return l.To
 }
 
-// masked returns the recipient masked, for pages on which it is not typed.
-func (l leg) masked() string {
+// maskedRecipient returns the recipient masked, for pages on which it is not typed.
+func (l channelState) maskedRecipient() string {
 	r, err := recipient.Parse(l.channel(), l.To)
 	if err != nil {
 		return ""
@@ -69,12 +69,12 @@ func (l leg) masked() string {
 // onOtherChannel returns the session with the other channel chosen.
 func (s session) onOtherChannel() session {
 	other := s.Other
-	other.Channel = otherThan(s.channel())
-	s.leg, s.Other = other, s.leg
+	other.Channel = otherChannel(s.channel())
+	s.channelState, s.Other = other, s.channelState
 	return s
 }
 
-func otherThan(ch recipient.Channel) recipient.Channel {
+func otherChannel(ch recipient.Channel) recipient.Channel {
 	if ch == recipient.SMS {
 		return recipient.Email
 	}
@@ -117,43 +117,43 @@ const (
 	cookieLabel      = "cookie"
 )
 
-// nameOf returns the cookie's name, one for each app, so that apps do not overwrite each other's.
-func (u *Page) nameOf(c echo.Context) string {
+// cookieNameFor returns the cookie's name, one for each app, so that apps do not overwrite each other's.
+func (u *Page) cookieNameFor(c echo.Context) string {
 	name := cookieName
 	if c.Scheme() == "https" {
 		name = secureCookieName
 	}
-	if app := u.Named(); app != "" {
+	if app := u.AppInURL(); app != "" {
 		name += "-" + app
 	}
 	return name
 }
 
-// remembered opens the cookie. If it is missing, old, damaged or forged, the session is empty.
-func (u *Page) remembered(c echo.Context) session {
-	cookie, err := c.Cookie(u.nameOf(c))
+// loadSession opens the cookie. If it is missing, old, damaged or forged, the session is empty.
+func (u *Page) loadSession(c echo.Context) session {
+	cookie, err := c.Cookie(u.cookieNameFor(c))
 	if err != nil {
 		return session{}
 	}
 	var s session
 	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // other text does not open
-	plain, err := u.Cookies.Open(cookieLabel, sealed, u.binding())
+	plain, err := u.Cookies.Open(cookieLabel, sealed, u.cookieBinding())
 	if err != nil || json.Unmarshal(plain, &s) != nil || !u.Now().Before(s.Ends) {
 		return session{}
 	}
 	return s
 }
 
-// binding returns what the cookie is sealed with, so that a cookie of the console or of another app is not accepted.
-func (u *Page) binding() []byte { return []byte("page\x00" + u.App) }
+// cookieBinding returns what the cookie is sealed with, so that a cookie of the console or of another app is not accepted.
+func (u *Page) cookieBinding() []byte { return []byte("page\x00" + u.App) }
 
-// remember writes the cookie; the zero session removes it.
+// saveSession writes the cookie; the zero session removes it.
 //
 // SameSite is Lax, not Strict: a person who comes back by a link, from the shop or from a mail, must find the true state and
 // not an empty form that refuses them. A foreign site's post carries no Lax cookie either, and a GET changes nothing.
-func (u *Page) remember(c echo.Context, s session) error {
+func (u *Page) saveSession(c echo.Context, s session) error {
 	cookie := &http.Cookie{
-		Name: u.nameOf(c), Path: "/", MaxAge: -1,
+		Name: u.cookieNameFor(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if s != (session{}) {
@@ -163,7 +163,7 @@ func (u *Page) remember(c echo.Context, s session) error {
 		if err != nil {
 			return err
 		}
-		sealed, err := u.Cookies.Seal(cookieLabel, plain, u.binding())
+		sealed, err := u.Cookies.Seal(cookieLabel, plain, u.cookieBinding())
 		if err != nil {
 			return err
 		}
@@ -173,11 +173,11 @@ func (u *Page) remember(c echo.Context, s session) error {
 	return nil
 }
 
-// mark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and
+// formMark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and
 // a code typed in one must not be tried on the other's verification, unless that took the place of the first.
-func (l leg) mark() string { return markOf(l.ID) }
+func (l channelState) formMark() string { return formMarkOf(l.ID) }
 
-func markOf(id string) string {
+func formMarkOf(id string) string {
 	if id == "" {
 		return ""
 	}

@@ -14,18 +14,18 @@ import (
 	"sendcode/quota"
 )
 
-// show renders the card of the present state, alone for the script, else within the page.
-func (u *Page) show(c echo.Context) error {
+// showCard renders the card of the present state, alone for the script, else within the page.
+func (u *Page) showCard(c echo.Context) error {
 	if c.QueryParams().Has("return_url") {
-		return u.arrive(c)
+		return u.acceptReturnURL(c)
 	}
-	l := u.lookAt(c)
-	return l.draw(c, l.card())
+	l := u.newVisit(c)
+	return l.writeCard(c, l.card())
 }
 
-// draw answers with a card: alone for the script, else within the page.
-func (l *look) draw(c echo.Context, k *card) error {
-	k.Of, k.Intent = l.session.mark(), rand.Text()
+// writeCard answers with a card: alone for the script, else within the page.
+func (l *visit) writeCard(c echo.Context, k *card) error {
+	k.Of, k.Intent = l.session.formMark(), rand.Text()
 	body, err := render(k, c.Request().Header.Get(fragmentHeader) == "card")
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (l *look) draw(c echo.Context, k *card) error {
 	h.Add("Vary", "Accept-Language, Cookie, "+fragmentHeader)
 	h.Set("Content-Language", k.T["Lang"])
 	if l.Brand.Logo != "" {
-		server.Allow(c, "img-src", l.Brand.Logo)
+		server.AllowSource(c, "img-src", l.Brand.Logo)
 	}
 	h.Set("Cache-Control", "no-store") // also where no middleware says so: the card is one person's, and for now
 	status := http.StatusOK
@@ -60,23 +60,23 @@ func render(k *card, alone bool) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// StyleSheet returns the URL of the brand's colours; "" if it has none.
-func (u *Page) StyleSheet() string {
+// StyleSheetURL returns the URL of the brand's colours; "" if it has none.
+func (u *Page) StyleSheetURL() string {
 	if u.Brand.Light == (brand.Tone{}) {
 		return ""
 	}
-	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.Version()}}.Encode()
+	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()
 }
 
-// style answers with the brand's colours.
-func (u *Page) style(c echo.Context) error {
+// serveStyle answers with the brand's colours.
+func (u *Page) serveStyle(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "public, max-age=3600")
-	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.Style()))
+	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
 }
 
 // Header returns what stands above the card; nil for the app of visits that name none, unless it has a brand.
 func (u *Page) Header() *AppPage {
-	if u.Brand == (brand.Brand{}) && !u.named {
+	if u.Brand == (brand.Brand{}) && !u.inURL {
 		return nil
 	}
 	return &u.AppPage

@@ -251,7 +251,7 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		t.Fatal(err)
 	}
 	b := visiting(t, browser, world(t))
-	script, err := bundle.Of(withScript{web.FS, `
+	script, err := bundle.Build(withScript{web.FS, `
 		import { draw } from './widget/draw.js';
 		import { cards } from './widget/code.js';
 		import * as numbers from './widget/phones.js';

@@ -21,7 +21,7 @@ type words map[string]string
 // languages are the words by language and channel.
 var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 	all := map[string]map[recipient.Channel]words{}
-	for _, w := range texts.Pages() {
+	for _, w := range texts.PageLanguages() {
 		mails, phones := words(w.Section(texts.Page)), words(w.Section(texts.Phone))
 		for key, text := range mails {
 			if _, own := phones[key]; !own && !strings.HasPrefix(key, "BadAddress.") { // a number's reasons are its own
@@ -39,24 +39,24 @@ func (t words) forChannel(ch recipient.Channel) words { return languages()[t["La
 // fill returns a text with names replaced by values: t.fill("CodeHint", "n", "6").
 func (t words) fill(key string, pairs ...string) string { return fill(t[key], pairs...) }
 
-// count returns the plural form of a text for n things.
-func (t words) count(key string, n int) string {
-	return t.fill(key+"."+texts.Form(language.Make(t["Lang"]), n), "n", strconv.Itoa(n))
+// plural returns the plural form of a text for n things.
+func (t words) plural(key string, n int) string {
+	return t.fill(key+"."+texts.PluralForm(language.Make(t["Lang"]), n), "n", strconv.Itoa(n))
 }
 
 // html is fill for HTML: values are set in bold, and everything is escaped.
 func (t words) html(key string, pairs ...string) template.HTML {
 	for i := 1; i < len(pairs); i += 2 {
-		pairs[i] = `<strong dir="auto">` + string(plain(pairs[i])) + "</strong>"
+		pairs[i] = `<strong dir="auto">` + string(escapeHTML(pairs[i])) + "</strong>"
 	}
-	return template.HTML(fill(string(plain(t[key])), pairs...))
+	return template.HTML(fill(string(escapeHTML(t[key])), pairs...))
 }
 
-// plain returns a text as HTML.
-func plain(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }
+// escapeHTML returns a text as HTML.
+func escapeHTML(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }
 
-// ofCode returns a text about codes of this shape; one about letters has Characters for Digits at the end of its key.
-func (t words) ofCode(shape code.Shape, key string) string {
+// aboutCodes returns a text about codes of this shape; one about letters has Characters for Digits at the end of its key.
+func (t words) aboutCodes(shape code.Shape, key string) string {
 	if shape.Alphabet == code.Unambiguous {
 		key = strings.TrimSuffix(key, "Digits") + "Characters"
 	}

@@ -14,29 +14,30 @@ import (
 // clockFrom is the wait from which on the time of the day says more than a count of seconds. page.js has it too.
 const clockFrom = 10 * time.Minute
 
-// until is a moment ahead or behind. The script writes it as a time of the reader's day, Else is for all others.
-type until struct {
+// moment is a time ahead or behind. The script writes it as a time of the reader's day, Else is for all others.
+type moment struct {
 	MS      int64  // from now, negative when behind
 	Pattern string // with {c}, and {d} for the duration until then
 	Round   string // of the time of the day: "up" to the next minute, to the "second", else down to the minute
 	Else    string
 }
 
-// Like returns a text about as long as what the script will write.
-func (u until) Like() string {
+// Like returns a text about as long as what the script will write in place of Else. The page keeps room for it, so that nothing moves then.
+func (m moment) Like() string {
 	like := "00:00 0000"
-	if u.Round == "second" {
+	if m.Round == "second" {
 		like = "00:00:00 0000"
 	}
-	return fill(u.Pattern, "c", like)
+	return fill(m.Pattern, "c", like)
 }
 
-func at(d time.Duration, pattern, otherwise string) until {
-	return until{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
+// momentIn returns the moment in d, or -d ago; pattern and otherwise are its Pattern and Else.
+func momentIn(d time.Duration, pattern, otherwise string) moment {
+	return moment{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
 
-// digits returns a wait as 0:42, rounded up, so that it is never 0:00 before its end.
-func digits(d time.Duration) string {
+// minutesAndSeconds returns a wait as 0:42, rounded up, so that it is never 0:00 before its end.
+func minutesAndSeconds(d time.Duration) string {
 	s := quota.Seconds(d)
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
@@ -69,7 +70,7 @@ func (t words) durationDown(d time.Duration) string {
 func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
 	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
 	if d < clockFrom {
-		return wait, fill(wait.Short, "t", digits(d), "d", t.durationUp(d))
+		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationUp(d))
 	}
 	return wait, t.fill(key+"Else", "d", t.durationUp(d))
 }
@@ -79,7 +80,7 @@ func (t words) countdown(key string, d time.Duration, done string) (wait web.Wai
 func (t words) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
-		p, name := web.PipsOf(s), t[wideName(s.Scope)]
+		p, name := web.PipsOf(s), t[sharedRuleKey(s.Scope)]
 		switch {
 		case s.Scope.Base() == quota.Recipient:
 			p.Name = t.ruleName(s.Rule)
@@ -89,17 +90,17 @@ func (t words) pips(d quota.Decision) []web.Pips {
 		default:
 			continue
 		}
-		p.Note = t.count("PipsLeft", s.Remaining())
+		p.Note = t.plural("PipsLeft", s.Remaining())
 		if p.Blocked {
-			p.Wait, p.Note = t.countdown("Pips", s.RetryAfter, t.count("PipsLeft", 1))
+			p.Wait, p.Note = t.countdown("Pips", s.RetryAfter, t.plural("PipsLeft", 1))
 		}
 		rows = append(rows, p)
 	}
 	return rows
 }
 
-// wideName returns the key of the name of a rule that is not the recipient's; "" if it is not shown.
-func wideName(s quota.Scope) string {
+// sharedRuleKey returns the key of the name of a rule that is not the recipient's; "" if it is not shown.
+func sharedRuleKey(s quota.Scope) string {
 	switch s.Base() {
 	case quota.IP, quota.Network:
 		return "YourNetwork"
@@ -112,8 +113,8 @@ func wideName(s quota.Scope) string {
 // namedWindows are the windows of the default rules, by name.
 var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// spanOf returns the key of the name of a rule's time span; "" for a span without a name of its own.
-func spanOf(r quota.Rule) string {
+// timeSpanKey returns the key of the name of a rule's time span; "" for a span without a name of its own.
+func timeSpanKey(r quota.Rule) string {
 	switch {
 	case r.Name == verification.CarrierRule:
 		return "CarrierRule"
@@ -130,13 +131,13 @@ func spanOf(r quota.Rule) string {
 // ruleName returns the name of a rule's time span.
 func (t words) ruleName(r quota.Rule) string {
 	const day = 24 * time.Hour
-	switch key := spanOf(r); {
+	switch key := timeSpanKey(r); {
 	case key != "":
 		return t[key]
 	case r.Days > 0:
-		return t.fill("Within", "d", t.count("Days", r.Days))
+		return t.fill("Within", "d", t.plural("Days", r.Days))
 	case r.Window >= 2*day && r.Window%day == 0:
-		return t.fill("Within", "d", t.count("Days", int(r.Window/day)))
+		return t.fill("Within", "d", t.plural("Days", int(r.Window/day)))
 	}
 	return t.fill("Within", "d", t.durationUp(r.Window))
 }

@@ -21,7 +21,7 @@ func TestDurationsInWords(t *testing.T) {
 		3*time.Hour + 19*time.Minute + 1:  {"199:01", "3 h 20 min", "3 小时 20 分钟"},
 		23*time.Hour + 59*time.Minute + 1: {"1439:01", "24 h", "24 小时"},
 	} {
-		if got := [3]string{digits(d), english.durationUp(d), chinese.durationUp(d)}; got != want {
+		if got := [3]string{minutesAndSeconds(d), english.durationUp(d), chinese.durationUp(d)}; got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
@@ -107,12 +107,12 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 	} {
 		worst := quota.State{Rule: quota.Rule{Name: "x", Scope: quota.Recipient, Limit: 1, Per: c.per, Window: time.Hour}, Used: 1, ResetAfter: time.Minute}
 		heading, lead := english.ruleExplanation(worst, "a•••@x.example")
-		if heading != c.heading || lead != (until{Else: c.lead}) {
+		if heading != c.heading || lead != (moment{Else: c.lead}) {
 			t.Errorf("%s: %q, %+v", c.per, heading, lead)
 		}
 	}
 	heading, lead := english.ruleExplanation(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 3, Days: 7}, Used: 3}, "a•••@x.example")
-	if want := "3 codes were sent to a•••@x.example in 7 days."; heading != "Limit reached" || lead != (until{Else: want}) {
+	if want := "3 codes were sent to a•••@x.example in 7 days."; heading != "Limit reached" || lead != (moment{Else: want}) {
 		t.Errorf("%q, %+v", heading, lead)
 	}
 	_, lead = chinese.ruleExplanation(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")

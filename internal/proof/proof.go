@@ -28,8 +28,8 @@ const Issuer = "sendcode"
 // label separates the seeds of these keys from all other keys of the ring.
 const label = "proof ed25519"
 
-// Facts are the claims of a proof.
-type Facts struct {
+// Claims are what a proof states.
+type Claims struct {
 	ID  string // jti: the verification's ID; each has one proof, so a back end can detect a replay by it
 	App string // aud
 	// Recipient is sub: the keyed hash of the address as spelled, as in responses to secret keys.
@@ -39,7 +39,7 @@ type Facts struct {
 	Test      bool // of a test recipient, whose code is known
 }
 
-type claims struct {
+type jwtClaims struct {
 	jwt.Claims
 	Audience []string `json:"aud"` // always a list; jwt.Claims writes a list of one as a string
 	Channel  string   `json:"channel"`
@@ -53,6 +53,7 @@ type Signer struct{ ring *keyring.Ring }
 // New makes a signer with the keys of a ring.
 func New(ring *keyring.Ring) *Signer { return &Signer{ring} }
 
+// key returns the private key that belongs to a key of the ring, by its ID.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	seed, err := s.ring.Subkey(id, label)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 }
 
 // Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
-func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
+func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	id := s.ring.Current()
 	key, err := s.key(id)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return jwt.Signed(signer).Claims(claims{
+	return jwt.Signed(signer).Claims(jwtClaims{
 		Claims: jwt.Claims{
 			Issuer: Issuer, Subject: f.Recipient, ID: f.ID,
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
@@ -85,25 +86,25 @@ func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 // ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by another key.
 var ErrInvalid = errors.New("proof: not a proof of this service")
 
-// Open verifies a proof's signature and returns its claims. It does not check whether the proof has expired. Error: ErrInvalid.
-func (s *Signer) Open(token string) (f Facts, expires time.Time, err error) {
+// VerifySignature verifies a proof's signature and returns its claims. It does not check whether the proof has expired. Error: ErrInvalid.
+func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil || len(parsed.Headers) != 1 || !slices.Contains(s.ring.IDs(), parsed.Headers[0].KeyID) {
-		return Facts{}, time.Time{}, ErrInvalid
+		return Claims{}, time.Time{}, ErrInvalid
 	}
 	key, err := s.key(parsed.Headers[0].KeyID)
 	if err != nil {
-		return Facts{}, time.Time{}, ErrInvalid
+		return Claims{}, time.Time{}, ErrInvalid
 	}
-	var c claims
+	var c jwtClaims
 	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != Issuer || len(c.Audience) != 1 || c.Expiry == nil {
-		return Facts{}, time.Time{}, ErrInvalid
+		return Claims{}, time.Time{}, ErrInvalid
 	}
-	return Facts{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test}, c.Expiry.Time(), nil
+	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test}, c.Expiry.Time(), nil
 }
 
-// Keys returns the JWK Set (RFC 7517, section 5) of all public keys, as JSON.
-func (s *Signer) Keys() ([]byte, error) {
+// KeySet returns the JWK Set (RFC 7517, section 5) of all public keys of the ring, as JSON.
+func (s *Signer) KeySet() ([]byte, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, id := range s.ring.IDs() {
 		key, err := s.key(id)

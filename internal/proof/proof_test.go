@@ -31,7 +31,7 @@ func signer(t *testing.T, keys string) *Signer {
 // verify does what a back end does, with only the served keys.
 func verify(t *testing.T, keys *Signer, token string, at time.Time) (all map[string]any, err error) {
 	t.Helper()
-	served, err := keys.Keys()
+	served, err := keys.KeySet()
 	var set jose.JSONWebKeySet
 	if err != nil || json.Unmarshal(served, &set) != nil || strings.Contains(string(served), `"d"`) {
 		t.Fatalf("%s, %v", served, err)
@@ -54,7 +54,7 @@ func verify(t *testing.T, keys *Signer, token string, at time.Time) (all map[str
 
 var (
 	now   = time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
-	facts = Facts{ID: "v1", App: "shop", Recipient: "00ff", Channel: "email", Purpose: "login"}
+	facts = Claims{ID: "v1", App: "shop", Recipient: "00ff", Channel: "email", Purpose: "login"}
 )
 
 func sign(t *testing.T, s *Signer) string {
@@ -93,7 +93,7 @@ func TestProofIsCheckedWithTheServedKeys(t *testing.T) {
 func TestForgedProofs(t *testing.T) {
 	s := signer(t, k1)
 	token := sign(t, s)
-	if f, expires, err := s.Open(token); err != nil || f != facts || !expires.Equal(now.Add(Life).Truncate(time.Second)) {
+	if f, expires, err := s.VerifySignature(token); err != nil || f != facts || !expires.Equal(now.Add(Life).Truncate(time.Second)) {
 		t.Errorf("%+v, %v, %v", f, expires, err)
 	}
 	parts := strings.Split(token, ".")
@@ -105,7 +105,7 @@ func TestForgedProofs(t *testing.T) {
 		"no signature":                  parts[0] + "." + parts[1] + ".", "alg none": none + "." + parts[1] + ".", "cut": token[:len(token)-3],
 		"other claims": parts[0] + "." + claims + "." + parts[2],
 	} {
-		if f, _, err := s.Open(token); !errors.Is(err, ErrInvalid) {
+		if f, _, err := s.VerifySignature(token); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %+v, %v", what, f, err)
 		}
 		if c, err := verify(t, s, token, now); err == nil {
@@ -121,7 +121,7 @@ func TestRotationFollowsTheRing(t *testing.T) {
 		if _, err := verify(t, rotated, token, now); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if f, _, err := rotated.Open(token); err != nil || f != facts {
+		if f, _, err := rotated.VerifySignature(token); err != nil || f != facts {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
 	}

@@ -136,7 +136,7 @@ func (s *Service) open(app string, r Ask) (id string, expires time.Time, err err
 	case r.Reference != "":
 		return s.openReference(app, r)
 	}
-	f, expires, err := s.Proofs.Open(r.Proof)
+	f, expires, err := s.Proofs.VerifySignature(r.Proof)
 	if err != nil || f.App != app {
 		return "", time.Time{}, errNoProof(r)
 	}

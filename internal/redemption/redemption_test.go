@@ -54,7 +54,7 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 		by := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
 		got, err := r.Redeem(r.Context(), vtest.BackEnd.App, by)
 		r.NoError(err)
-		facts, _, err := r.Proofs.Open(r.approved.Proof)
+		facts, _, err := r.Proofs.VerifySignature(r.approved.Proof)
 		r.NoError(err)
 		want := redemption.Redeemed{
 			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default", ApprovedAt: got.ApprovedAt,

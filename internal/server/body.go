@@ -26,13 +26,13 @@ func ReadJSON(c echo.Context, v any) error {
 	}
 	body, err := readBody(c.Request())
 	if err != nil {
-		return bodyError(err)
+		return readProblem(err)
 	}
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
-		return malformed("The body is JSON, but not an object.", int64(len(body)-len(first)))
+		return malformedJSON("The body is JSON, but not an object.", int64(len(body)-len(first)))
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return decodeError(err, body)
+		return decodeProblem(err, body)
 	}
 	return nil
 }
@@ -45,52 +45,56 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func bodyError(err error) error {
+// readProblem returns the problem of a body that could not be read: echo's 413 if it is too large, else a 400.
+func readProblem(err error) error {
 	if limit, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return limit
 	}
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
-func malformed(detail string, position int64) error {
+// malformedJSON returns the problem of a body that is no JSON object; position is the byte at which reading stopped.
+func malformedJSON(detail string, position int64) error {
 	return &Problem{Kind: MalformedJSON, Detail: detail, Extra: map[string]any{"position": position}}
 }
 
-func decodeError(err error, body []byte) error {
+// decodeProblem returns the problem for an error of json.Unmarshal.
+func decodeProblem(err error, body []byte) error {
 	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
 	meaning, _ := errors.AsType[*json.SemanticError](err)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return malformed("The body ends before its JSON object does.", int64(len(body)))
+		return malformedJSON("The body ends before its JSON object does.", int64(len(body)))
 	case !utf8.Valid(body):
-		return malformed("The body is not valid UTF-8.", firstInvalid(body))
+		return malformedJSON("The body is not valid UTF-8.", firstInvalidByte(body))
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
-			Extra: map[string]any{"field": safeName(syntax.JSONPointer.LastToken()), "position": syntax.ByteOffset},
+			Extra: map[string]any{"field": truncateName(syntax.JSONPointer.LastToken()), "position": syntax.ByteOffset},
 		}
 	case syntax != nil:
-		return malformed(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset), syntax.ByteOffset)
+		return malformedJSON(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset), syntax.ByteOffset)
 	case errors.Is(err, json.ErrUnknownName):
-		return &Problem{Kind: UnknownField, Extra: map[string]any{"field": safeName(meaning.JSONPointer.LastToken())}}
+		return &Problem{Kind: UnknownField, Extra: map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())}}
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
-			Kind: InvalidField, Detail: "This field must be " + jsonType(meaning.GoType) + ".",
-			Extra: map[string]any{"field": dotted(meaning.JSONPointer), "reason": "wrong_type", "position": meaning.ByteOffset},
+			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
+			Extra: map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type", "position": meaning.ByteOffset},
 		}
 	}
-	return malformed("The body could not be decoded.", 0)
+	return malformedJSON("The body could not be decoded.", 0)
 }
 
-// dotted returns the path of a field with dots, such as keys.user.
-func dotted(p jsontext.Pointer) string {
-	return safeName(strings.Join(slices.Collect(p.Tokens()), "."))
+// dottedPath returns the path of a field with dots, such as keys.user.
+func dottedPath(p jsontext.Pointer) string {
+	return truncateName(strings.Join(slices.Collect(p.Tokens()), "."))
 }
 
-func jsonType(t reflect.Type) string {
+// jsonTypeName returns what a field of a Go type must be in JSON, such as "a whole number".
+func jsonTypeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
-		return jsonType(t.Elem())
+		return jsonTypeName(t.Elem())
 	case reflect.Struct, reflect.Map:
 		return "an object"
 	case reflect.Int, reflect.Int64:
@@ -99,15 +103,16 @@ func jsonType(t reflect.Type) string {
 	return "a " + t.Kind().String()
 }
 
-// safeName cuts a name from a request to 64 characters, so that a response does not repeat a long text.
-func safeName(name string) string {
+// truncateName cuts a name from a request to 64 characters, so that a response does not repeat a long text.
+func truncateName(name string) string {
 	if r := []rune(name); len(r) > 64 {
 		return string(r[:64]) + "…"
 	}
 	return name
 }
 
-func firstInvalid(b []byte) int64 {
+// firstInvalidByte returns the position of the first byte that is not valid UTF-8; len(b) if there is none.
+func firstInvalidByte(b []byte) int64 {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n == 1 {

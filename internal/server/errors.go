@@ -94,7 +94,7 @@ var table = []func(error) *Problem{
 		if e.Send {
 			next = "sent"
 		}
-		return Later(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
+		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
 	}),
 	is(verification.ErrNotFound, Problem{Kind: NotFound}),
 	is(limits.ErrUnknown, Problem{Kind: NotFound}),
@@ -119,7 +119,7 @@ var table = []func(error) *Problem{
 		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
 			return nil
 		}
-		return &Problem{Kind: kindOf(e.Code)}
+		return &Problem{Kind: kindForStatus(e.Code)}
 	}),
 }
 
@@ -144,8 +144,8 @@ func is(target error, problem Problem) func(error) *Problem {
 	}
 }
 
-// kindOf returns the most general kind for a status that echo or a middleware chose.
-func kindOf(status int) Kind {
+// kindForStatus returns the most general kind for a status that echo or a middleware chose.
+func kindForStatus(status int) Kind {
 	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, MethodNotAllowed, TooLarge, UnsupportedMedia, TooManyAttempts, Unavailable} {
 		if k.Status == status {
 			return k

@@ -12,11 +12,11 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// clientOf returns an extractor of the client's address: the last hop in X-Forwarded-For that is not a trusted proxy. If the header has an
-// invalid entry before that, the result is the peer's address.
-func clientOf(proxies []netip.Prefix) echo.IPExtractor {
+// clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For that is not a trusted proxy. If the
+// header has an invalid entry before that, the result is the peer's address; "" for a peer without one, as on a Unix socket.
+func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
-		peer, _ := hop(r.RemoteAddr)
+		peer, _ := parseHop(r.RemoteAddr)
 		client := peer
 		hops := strings.Split(strings.Join(r.Header[echo.HeaderXForwardedFor], ","), ",")
 		if len(r.Header[echo.HeaderXForwardedFor]) == 0 {
@@ -26,7 +26,7 @@ func clientOf(proxies []netip.Prefix) echo.IPExtractor {
 			if !isTrusted(proxies, client) {
 				break
 			}
-			next, ok := hop(text)
+			next, ok := parseHop(text)
 			if !ok {
 				client = peer
 				break
@@ -40,8 +40,8 @@ func clientOf(proxies []netip.Prefix) echo.IPExtractor {
 	}
 }
 
-// hop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443.
-func hop(text string) (netip.Addr, bool) {
+// parseHop parses an address that may have a port or brackets; false if it is none: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443.
+func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if with, err := netip.ParseAddrPort(text); err == nil {
 		return with.Addr().Unmap().WithZone(""), true
@@ -63,9 +63,9 @@ const remindAfter = time.Hour
 // warnOfForwarding is middleware that warns if a peer that is not among the proxies sends forwarding headers: it may be a proxy whose
 // address then stands for all its clients. The warning names the peer only if its address is private, since a public one may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
-	lines := Seldom{Every: remindAfter}
+	lines := LogThrottle{Every: remindAfter}
 	warn := func(c echo.Context) {
-		peer, ok := hop(c.Request().RemoteAddr)
+		peer, ok := parseHop(c.Request().RemoteAddr)
 		if !ok || isTrusted(proxies, peer) {
 			return
 		}

@@ -27,8 +27,8 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// withReason appends the error's Reason to a state, if it has one.
-func withReason(state string, err error) string {
+// stateWithReason appends the error's Reason to a state, if it has one.
+func stateWithReason(state string, err error) string {
 	if r, ok := errors.AsType[*Reason](err); ok {
 		return state + ": " + r.Word + ": " + r.Text
 	}
@@ -59,21 +59,21 @@ func NewHealth(probes ...Probe) *Health { return &Health{probes: probes} }
 func (h *Health) Register(e *echo.Echo) {
 	e.GET("/livez", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
 	e.GET("/readyz", func(c echo.Context) error {
-		status, body := h.ready(c.Request().Context())
+		status, body := h.readiness(c.Request().Context())
 		return c.String(status, body)
 	})
 }
 
-// Stopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
-func (h *Health) Stopping() {
+// MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
+func (h *Health) MarkStopping() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopping = true
 }
 
-// ready returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their result
+// readiness returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their result
 // again. While the server stops, it returns 503.
-func (h *Health) ready(ctx context.Context) (int, string) {
+func (h *Health) readiness(ctx context.Context) (int, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopping {
@@ -102,9 +102,9 @@ func (h *Health) runProbes(ctx context.Context) (int, string) {
 		switch {
 		case errs[i] == nil:
 		case p.Required:
-			return http.StatusServiceUnavailable, withReason("unavailable", errs[i])
+			return http.StatusServiceUnavailable, stateWithReason("unavailable", errs[i])
 		default:
-			body = withReason("degraded", errs[i])
+			body = stateWithReason("degraded", errs[i])
 		}
 	}
 	return status, body

@@ -38,7 +38,7 @@ func TestReadiness(t *testing.T) {
 			if w := get(e, "/livez"); w.Code != 200 || w.Body.String() != "ok" {
 				t.Errorf("livez: %d", w.Code)
 			}
-			h.Stopping()
+			h.MarkStopping()
 			if w := get(e, "/readyz"); w.Code != http.StatusServiceUnavailable {
 				t.Errorf("stopping: %d", w.Code)
 			}
@@ -56,7 +56,7 @@ func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
 		}})
 		began := time.Now()
 		for range 10 {
-			if status, _ := h.ready(t.Context()); status != 503 {
+			if status, _ := h.readiness(t.Context()); status != 503 {
 				t.Errorf("%d", status)
 			}
 		}
@@ -64,7 +64,7 @@ func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
 			t.Errorf("%d looks in %v", looks, time.Since(began))
 		}
 		time.Sleep(fresh)
-		h.ready(t.Context())
+		h.readiness(t.Context())
 		servertest.Same(t, "looks after a second", looks, 2)
 	})
 }

@@ -22,8 +22,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// Later returns the problem of a request that may be repeated after a number of seconds.
-func Later(kind Kind, detail string, seconds int) *Problem {
+// RetryLater returns the problem of a request that may be repeated after this many seconds, with Retry-After and retry_after.
+func RetryLater(kind Kind, detail string, seconds int) *Problem {
 	return &Problem{
 		Kind: kind, Detail: detail,
 		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
@@ -54,13 +54,14 @@ func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
 		if p.Kind == Internal {
 			logger.ErrorContext(c.Request().Context(), "request failed", "route", c.Path(), "error", err)
 		}
-		if werr := write(c, p); werr != nil {
+		if werr := writeProblem(c, p); werr != nil {
 			logger.DebugContext(c.Request().Context(), "answer was not written", "error", werr)
 		}
 	}
 }
 
-func write(c echo.Context, p *Problem) error {
+// writeProblem answers with the problem: as a page if the client wants one, else as JSON.
+func writeProblem(c echo.Context, p *Problem) error {
 	h := c.Response().Header()
 	for name, values := range p.Header {
 		h[name] = values
@@ -74,8 +75,8 @@ func write(c echo.Context, p *Problem) error {
 	if c.Request().Method == http.MethodHead {
 		return c.NoContent(p.Kind.Status)
 	}
-	if wantsPage(c) {
-		return page(c, p.Kind.Status, p.Kind.Title, p.Detail, p.Kind.Explanation)
+	if wantsHTML(c) {
+		return writePage(c, p.Kind.Status, p.Kind.Title, p.Detail, p.Kind.Explanation)
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -87,8 +88,8 @@ func write(c echo.Context, p *Problem) error {
 // retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after one.
 const retryUnavailable = 2
 
-// wantsPage reports whether to answer with an HTML page: the client accepts HTML, and the address is not of the API.
-func wantsPage(c echo.Context) bool {
+// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the address is not of the API.
+func wantsHTML(c echo.Context) bool {
 	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 

@@ -11,14 +11,14 @@ import (
 	"sendcode/quota"
 )
 
-// Requests bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted. It
+// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted. It
 // decides in this process, so that a flood costs neither Redis nor the log anything.
 //
 // It is a sliding window counter: of the previous minute, it counts the share that lies within the last 60 s. Memory is bounded: each of
 // two minutes holds maxNetworks networks, about 9 MB in all. When a minute is full, a new network is counted with its /24 or /48;
 // when there are too many of these too, it is admitted without a count. So attackers with that many networks stop no other client,
 // and the rules on sends still decide. All clients without an address, as on a Unix socket, share one count.
-type Requests struct {
+type RequestLimiter struct {
 	limit   atomic.Int64
 	logger  *slog.Logger
 	refused func()
@@ -28,7 +28,7 @@ type Requests struct {
 	minute  int64                  // number of the current minute
 	counts  map[netip.Prefix]int64 // of the current minute
 	before  map[netip.Prefix]int64 // of the minute before
-	lines   Seldom                 // about refusals
+	lines   LogThrottle            // about refusals
 	largest int                    // most networks in counts
 }
 
@@ -37,19 +37,19 @@ const (
 	maxNetworks = 50_000 // and the same number of wider ones
 )
 
-// NewRequests makes a limiter of limit requests in a minute; 0 admits all. It calls refused at each refusal.
-func NewRequests(limit int, logger *slog.Logger, refused func(), now func() time.Time) *Requests {
-	r := &Requests{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{}, before: map[netip.Prefix]int64{},
-		lines: Seldom{Every: window}, largest: maxNetworks}
+// NewRequestLimiter makes a limiter of limit requests in a minute; 0 admits all. It calls refused at each refusal.
+func NewRequestLimiter(limit int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
+	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{}, before: map[netip.Prefix]int64{},
+		lines: LogThrottle{Every: window}, largest: maxNetworks}
 	r.SetLimit(limit)
 	return r
 }
 
 // SetLimit changes the limit; counts stay.
-func (r *Requests) SetLimit(limit int) { r.limit.Store(int64(limit)) }
+func (r *RequestLimiter) SetLimit(limit int) { r.limit.Store(int64(limit)) }
 
 // Admit counts a request from an address and returns true, or returns false and how long its network must wait.
-func (r *Requests) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
+func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	limit := r.limit.Load()
 	if limit <= 0 {
 		return 0, true
@@ -64,7 +64,7 @@ func (r *Requests) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	}
 	since := time.Duration(now.UnixNano() - r.minute*int64(window))
 	if wait := waitFor(r.before[id], r.counts[id], limit, since); wait > 0 {
-		r.refuse(ip, now)
+		r.recordRefusal(ip, now)
 		return wait, false
 	}
 	r.counts[id]++
@@ -72,7 +72,7 @@ func (r *Requests) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 }
 
 // rollMinute replaces the counts if a new minute has begun.
-func (r *Requests) rollMinute(now time.Time) {
+func (r *RequestLimiter) rollMinute(now time.Time) {
 	minute := now.UnixNano() / int64(window)
 	switch {
 	case minute == r.minute:
@@ -87,7 +87,7 @@ func (r *Requests) rollMinute(now time.Time) {
 
 // networkFor returns the network in which an address is counted: its own or, if there is no room, a wider one; fits is false if that has no room
 // either.
-func (r *Requests) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
+func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.knows(narrow) || len(r.counts) < r.largest {
 		return narrow, true
@@ -95,7 +95,7 @@ func (r *Requests) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	return wide, r.knows(wide) || len(r.counts) < 2*r.largest
 }
 
-func (r *Requests) knows(id netip.Prefix) bool {
+func (r *RequestLimiter) knows(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
 
@@ -126,8 +126,8 @@ func waitFor(before, count, limit int64, since time.Duration) time.Duration {
 	return window - since + free(count, limit-1)
 }
 
-// refuse counts a refusal, and logs the number of refusals at most once a minute.
-func (r *Requests) refuse(ip netip.Addr, now time.Time) {
+// recordRefusal counts a refusal, and logs the number of refusals at most once a minute.
+func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	r.refused()
 	if n, due := r.lines.Add("", now); due {
 		_, network := networksOf(ip) // as the log of sends keeps it
@@ -136,8 +136,8 @@ func (r *Requests) refuse(ip netip.Addr, now time.Time) {
 	}
 }
 
-// TooMany returns the 429 problem for a request that Admit refused.
-func TooMany(wait time.Duration) *Problem {
+// RequestRefused returns the 429 problem of a request that RequestLimiter.Admit refused with this wait.
+func RequestRefused(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
-	return Later(TooManyRequests, "Too many requests came from your network. Try again in "+strconv.Itoa(seconds)+" s.", seconds)
+	return RetryLater(TooManyRequests, "Too many requests came from your network. Try again in "+strconv.Itoa(seconds)+" s.", seconds)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type requestRig struct {
-	*Requests
+	*RequestLimiter
 	at      time.Time
 	refused int
 	log     bytes.Buffer
@@ -20,7 +20,7 @@ type requestRig struct {
 
 func limited(limit int) *requestRig {
 	r := &requestRig{at: time.Unix(0, 0).Add(1000 * time.Hour)}
-	r.Requests = NewRequests(limit, slog.New(slog.NewTextHandler(&r.log, nil)), func() { r.refused++ }, func() time.Time { return r.at })
+	r.RequestLimiter = NewRequestLimiter(limit, slog.New(slog.NewTextHandler(&r.log, nil)), func() { r.refused++ }, func() time.Time { return r.at })
 	return r
 }
 

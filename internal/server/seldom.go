@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Seldom bounds the log lines that requests of strangers can cause: one in an interval for each key. Safe for concurrent use.
-type Seldom struct {
+// LogThrottle bounds the log lines that requests of strangers can cause: one line for each key every so often. Safe for concurrent use.
+type LogThrottle struct {
 	Every time.Duration
 
 	mu   sync.Mutex
@@ -18,8 +18,9 @@ type pending struct {
 	count int // since last
 }
 
-// Add counts an event. If due, the caller should log one line for n events now. Keys are a few fixed words.
-func (s *Seldom) Add(key string, now time.Time) (n int, due bool) {
+// Add counts an event. If due, the caller should log one line now, for n events since the last line; else none. Keys are a few fixed words,
+// never texts of a request: they are kept forever.
+func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {

@@ -42,8 +42,8 @@ func New(c Config) *echo.Echo {
 	e.IPExtractor = echo.ExtractIPDirect()
 	e.SchemeExtractor = echo.ExtractSchemeDirect()
 	if len(c.TrustedProxies) > 0 {
-		trust := trustOf(c.TrustedProxies)
-		e.IPExtractor = clientOf(c.TrustedProxies)
+		trust := trustOptions(c.TrustedProxies)
+		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
 		e.SchemeExtractor = echo.ExtractSchemeFromHeaders(trust...)
 	}
 	if c.HTTPS {
@@ -52,7 +52,7 @@ func New(c Config) *echo.Echo {
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recoverPanics(c.Logger),
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isEventsRequest}))
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", problemPage)
 	return e
 }
@@ -60,10 +60,10 @@ func New(c Config) *echo.Echo {
 // EventsPath is the path prefix for mail providers' event reports. One report has many events, so package api sets their own body limit.
 const EventsPath = "/v1/events/"
 
-func bringsEvents(c echo.Context) bool { return strings.HasPrefix(c.Request().URL.Path, EventsPath) }
+func isEventsRequest(c echo.Context) bool { return strings.HasPrefix(c.Request().URL.Path, EventsPath) }
 
-// HTTP returns an HTTP server with timeouts for the handler. It does not listen.
-func HTTP(h http.Handler, logger *slog.Logger) *http.Server {
+// NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.
+func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
@@ -96,8 +96,8 @@ const contentSecurityPolicy = "Content-Security-Policy"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
-// Allow adds a source to a directive of this response's Content-Security-Policy. The directive must be one that allows 'self'.
-func Allow(c echo.Context, directive, source string) {
+// AllowSource adds a source to a directive of this response's Content-Security-Policy. The directive must be one that allows 'self'.
+func AllowSource(c echo.Context, directive, source string) {
 	h := c.Response().Header()
 	h.Set(contentSecurityPolicy, strings.Replace(h.Get(contentSecurityPolicy), directive+" 'self'", directive+" 'self' "+source, 1))
 }
@@ -134,8 +134,8 @@ func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	})
 }
 
-// trustOf returns the echo options that trust exactly these proxies. By default, echo also trusts all private networks.
-func trustOf(proxies []netip.Prefix) []echo.TrustOption {
+// trustOptions returns the echo options that trust exactly these proxies. By default, echo also trusts all private networks.
+func trustOptions(proxies []netip.Prefix) []echo.TrustOption {
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, p := range proxies {
 		options = append(options, echo.TrustIPRange(ipNet(p)))

@@ -8,9 +8,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Bearer returns the token of the Authorization header; false if the header is missing or of another scheme, whose case does not matter
+// BearerToken returns the token of the Authorization header; false if the header is missing or of another scheme, whose case does not matter
 // (RFC 9110 section 11.1).
-func Bearer(c echo.Context) (token string, ok bool) {
+func BearerToken(c echo.Context) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
@@ -20,7 +20,7 @@ func RequireToken(token string) echo.MiddlewareFunc {
 	want := sha256.Sum256([]byte(token))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			given, ok := Bearer(c)
+			given, ok := BearerToken(c)
 			got := sha256.Sum256([]byte(given))
 			if !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 				return &Problem{Kind: Unauthorized, Detail: "This address needs a token of its own."}

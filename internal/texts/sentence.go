@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sentence is a text with times in it, which a page shows in the zone of its words and everything else in UTC.
+// Sentence is a text with times in it. Pages show the times in the zone of their Words; String writes them in UTC.
 type Sentence []Piece
 
 // Piece is a stretch of plain text, or a time.
@@ -21,24 +21,24 @@ type Clock struct {
 	Exact bool // with milliseconds
 }
 
-// Part is what a sentence's pattern names.
+// Part is the piece that takes the place of "{name}" in a pattern.
 type Part struct {
 	name  string
 	piece Piece
 }
 
-// Plain is a text.
+// Plain returns a part of plain text.
 func Plain(name, value string) Part { return Part{name, Piece{Text: value}} }
 
-// Strong is a text that stands out.
+// Strong returns a part of emphasized text.
 func Strong(name, value string) Part { return Part{name, Piece{Text: value, Strong: true}} }
 
-// At is a time.
+// At returns a part that is a time.
 func At(name string, t time.Time) Part {
 	return Part{name, Piece{At: Clock{Time: t}}}
 }
 
-// Tell fills a pattern of the words with parts, each of which stands in it as "{name}".
+// Tell returns the console's text for a key as a sentence, with the parts in place of "{name}". A name without a part is left out.
 func (w Words) Tell(key string, parts ...Part) Sentence {
 	var out Sentence
 	rest := w.texts[key]
@@ -61,7 +61,7 @@ func (w Words) Tell(key string, parts ...Part) Sentence {
 	}
 }
 
-// Join joins sentences, with the space that the language puts between them.
+// Join returns one sentence of several, with the space that the language puts between sentences. Empty ones are left out.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -76,10 +76,10 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 	return out
 }
 
-// String is the sentence with its times in UTC.
+// String returns the sentence with its times in UTC.
 func (s Sentence) String() string { return s.write(Clock.String) }
 
-// Local is the sentence with its times in the zone that they have, which is not named.
+// Local returns the sentence with its times in the zone of the Words that made it, without naming the zone.
 func (s Sentence) Local() string {
 	return s.write(func(c Clock) string { return c.Date() + " " + c.Hour() })
 }
@@ -96,16 +96,16 @@ func (s Sentence) write(at func(Clock) string) string {
 	return b.String()
 }
 
-// String is the time in UTC, with its zone.
+// String returns the time in UTC: 2026-01-02 15:04:05 UTC.
 func (c Clock) String() string { return c.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// ISO is the time for programs.
+// ISO returns the time in UTC to the millisecond, as in ISO 8601.
 func (c Clock) ISO() string { return c.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Date is the day.
+// Date returns the day in the time's zone: 2026-01-02.
 func (c Clock) Date() string { return c.Format(time.DateOnly) }
 
-// Hour is the time of the day.
+// Hour returns the time of the day in the time's zone: 15:04:05, with milliseconds if it is exact.
 func (c Clock) Hour() string {
 	if c.Exact {
 		return c.Format("15:04:05.000")

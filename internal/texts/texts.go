@@ -45,13 +45,12 @@ type Words struct {
 	zone     *time.Location    // of the times that a page shows; nil: UTC
 }
 
-// Pages are the languages of the page and the widget, English first: it is for readers of none of them. A test holds what the files have
-// in common.
-var Pages = sync.OnceValue(func() (all []Words) {
+// PageLanguages returns the languages of the page and the widget, English first. They are read once; a file that is not valid JSON panics.
+var PageLanguages = sync.OnceValue(func() (all []Words) {
 	names, _ := fs.Glob(files, "*.json") // the pattern is right
 	for _, name := range names {
 		file, _ := files.ReadFile(name)
-		w, err := read(language.MustParse(strings.TrimSuffix(name, ".json")), file)
+		w, err := parseFile(language.MustParse(strings.TrimSuffix(name, ".json")), file)
 		switch {
 		case err != nil:
 			panic(err)
@@ -64,15 +63,15 @@ var Pages = sync.OnceValue(func() (all []Words) {
 	return all
 })
 
-// All are the languages that everything is there in, English first.
-var All = sync.OnceValue(func() []Words { return having(Console) })
+// ConsoleLanguages returns the languages that have all sections, English first.
+var ConsoleLanguages = sync.OnceValue(func() []Words { return languagesWith(Console) })
 
-// having are the languages that have a section.
-func having(section string) []Words {
-	return slices.DeleteFunc(slices.Clone(Pages()), func(w Words) bool { return w.sections[section] == nil })
+// languagesWith returns the languages that have a section, English first.
+func languagesWith(section string) []Words {
+	return slices.DeleteFunc(slices.Clone(PageLanguages()), func(w Words) bool { return w.sections[section] == nil })
 }
 
-func read(tag language.Tag, file []byte) (Words, error) {
+func parseFile(tag language.Tag, file []byte) (Words, error) {
 	w := Words{tag: tag, texts: map[string]string{}}
 	if err := json.Unmarshal(file, &w.sections); err != nil {
 		return w, fmt.Errorf("texts in %s: %w", tag, err)
@@ -83,33 +82,36 @@ func read(tag language.Tag, file []byte) (Words, error) {
 	return w, nil
 }
 
-// Form is the one that a language has for n things, by CLDR: "one", "few", "other" and so on.
-func Form(tag language.Tag, n int) string {
+// PluralForm returns the CLDR plural category of n in a language: "zero", "one", "two", "few", "many" or "other".
+func PluralForm(tag language.Tag, n int) string {
 	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many"}
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-// For picks the language of an Accept-Language header that everything is there in, by the base language alone, so that readers of traditional
-// Chinese get simplified Chinese rather than English; else English.
-func For(header string) Words { return forBase(All(), header, All()[0]) }
+// ForConsole returns the console's language for an Accept-Language header; English if the console has none of its languages. Only base
+// languages are compared, so that readers of traditional Chinese get simplified Chinese.
+func ForConsole(header string) Words {
+	return forBase(ConsoleLanguages(), header, ConsoleLanguages()[0])
+}
 
-// In are the words of a language by its tag, as Lang has it.
-func In(tag string) (Words, bool) {
-	i := slices.IndexFunc(All(), func(w Words) bool { return w.Lang() == tag })
+// ByTag returns the console's language with this tag, as Lang returns it; false if there is none.
+func ByTag(tag string) (Words, bool) {
+	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
 	if i < 0 {
 		return Words{}, false
 	}
-	return All()[i], true
+	return ConsoleLanguages()[i], true
 }
 
-// ForReply picks a language of replies in the same way; otherwise is for a list of none of our languages.
-func ForReply(locales string, otherwise Words) Words { return forBase(replying(), locales, otherwise) }
+// ForReply returns the language of replies for a list of languages, chosen as in ForConsole; otherwise if replies have none of them.
+func ForReply(locales string, otherwise Words) Words {
+	return forBase(replyLanguages(), locales, otherwise)
+}
 
-// replying are the languages that there are replies in.
-var replying = sync.OnceValue(func() []Words { return having(Replies) })
+var replyLanguages = sync.OnceValue(func() []Words { return languagesWith(Replies) })
 
-// ForPage picks a language of the page in the same way, else English.
-func ForPage(locales string) Words { return forBase(Pages(), locales, Pages()[0]) }
+// ForPage returns the page's language for a list of languages, chosen as in ForConsole; English if the page has none of them.
+func ForPage(locales string) Words { return forBase(PageLanguages(), locales, PageLanguages()[0]) }
 
 func forBase(all []Words, locales string, otherwise Words) Words {
 	wanted, _, err := language.ParseAcceptLanguage(locales)
@@ -127,11 +129,11 @@ func forBase(all []Words, locales string, otherwise Words) Words {
 	return otherwise
 }
 
-// Section are the texts of one section by key.
+// Section returns the texts of one section by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
-// Forms are the texts of one section by name: a text or, where keys are a name and a form after a dot, a map of texts by form.
-func (w Words) Forms(section string) map[string]any {
+// TextsWithForms returns the texts of one section by name: a text or, where keys are a name and a form after a dot, a map of texts by form.
+func (w Words) TextsWithForms(section string) map[string]any {
 	all := map[string]any{}
 	for key, text := range w.sections[section] {
 		name, form, several := strings.Cut(key, ".")
@@ -147,10 +149,10 @@ func (w Words) Forms(section string) map[string]any {
 	return all
 }
 
-// Lang is the value of a page's lang attribute.
+// Lang returns the language's tag, such as "zh-Hans", for a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }
 
-// T is Get for a template. A key that does not exist breaks the page, so that a test finds it.
+// T is Get for templates. It returns an error if there is no text for the key, so that the page fails and a test finds it.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
@@ -158,13 +160,14 @@ func (w Words) T(key string, pairs ...string) (string, error) {
 	return w.Get(key, pairs...), nil
 }
 
-// Has says whether there is a text for a key.
+// Has reports whether the console or the replies have a text for a key.
 func (w Words) Has(key string) bool {
 	_, ok := w.texts[key]
 	return ok
 }
 
-// Get fills a text of the console, empty where there is none: pairs are a name, which stands in the text as "{name}", and its value.
+// Get returns a text of the console or the replies, "" if there is none. Pairs are a name, which stands in the text as "{name}", and the
+// value to put there.
 func (w Words) Get(key string, pairs ...string) string {
 	s := w.texts[key]
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -173,12 +176,12 @@ func (w Words) Get(key string, pairs ...string) string {
 	return s
 }
 
-// Plural is Get for a text about {n} things.
+// Plural returns the text about n things, with n in place of {n}.
 func (w Words) Plural(key string, n int) string {
 	return w.Get(PluralKey(key, n), "n", strconv.Itoa(n))
 }
 
-// PluralKey is the key of a text about n things.
+// PluralKey returns the key of the console's text about n things: key.one or key.other.
 func PluralKey(key string, n int) string {
 	if n == 1 {
 		return key + ".one"
@@ -186,7 +189,7 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or is the text of key+"."+name, or name itself where there is none: rows may hold words of a later version.
+// Or returns the text of key+"."+name, or name itself if there is none: rows may hold words of a later version.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s
@@ -194,7 +197,7 @@ func (w Words) Or(key, name string) string {
 	return name
 }
 
-// Wait writes a wait in whole seconds, rounded up: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4 h".
+// Wait returns a wait in words, rounded up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4 h".
 func (w Words) Wait(d time.Duration) string {
 	s := quota.Seconds(d)
 	switch {
@@ -218,7 +221,7 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Took writes a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s".
+// Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s".
 func (w Words) Took(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -13,7 +13,7 @@ import (
 )
 
 func TestEveryLanguageHasEveryText(t *testing.T) {
-	for _, w := range Pages() {
+	for _, w := range PageLanguages() {
 		for section, texts := range w.sections {
 			for key, text := range texts {
 				if text == "" && key != "sentence.space" && key != "Separator" {
@@ -25,11 +25,11 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 }
 
 func TestLanguagesAgree(t *testing.T) {
-	for _, w := range Pages() {
+	for _, w := range PageLanguages() {
 		if err := whole(w); err != nil {
 			t.Error(err)
 		}
-		if err := agree(Pages()[0], w); err != nil {
+		if err := agree(PageLanguages()[0], w); err != nil {
 			t.Error(err)
 		}
 	}
@@ -91,7 +91,7 @@ func forms(section string, tag language.Tag) []string {
 	}
 	var all []string
 	for n := range 200 { // no count on a page is larger
-		if form := Form(tag, n); !slices.Contains(all, form) {
+		if form := PluralForm(tag, n); !slices.Contains(all, form) {
 			all = append(all, form)
 		}
 	}
@@ -122,10 +122,10 @@ func TestLanguageOfReaders(t *testing.T) {
 		"": {"en", "zh-Hans"}, "zh-CN,en;q=0.5": {"zh-Hans", "zh-Hans"}, "de, en;q=0.5": {"en", "en"}, "fr": {"en", "zh-Hans"}, ";;": {"en", "zh-Hans"},
 		"zh-TW": {"zh-Hans", "zh-Hans"}, "es-MX": {"en", "es"}, "ar;q=0.5, en;q=0.1": {"en", "ar"},
 	} {
-		if got := For(header).Lang(); got != want[0] {
+		if got := ForConsole(header).Lang(); got != want[0] {
 			t.Errorf("%q: %s, want %s", header, got, want[0])
 		}
-		if got := ForReply(header, All()[1]).Lang(); got != want[1] {
+		if got := ForReply(header, ConsoleLanguages()[1]).Lang(); got != want[1] {
 			t.Errorf("%q, a reply: %s, want %s", header, got, want[1])
 		}
 	}
@@ -137,11 +137,11 @@ func TestWait(t *testing.T) {
 		785 * time.Second: "13 min 5 s", time.Hour - time.Second: "59 min 59 s", time.Hour: "1 h", 3*time.Hour + 20*time.Minute: "3 h 20 min",
 		3*time.Hour + 19*time.Minute + 1: "3 h 20 min", 24 * time.Hour: "1 d", 52 * time.Hour: "2 d 4 h",
 	} {
-		if got := For("").Wait(d); got != is {
+		if got := ForConsole("").Wait(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
 	}
-	if got := For("zh").Wait(785 * time.Second); got != "13 分 5 秒" {
+	if got := ForConsole("zh").Wait(785 * time.Second); got != "13 分 5 秒" {
 		t.Errorf("in Chinese: %q", got)
 	}
 }
@@ -150,7 +150,7 @@ func TestTook(t *testing.T) {
 	for d, is := range map[time.Duration]string{
 		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s", 61 * time.Second: "1 min 1 s",
 	} {
-		if got := For("").Took(d); got != is {
+		if got := ForConsole("").Took(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// In are the words with the zone that a page shows its times in.
+// In returns the words with another time zone, in which a page shows its times.
 func (w Words) In(zone *time.Location) Words {
 	w.zone = zone
 	return w
 }
 
-// Zone is that of the times, UTC unless there is another.
+// Zone returns the time zone; UTC unless In set another.
 func (w Words) Zone() *time.Location {
 	if w.zone == nil {
 		return time.UTC
@@ -19,7 +19,7 @@ func (w Words) Zone() *time.Location {
 	return w.zone
 }
 
-// ZoneName says how far the zone is from UTC at a time: "UTC+8", "UTC−3:30".
+// ZoneName returns the zone's distance from UTC at a time: "UTC+8", "UTC−3:30".
 func (w Words) ZoneName(at time.Time) string {
 	_, east := at.In(w.Zone()).Zone()
 	sign, minutes := "+", east/60
@@ -35,13 +35,13 @@ func (w Words) ZoneName(at time.Time) string {
 	return fmt.Sprintf("UTC%s%d:%02d", sign, minutes/60, minutes%60)
 }
 
-// Clock is a time of a page, to the second.
+// Clock returns a time in the zone of the words, to be shown to the second.
 func (w Words) Clock(t time.Time) Clock { return Clock{Time: w.in(t)} }
 
-// Exactly is a time of a page, to the millisecond.
+// Exactly returns a time in the zone of the words, to be shown to the millisecond.
 func (w Words) Exactly(t time.Time) Clock { return Clock{Time: w.in(t), Exact: true} }
 
-// in leaves no time as it is: the zero time says that there is none.
+// in returns a time in the zone; the zero time, which means none, stays zero.
 func (w Words) in(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -137,7 +137,7 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 		return ""
 	}
 	_, test := s.testRecipient(v)
-	token, err := s.Prover.Sign(proof.Facts{
+	token, err := s.Prover.Sign(proof.Claims{
 		ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel), Purpose: v.Purpose, Test: test,
 	}, now)
 	if err != nil {

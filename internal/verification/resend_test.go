@@ -183,7 +183,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 // prover notes who was proven.
 type prover struct{ subjects []string }
 
-func (p *prover) Sign(f proof.Facts, _ time.Time) (string, error) {
+func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {
 	p.subjects = append(p.subjects, f.Recipient)
 	return fmt.Sprint("proof ", len(p.subjects)), nil
 }

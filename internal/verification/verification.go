@@ -61,7 +61,7 @@ type Languages interface {
 
 // Prover signs proofs of approvals. Implementation: proof.Signer.
 type Prover interface {
-	Sign(f proof.Facts, now time.Time) (string, error)
+	Sign(f proof.Claims, now time.Time) (string, error)
 }
 
 // Observer counts what happened, for metrics. Implementations must not block.

@@ -33,24 +33,24 @@ var declarations = []string{"widget.d.ts", "client.d.ts"}
 var files = sync.OnceValue(func() map[string]*compress.File {
 	all := map[string]*compress.File{}
 	module := func(name string, w words, body string) (address string) {
-		f := compress.NewFile(javascript, w.before(body))
+		f := compress.NewFile(javascript, w.prependTo(body))
 		path := folder + name + "." + w.Lang + ".js"
 		all[path] = f
 		return path + "?v=" + f.Version()
 	}
-	first, codes, phones := script("send-code"), script("code"), script("phones")
+	first, codes, phones := bundledScript("send-code"), bundledScript("code"), bundledScript("phones")
 	languages := map[string]string{}
-	for _, w := range texts.Pages() {
-		languages[w.Lang()] = module("words", wordsOf(w, ""), "export const { lang, mails, phones } = SENDCODE;")
+	for _, w := range texts.PageLanguages() {
+		languages[w.Lang()] = module("words", wordsNamedIn(w, ""), "export const { lang, mails, phones } = SENDCODE;")
 	}
-	for _, w := range texts.Pages() {
-		numbers := wordsOf(w, phones)
-		numbers.Phones, numbers.Plans = wordsOf(w, "").Phones, strings.TrimPrefix(web.Path("plans.js"), "/")
-		own := wordsOf(w, first)
-		own.Languages, own.Code, own.Numbers = languages, module("code", wordsOf(w, codes), codes), module("phones", numbers, phones)
-		all[entry+w.Lang()] = compress.NewFile(javascript, own.before(first))
+	for _, w := range texts.PageLanguages() {
+		numbers := wordsNamedIn(w, phones)
+		numbers.Phones, numbers.Plans = wordsNamedIn(w, "").Phones, strings.TrimPrefix(web.StaticURL("plans.js"), "/")
+		own := wordsNamedIn(w, first)
+		own.Languages, own.Code, own.Numbers = languages, module("code", wordsNamedIn(w, codes), codes), module("phones", numbers, phones)
+		all[entry+w.Lang()] = compress.NewFile(javascript, own.prependTo(first))
 	}
-	all["client.js"] = compress.NewFile(javascript, []byte(script("client")))
+	all["client.js"] = compress.NewFile(javascript, []byte(bundledScript("client")))
 	for _, name := range declarations {
 		body, err := web.FS.ReadFile("widget/" + name)
 		if err != nil {
@@ -66,8 +66,9 @@ const entry = "widget.js/"
 
 var javascript = mime.TypeByExtension(".js")
 
-func script(name string) string {
-	body, err := bundle.Of(web.FS, "widget/"+name+".js")
+// bundledScript returns a script of the widget by its name, with all that it imports. It panics if that cannot be built.
+func bundledScript(name string) string {
+	body, err := bundle.Build(web.FS, "widget/"+name+".js")
 	if err != nil {
 		panic(err)
 	}
@@ -85,7 +86,8 @@ type words struct {
 	Plans     string            `json:"plans,omitempty"`
 }
 
-func (w words) before(body string) []byte {
+// prependTo returns the script with the words before it, as its constant SENDCODE.
+func (w words) prependTo(body string) []byte {
 	text, _ := json.Marshal(w) // of strings it cannot fail
 	return []byte("const SENDCODE=" + string(text) + ";" + body)
 }
@@ -93,14 +95,14 @@ func (w words) before(body string) []byte {
 // named finds the names of texts in a bundled script.
 var named = regexp.MustCompile(`\.([A-Z]\w+)`)
 
-// wordsOf returns the texts that a script names; without a script, all of them.
-func wordsOf(w texts.Words, script string) words {
+// wordsNamedIn returns the texts that a script names; without a script, all of them.
+func wordsNamedIn(w texts.Words, script string) words {
 	used := map[string]bool{}
 	for _, found := range named.FindAllStringSubmatch(script, -1) {
 		used[found[1]] = true
 	}
 	pick := func(section string) map[string]any {
-		forms := w.Forms(section)
+		forms := w.TextsWithForms(section)
 		maps.DeleteFunc(forms, func(name string, _ any) bool { return script != "" && !used[name] })
 		return forms
 	}
@@ -114,15 +116,15 @@ func wordsOf(w texts.Words, script string) words {
 // Register adds the widget to a server.
 func Register(e *echo.Echo) {
 	both := []string{http.MethodGet, http.MethodHead}
-	e.Match(both, "/widget.js", inLanguage)
-	e.Match(both, "/"+folder+":name", func(c echo.Context) error { return answer(c, folder+c.Param("name")) })
+	e.Match(both, "/widget.js", serveWidget)
+	e.Match(both, "/"+folder+":name", func(c echo.Context) error { return serveFile(c, folder+c.Param("name")) })
 	for _, name := range append(declarations, "client.js") {
-		e.Match(both, "/"+name, func(c echo.Context) error { return answer(c, name) })
+		e.Match(both, "/"+name, func(c echo.Context) error { return serveFile(c, name) })
 	}
 }
 
-// inLanguage serves the widget in the language of ?lang=, else of Accept-Language, else in English.
-func inLanguage(c echo.Context) error {
+// serveWidget serves the widget in the language of ?lang=, else of Accept-Language, else in English.
+func serveWidget(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {
 		h.Set("Vary", "Accept-Language")
@@ -130,11 +132,11 @@ func inLanguage(c echo.Context) error {
 	}
 	lang := texts.ForPage(wanted).Lang()
 	h.Set("Content-Language", lang)
-	return answer(c, entry+lang)
+	return serveFile(c, entry+lang)
 }
 
-// answer serves a file to pages of any origin: files contain no personal data.
-func answer(c echo.Context, path string) error {
+// serveFile serves a file to pages of any origin: files contain no personal data.
+func serveFile(c echo.Context, path string) error {
 	f, ok := files()[path]
 	if !ok {
 		return echo.ErrNotFound
@@ -142,6 +144,6 @@ func answer(c echo.Context, path string) error {
 	c.Response().Header().Set("Access-Control-Allow-Origin", "*")
 	c.Response().Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
 	c.Response().Header().Set("Timing-Allow-Origin", "*")
-	f.Serve(c.Response(), c.Request())
+	f.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

@@ -29,7 +29,7 @@ func ask(t *testing.T, target string, headers ...string) *httptest.ResponseRecor
 const most = 10_000
 
 func TestTheWidgetIsSmall(t *testing.T) {
-	for _, w := range texts.Pages() {
+	for _, w := range texts.PageLanguages() {
 		got := ask(t, "/widget.js?lang="+w.Lang(), "Accept-Encoding", "gzip, deflate, br, zstd")
 		t.Logf("%s: %d bytes with brotli", w.Lang(), got.Body.Len())
 		if got.Code != http.StatusOK || got.Header().Get("Content-Encoding") != "br" || got.Body.Len() > most {
@@ -71,9 +71,9 @@ func TestTheWidgetSpeaksTheReadersLanguage(t *testing.T) {
 
 // What the widget asks for later may be kept for good: its address names what is in it. A browser never runs files of two releases.
 func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
-	for _, w := range texts.Pages() {
+	for _, w := range texts.PageLanguages() {
 		addresses := regexp.MustCompile(`"(/?static/[^"]+)"`).FindAllStringSubmatch(ask(t, "/widget.js?lang="+w.Lang()).Body.String(), -1)
-		if len(addresses) != len(texts.Pages())+2 {
+		if len(addresses) != len(texts.PageLanguages())+2 {
 			t.Errorf("%s: %d modules", w.Lang(), len(addresses))
 		}
 		for _, a := range addresses {

@@ -105,7 +105,7 @@ func TestRoles(t *testing.T) {
 	}
 	for _, recorded := range []string{"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",
 		"factor.add", "factor.codes", "factor.remove", "factor.recovery", ActionPassword, ActionLogin, ActionExport} {
-		if texts.For("").Get("deed."+recorded) == "" {
+		if texts.ForConsole("").Get("deed."+recorded) == "" {
 			t.Errorf("the audit log has no word for %s", recorded)
 		}
 	}

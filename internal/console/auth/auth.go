@@ -35,7 +35,7 @@ type Config struct {
 type Auth struct {
 	Config
 	attempts attempts
-	lines    server.Seldom
+	lines    server.LogThrottle
 	logger   *slog.Logger
 	now      func() time.Time
 	password credential
@@ -49,7 +49,7 @@ const maxChecks = 2
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attempts{c.Limiter}, lines: server.Seldom{Every: time.Minute}, logger: logger, now: now, layout: l,
+		Config: c, attempts: attempts{c.Limiter}, lines: server.LogThrottle{Every: time.Minute}, logger: logger, now: now, layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}
 	var err error

@@ -59,7 +59,7 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
 	a.reportToken(c, "")
-	return server.Later(server.TooManyAttempts, "Too many wrong admin tokens came from your network.", quota.Seconds(d.RetryAfter()))
+	return server.RetryLater(server.TooManyAttempts, "Too many wrong admin tokens came from your network.", quota.Seconds(d.RetryAfter()))
 }
 
 // reportToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
@@ -79,7 +79,7 @@ func (a *Auth) reportToken(c echo.Context, expired string) {
 
 // tokenOf finds the token of a request. It compares with all tokens, in a time that does not depend on which one matches.
 func (a *Auth) tokenOf(c echo.Context) (found Token, known bool) {
-	presented, ok := server.Bearer(c)
+	presented, ok := server.BearerToken(c)
 	if !ok {
 		return Token{}, false
 	}

@@ -19,7 +19,7 @@ func TestAnswers(t *testing.T) {
 		fmt.Fprintf(&b, "== %s\n", s.name)
 		for _, locale := range []string{"en-GB", "zh-CN", "es-MX", "ar"} {
 			s.story.Send.Locale, s.story.Send.To = locale, "a•••@example.com"
-			a := s.judged(texts.For("")).Answer
+			a := s.judged(texts.ForConsole("")).Answer
 			text := a.Text.String()
 			fmt.Fprintf(&b, "%s\n", text)
 			for _, hidden := range []string{"0001", "{", "}", s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop"} {
@@ -50,7 +50,7 @@ func TestAnswersTellTheSameWait(t *testing.T) {
 			}
 			return all
 		}
-		v := s.judged(texts.For(""))
+		v := s.judged(texts.ForConsole(""))
 		if told, next := instants(v.Answer.Text), instants(v.Next); !slices.Equal(told, next) {
 			t.Errorf("%s: the person is told %v, the administrator %v", s.name, told, next)
 		}

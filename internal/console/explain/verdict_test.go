@@ -185,7 +185,7 @@ func TestVerdicts(t *testing.T) {
 	var b strings.Builder
 	for _, s := range situations() {
 		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, w := range texts.All() {
+		for _, w := range texts.ConsoleLanguages() {
 			v := s.judged(w)
 			fmt.Fprintf(&b, "%s\n%s\n", v.What, v.Next)
 			if v.Newer != nil {
@@ -252,7 +252,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				if got := verification.StateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}
-				for _, w := range texts.All() {
+				for _, w := range texts.ConsoleLanguages() {
 					for _, s := range []situation{s, s.alone(), s.with(time.Minute, 0)} {
 						v := s.judged(w)
 						if v.What.String() == "" || v.Next.String() == "" || v.Tone == "" {
@@ -281,7 +281,7 @@ func TestTimeline(t *testing.T) {
 	tried := told("tried and pending", sentAs(store.Sent, "250", func(_ *store.Send, v *store.Verification) { v.Attempts = 1 }))
 	for _, s := range append(all, resend, skewed, behind, tried) {
 		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, w := range texts.All() {
+		for _, w := range texts.ConsoleLanguages() {
 			last := time.Time{}
 			for _, e := range Timeline(s.story, w) {
 				when := strings.Repeat(" ", 12)

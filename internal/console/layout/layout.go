@@ -54,7 +54,7 @@ func New(logger *slog.Logger) *Layout {
 		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
 	base := template.New("layout.html").Funcs(template.FuncMap{
-		"static": web.Path, "own": l.path, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
+		"static": web.StaticURL, "own": l.path, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
 	})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
@@ -114,6 +114,6 @@ func (l *Layout) static(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	f.Serve(c.Response(), c.Request())
+	f.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

@@ -71,7 +71,7 @@ func (p Page) Zone() string { return p.W.ZoneName(time.Now()) }
 
 // Languages returns the other languages of the page.
 func (p Page) Languages() (others []texts.Words) {
-	for _, w := range texts.All() {
+	for _, w := range texts.ConsoleLanguages() {
 		if w.Lang() != p.W.Lang() {
 			others = append(others, w)
 		}
@@ -98,8 +98,8 @@ const (
 // Words returns the texts in the language that the reader chose, else the browser's, else English, with times in the chosen or the
 // browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
-	w := texts.For(c.Request().Header.Get("Accept-Language"))
-	if chosen, ok := texts.In(Cookie(c, languageCookie)); ok {
+	w := texts.ForConsole(c.Request().Header.Get("Accept-Language"))
+	if chosen, ok := texts.ByTag(Cookie(c, languageCookie)); ok {
 		w = chosen
 	}
 	if zone, ok := zoneOf(Cookie(c, zoneCookie)); ok {
@@ -132,7 +132,7 @@ func zoneOf(name string) (*time.Location, bool) {
 
 // prefer stores the language or the zone that a form names and redirects to the form's page.
 func prefer(c echo.Context, form url.Values) error {
-	if _, ok := texts.In(form.Get("language")); ok {
+	if _, ok := texts.ByTag(form.Get("language")); ok {
 		keep(c, languageCookie, form.Get("language"))
 	}
 	if _, ok := zoneOf(form.Get("zone")); ok {

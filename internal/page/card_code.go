@@ -13,15 +13,16 @@ import (
 // helpAfter is how long a person waits for a mail before the page offers help, from the end of the sending on.
 const helpAfter = 15 * time.Second
 
-// joinable returns how much validity a code must have left so that a resend carries the same one.
-func joinable(v verification.View) time.Duration {
+// minLifeForSameCode returns how much validity a code must have left so that a resend carries the same one.
+func minLifeForSameCode(v verification.View) time.Duration {
 	return min(120*time.Second, v.ExpiresAt.Sub(v.CreatedAt)/5)
 }
 
-func (l *look) code(v verification.View) *card {
-	heading, sentTo := sending(v.Send)
+// codeCard returns the card with the field for the code.
+func (l *visit) codeCard(v verification.View) *card {
+	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
-	k.Lead, k.Rows, k.Again = l.t.html(sentTo, "to", v.To), l.t.pips(l.answer.Quota), l.again("SendAgain")
+	k.Lead, k.Rows, k.Again = l.t.html(sentTo, "to", v.To), l.t.pips(l.answer.Quota), l.resendButton("SendAgain")
 	k.Poll = inFlight(v.Send.Status)
 	switch wait := l.answer.Quota.RetryAfter(); {
 	case k.Poll:
@@ -32,22 +33,22 @@ func (l *look) code(v verification.View) *card {
 	}
 	left := v.ExpiresAt.Sub(v.Now)
 	k.Next = left.Milliseconds() + 1
-	if k.Instead = l.instead(); k.Instead != nil && l.mayStillArrive(v) {
+	if k.Instead = l.otherChannelLink(); k.Instead != nil && l.mayStillArrive(v) {
 		k.Instead.Back = true
 	}
 	k.Code = &codeForm{
-		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Hint: l.t.ofCode(v.Code, "CodeHint"), Help: l.help(v),
-		Expiry: at(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationDown(left))),
+		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Hint: l.t.aboutCodes(v.Code, "CodeHint"), Help: l.helpFor(v),
+		Expiry: momentIn(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationDown(left))),
 	}
-	l.codeNotes(k, v)
+	l.addCodeNote(k, v)
 	k.Code.Auto = k.Code.Error == "" && k.Code.Length > 0
 	return k
 }
 
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
-// sending returns the keys of the heading and of the sentence about how far the mail has come.
-func sending(s verification.SendView) (heading, sentTo string) {
+// progressTextKeys returns the keys of the heading and of the sentence about how far the mail has come.
+func progressTextKeys(s verification.SendView) (heading, sentTo string) {
 	switch {
 	case inFlight(s.Status):
 		return "OnItsWay", "SendingTo"
@@ -61,26 +62,26 @@ func sending(s verification.SendView) (heading, sentTo string) {
 	return "CheckMail", "SentTo"
 }
 
-// codeNotes adds the message about the last post to the code card.
-func (l *look) codeNotes(k *card, v verification.View) {
+// addCodeNote adds the message about the last post to the code card.
+func (l *visit) addCodeNote(k *card, v verification.View) {
 	switch n := l.session.Note; n.Kind {
 	case wrongCode:
-		k.Code.Error = l.t.count("WrongCode", v.AttemptsRemaining)
+		k.Code.Error = l.t.plural("WrongCode", v.AttemptsRemaining)
 	case tooMany:
 		k.Code.Error = l.t["TooManyChecks"]
 	case badCode:
-		k.Code.Error, k.Code.Keep = l.t.slipped(n.Reason, v.Code), true
+		k.Code.Error, k.Code.Keep = l.t.invalidCodeText(n.Reason, v.Code), true
 	case stale:
-		k.Note = &box{"warn", l.t["Stale"]}
+		k.Note = &notice{"warn", l.t["Stale"]}
 	case away:
-		k.Note = &box{"bad", l.t["AwayCode"]}
+		k.Note = &notice{"bad", l.t["AwayCode"]}
 	}
 	switch {
 	case k.Note != nil:
 	case v.Send.Status == store.Failed:
-		k.Note, k.Typo = &box{"bad", l.t["ResendFailed"]}, l.doubtSent()
+		k.Note, k.Typo = &notice{"bad", l.t["ResendFailed"]}, l.suggestionForSent()
 	case v.Send.Status == store.Undelivered:
-		k.Note = &box{"bad", l.t["NotArrivedLead"]}
+		k.Note = &notice{"bad", l.t["NotArrivedLead"]}
 	}
 	if k.Note != nil {
 		k.Say = k.Note.Text
@@ -90,20 +91,20 @@ func (l *look) codeNotes(k *card, v verification.View) {
 	}
 }
 
-// slipped returns the explanation why a text is no code.
-func (t words) slipped(reason string, shape code.Shape) string {
+// invalidCodeText returns the explanation why a text is no code.
+func (t words) invalidCodeText(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
 		return t["CodeRequired"]
 	case "not_digits", "not_in_alphabet":
-		return t.ofCode(shape, "CodeNotDigits")
+		return t.aboutCodes(shape, "CodeNotDigits")
 	}
-	return t.ofCode(shape, "CodeLength")
+	return t.aboutCodes(shape, "CodeLength")
 }
 
-// help returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil while
+// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil while
 // it is too early. Failure reasons are not shown.
-func (l *look) help(v verification.View) *help {
+func (l *visit) helpFor(v verification.View) *help {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {
 		since = v.Now.Sub(v.Send.FinishedAt)
@@ -115,13 +116,13 @@ func (l *look) help(v verification.View) *help {
 	if v.Send.Status == store.Unknown {
 		h.Open, h.OpenIn = true, 0
 	}
-	h.Spam, h.Right = l.spam(), l.t.html("IsAddressRight", "to", v.To)
-	h.Facts = []until{l.t.serverAnswer(v.Send.Status, since), l.nextMail(v)}
+	h.Spam, h.Right = l.spamAdvice(), l.t.html("IsAddressRight", "to", v.To)
+	h.Facts = []moment{l.t.serverAnswer(v.Send.Status, since), l.nextMailText(v)}
 	return h
 }
 
-// spam returns the advice to look where messages from strangers are; "" if the sender is not known.
-func (l *look) spam() template.HTML {
+// spamAdvice returns the advice to look where messages from strangers are; "" if the sender is not known.
+func (l *visit) spamAdvice() template.HTML {
 	subject := ""
 	if l.Subject != nil {
 		subject = l.Subject(l.t["Lang"])
@@ -138,35 +139,35 @@ func (l *look) spam() template.HTML {
 }
 
 // serverAnswer returns the sentence about what the mail server answered.
-func (t words) serverAnswer(status store.Status, since time.Duration) until {
+func (t words) serverAnswer(status store.Status, since time.Duration) moment {
 	switch status {
 	case store.Delivered:
-		return until{Else: t["HasArrived"]}
+		return moment{Else: t["HasArrived"]}
 	case store.Sent, store.Undelivered:
-		m := at(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationDown(since)))
+		m := momentIn(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationDown(since)))
 		m.Round = "second"
 		return m
 	case store.Unknown:
-		return until{Else: t["AcceptedHow"]}
+		return moment{Else: t["AcceptedHow"]}
 	}
-	return until{Else: t["NotAcceptedYet"]}
+	return moment{Else: t["NotAcceptedYet"]}
 }
 
-// nextMail returns the sentence about when the next mail can be asked for and whether it has the same code.
-func (l *look) nextMail(v verification.View) until {
+// nextMailText returns the sentence about when the next mail can be asked for and whether it has the same code.
+func (l *visit) nextMailText(v verification.View) moment {
 	t, wait := l.t, l.answer.Quota.RetryAfter()
 	which := t["SameCode"]
-	if v.ExpiresAt.Sub(v.Now)-wait < joinable(v) {
+	if v.ExpiresAt.Sub(v.Now)-wait < minLifeForSameCode(v) {
 		which = t["FreshCode"]
 	}
 	which += t["Separator"]
 	switch {
 	case wait <= 0:
-		return until{Else: which + t["AnotherNow"]}
+		return moment{Else: which + t["AnotherNow"]}
 	case wait < clockFrom:
-		return until{Else: which}
+		return moment{Else: which}
 	}
-	m := at(wait, which+t["AnotherAt"], which+t.fill("AnotherElse", "d", t.durationUp(wait)))
+	m := momentIn(wait, which+t["AnotherAt"], which+t.fill("AnotherElse", "d", t.durationUp(wait)))
 	m.Round = "up"
 	return m
 }

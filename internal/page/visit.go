@@ -27,8 +27,8 @@ const (
 	besides   view = "other"   // the code that was sent over the other channel
 )
 
-// look finds the card that is true for one request.
-type look struct {
+// visit is one request for the page: it finds the card that is true now.
+type visit struct {
 	*Page
 	ctx     context.Context
 	caller  verification.Caller
@@ -39,111 +39,112 @@ type look struct {
 	answer  verification.Answer // about the browser's verification; zero: it has none
 }
 
-// lookAt returns the look of a request, with what the browser's cookie remembers.
-func (u *Page) lookAt(c echo.Context) *look {
-	s, v := u.remembered(c), view(c.QueryParam("view"))
+// newVisit returns the visit of a request, with what the browser's cookie remembers.
+func (u *Page) newVisit(c echo.Context) *visit {
+	s, v := u.loadSession(c), view(c.QueryParam("view"))
 	if v == besides && s.Other.ID != "" {
 		s, v = s.onOtherChannel(), ""
 	}
-	return &look{
-		Page: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: v,
-		t: wordsFor(c.Request()).forChannel(s.channel()), regions: regionsOf(c.Request(), u.Country),
+	return &visit{
+		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
+		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country),
 	}
 }
 
-// soon is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
-const soon = time.Minute
+// shortWait is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
+const shortWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.
-func (l *look) card() *card {
-	k := l.state()
+func (l *visit) card() *card {
+	k := l.chooseCard()
 	k.Rev = l.revision(k)
 	return k
 }
 
-func (l *look) state() *card {
-	typedOn := cmp.Or(l.session.DraftOn, l.session.begun())
+func (l *visit) chooseCard() *card {
+	typedOn := cmp.Or(l.session.DraftOn, l.session.usedChannel())
 	switch {
 	case l.view == anew:
-		return l.askFor(l.session.begun())
+		return l.askCard(l.session.usedChannel())
 	case l.view == changing:
-		return l.askFor(typedOn)
+		return l.askCard(typedOn)
 	case l.view == elsewhere:
-		return l.askFor(otherThan(l.session.channel()))
+		return l.askCard(otherChannel(l.session.channel()))
 	case l.session.ID != "":
-		return l.verification()
+		return l.verificationCard()
 	case l.session.Note.Kind == away:
-		return l.away(false)
+		return l.awayCard(false)
 	case l.session.Refused && l.session.By != quota.Rule{} && l.Now().Before(l.session.Until):
-		return l.refusal()
+		return l.rememberedRefusalCard()
 	}
-	k := l.askFor(typedOn)
+	k := l.askCard(typedOn)
 	if l.session.Refused && !l.Now().Before(l.session.Until) {
-		k.Note = &box{"good", l.t["FreeNow"]}
+		k.Note = &notice{"good", l.t["FreeNow"]}
 	}
 	return k
 }
 
-// verification reads the browser's verification and returns its card.
-func (l *look) verification() *card {
+// verificationCard reads the browser's verification and returns its card.
+func (l *visit) verificationCard() *card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
 	if errors.Is(err, verification.ErrNotFound) {
 		l.session.ID = ""
-		return l.askFor(l.session.channel())
+		return l.askCard(l.session.channel())
 	}
 	if err != nil {
-		return l.away(true)
+		return l.awayCard(true)
 	}
 	l.answer = a
-	k := l.cardOf(a.View)
+	k := l.cardFor(a.View)
 	if id, err := uuid.Parse(a.View.Send.ID); err == nil && a.View.State != verification.Approved {
 		k.Support = l.t.fill("SupportReference", "ref", store.SupportReference(id))
 	}
 	return k
 }
 
-// cardOf returns the card for the state of a verification.
-func (l *look) cardOf(v verification.View) *card {
-	refused := l.session.Refused && l.answer.Quota.RetryAfter() > soon
-	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && neverSent(v) {
+// cardFor returns the card for the state of a verification.
+func (l *visit) cardFor(v verification.View) *card {
+	refused := l.session.Refused && l.answer.Quota.RetryAfter() > shortWait
+	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && firstSendFailed(v) {
 		refused = true // by the carrier, which told its reason and its wait
 	}
 	switch {
 	case v.State == verification.Approved:
-		return l.approved(v)
+		return l.approvedCard(v)
 	case refused && l.view != entering:
-		return l.enough(v)
+		return l.refusedCard(v)
 	case v.State != verification.Pending:
-		return l.ended(v)
-	case neverSent(v):
-		return l.failed(v)
+		return l.endedCard(v)
+	case firstSendFailed(v):
+		return l.failedCard(v)
 	}
-	return l.code(v)
+	return l.codeCard(v)
 }
 
-// refusal returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is not
+// rememberedRefusalCard returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is not
 // asked again: its answers would reveal what happens to the address meanwhile.
-func (l *look) refusal() *card {
+func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
 	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
 	l.answer.Quota = quota.Decision{At: l.Now(), Rules: []quota.State{spent}}
-	return l.enough(verification.View{Channel: l.session.channel(), To: l.session.masked()})
+	return l.refusedCard(verification.View{Channel: l.session.channel(), To: l.session.maskedRecipient()})
 }
 
 // newCard returns a card of a kind with its heading.
-func (l *look) newCard(kind, heading string) *card {
+func (l *visit) newCard(kind, heading string) *card {
 	return &card{Kind: kind, T: l.t, Page: l.Page, Heading: heading, Say: heading}
 }
 
-// again returns the button for the next code, under the rules as they are now.
-func (l *look) again(ready string) again {
+// resendButton returns the button for the next code, which waits as long as the rules now say. ready is the key of its text.
+func (l *visit) resendButton(ready string) resendButton {
 	worst, _ := l.answer.Quota.Blocking()
-	return l.button(ready, worst.RetryAfter, worst.Window)
+	return l.countdownButton(ready, worst.RetryAfter, worst.Window)
 }
 
-func (l *look) button(ready string, wait, whole time.Duration) again {
+// countdownButton returns the button with the text of a key. It counts wait down, of whole; with no wait it can be pressed.
+func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendButton {
 	t := l.t
-	b := again{Label: t[ready], Ready: t[ready]}
+	b := resendButton{Label: t[ready], Ready: t[ready]}
 	if wait <= 0 {
 		return b
 	}
@@ -158,7 +159,7 @@ func (l *look) button(ready string, wait, whole time.Duration) again {
 }
 
 // revision hashes what a card, one state of the page, shows except for times. The script compares it to see whether the card changed.
-func (l *look) revision(k *card) string {
+func (l *visit) revision(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
 	h := fnv.New64a()

@@ -1,0 +1,144 @@
+package page
+
+import (
+	"cmp"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// refusedCard returns the card that explains which rule refuses and until when.
+func (l *visit) refusedCard(v verification.View) *card {
+	worst, _ := l.answer.Quota.Blocking()
+	heading, since := l.t.ruleExplanation(worst, v.To)
+	k := l.newCard("enough", heading)
+	k.Since, k.Rows, k.Instead = since, l.t.pips(l.answer.Quota), l.otherChannelLink()
+	k.Again = l.resendButton("SendCode")
+	k.Say += l.t["Stop"] + k.Again.Reason
+	if left := v.ExpiresAt.Sub(v.Now); v.State == verification.Pending && left > 0 && !firstSendFailed(v) {
+		k.Last = new(momentIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationDown(left))))
+		k.Next = left.Milliseconds() + 1
+	}
+	return k
+}
+
+// firstSendFailed reports whether the first message of a verification failed.
+func firstSendFailed(v verification.View) bool {
+	return v.Send.Status == store.Failed && v.Send.Number <= 1
+}
+
+// spentHeadings are the headings for a spent rule, by the key of its time span (see spanOf).
+var spentHeadings = map[string]string{
+	"PerMinute": "EnoughMinute", "PerHour": "EnoughHour", "ThisHour": "EnoughHour", "PerDay": "EnoughDay", "Today": "EnoughDay",
+	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
+}
+
+// ruleExplanation returns the explanation of the rule that refuses longest, and when it ends.
+func (t words) ruleExplanation(worst quota.State, to string) (heading string, since moment) {
+	lead := func(key string) (string, moment) { return t[key], moment{Else: t.fill(key+"Lead", "to", to)} }
+	switch worst.Scope.Base() {
+	case quota.Recipient, policy.Spellings:
+		if worst.Name == verification.CarrierRule {
+			return lead("EnoughCarrier")
+		}
+	case quota.Failures:
+		return lead("EnoughFailures")
+	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+		return lead("EnoughAll")
+	default:
+		return lead("EnoughNetwork")
+	}
+	heading = t[cmp.Or(spentHeadings[timeSpanKey(worst.Rule)], "Enough")]
+	if worst.Calendar() {
+		return heading, moment{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
+	}
+	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
+	return heading, momentIn(-age,
+		fill(t.plural("SentSince", worst.Used), "to", to),
+		fill(t.plural("SentElse", worst.Used), "to", to, "d", t.durationUp(max(age, time.Second))))
+}
+
+// failedCard returns the card of a verification whose first message was not sent. It does not say why.
+func (l *visit) failedCard(v verification.View) *card {
+	k := l.newCard("failed", l.t["NotDelivered"])
+	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
+	k.Note = &notice{"note", l.t["DidNotCount"]}
+	if l.answer.Quota.Allowed() {
+		k.Note.Text = l.t["DidNotCountNow"]
+	}
+	k.Say += l.t["Stop"] + k.Note.Text
+	k.Again = l.resendButton("TryAgain")
+	k.Again.Quiet = true
+	l.addEndNote(k)
+	return k
+}
+
+// addEndNote adds the message why no other code was sent.
+func (l *visit) addEndNote(k *card) {
+	switch l.session.Note.Kind {
+	case away:
+		k.Note = &notice{"bad", l.t["AwayCode"]}
+	case tooMany:
+		k.Note = &notice{"bad", l.t["TooManyChecks"]}
+		k.Say = k.Note.Text
+	}
+}
+
+// endedCard returns the card of a code that is no longer valid.
+func (l *visit) endedCard(v verification.View) *card {
+	key := map[verification.State]string{verification.MaxAttemptsReached: "TooManyTries", verification.Canceled: "Canceled"}[v.State]
+	key = cmp.Or(key, "Expired")
+	k := l.newCard("ended", l.t[key])
+	lead := l.t.fill(key+"Lead", "d", l.t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
+	k.Lead = escapeHTML(lead+l.t["Separator"]) + l.t.html("GoesTo", "to", v.To)
+	k.Rows, k.Instead, k.Again = l.t.pips(l.answer.Quota), l.otherChannelLink(), l.resendButton("NewCode")
+	k.Say += l.t["Stop"] + k.Again.Reason
+	l.addEndNote(k)
+	return k
+}
+
+// awayCard returns the card for an error of the service. With reading, the state could not be read and the card only offers to reload;
+// else a post failed, and it can be repeated.
+func (l *visit) awayCard(reading bool) *card {
+	k := l.newCard("away", l.t["Away"])
+	k.Lead, k.Away, k.Reload = l.t.html("AwayLead"), true, reading
+	wait := awayWait
+	if !reading {
+		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())
+	}
+	if l.session.To != "" {
+		k.Kept = l.t.html("AwayKept", "to", l.session.displayedRecipient())
+	}
+	l.addAwayButton(k, wait, awayWait)
+	return k
+}
+
+// tooManyRequestsCard returns the card shown after too many requests of a network. Like the card of a failure it only offers to reload.
+func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
+	k := l.newCard("away", l.t["Crowded"])
+	lead := l.t.fill("CrowdedLead", "d", l.t.durationUp(wait))
+	k.Lead, k.Crowded, k.Reload = escapeHTML(lead), wait, true
+	k.Say += l.t["Stop"] + lead
+	l.addAwayButton(k, wait, wait)
+	return k
+}
+
+// addAwayButton gives an away card its button.
+func (l *visit) addAwayButton(k *card, wait, whole time.Duration) {
+	k.Again = l.countdownButton("TryAgain", wait, whole)
+	k.Again.Spoken, k.Again.Reason = k.Again.Wait, k.Again.Now
+}
+
+// approvedCard returns the card of a code that was right.
+func (l *visit) approvedCard(v verification.View) *card {
+	k := l.newCard("approved", l.t["Approved"])
+	k.Lead, k.GoOn, k.Back = l.t.html("ApprovedLead", "to", v.To), l.t["GoOn"], l.returnLink(v.ID)
+	if l.Title != "" {
+		k.GoOn = l.t.fill("GoOnApp", "app", l.Title)
+	}
+	k.Say += l.t["Stop"] + k.GoOn
+	return k
+}
