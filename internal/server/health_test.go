@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
@@ -26,23 +24,17 @@ func TestReadiness(t *testing.T) {
 		{"log full", &Reason{"log_full", "No room.", broken}, broken, 503, "unavailable: log_full: No room."},
 		{"both away", broken, broken, 503, "unavailable"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := New(Config{Logger: slog.New(slog.DiscardHandler)})
-			h := NewHealth(
-				Probe{Check: func(context.Context) error { return c.redis }},
-				Probe{Required: true, Check: func(context.Context) error { return c.log }})
-			h.Register(e)
-			if w := get(e, "/readyz"); w.Code != c.status || w.Body.String() != c.body {
-				t.Errorf("%d %s", w.Code, w.Body)
-			}
-			if w := get(e, "/livez"); w.Code != 200 || w.Body.String() != "ok" {
-				t.Errorf("livez: %d", w.Code)
-			}
-			h.MarkStopping()
-			if w := get(e, "/readyz"); w.Code != http.StatusServiceUnavailable {
-				t.Errorf("stopping: %d", w.Code)
-			}
-		})
+		e, _ := testServer(t)
+		h := NewHealth(
+			Probe{Check: func(context.Context) error { return c.redis }},
+			Probe{Required: true, Check: func(context.Context) error { return c.log }})
+		h.Register(e)
+		ready, live := get(e, "/readyz"), get(e, "/livez")
+		h.MarkStopping()
+		stopping := get(e, "/readyz").Code
+		if ready.Code != c.status || ready.Body.String() != c.body || live.Code != 200 || stopping != 503 {
+			t.Errorf("%s: %d %s; livez %d; stopping %d", c.name, ready.Code, ready.Body, live.Code, stopping)
+		}
 	}
 }
 

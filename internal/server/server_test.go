@@ -45,14 +45,10 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		slug   string
 		more   string // part of the answer
 	}{
-		{&verification.InvalidError{Field: "to", Reason: "no_domain", Detail: "No domain."}, 422, "invalid-field", `"field":"to"`},
 		{fmt.Errorf("outer: %w", &verification.InvalidError{Field: "to"}), 422, "invalid-field", `"field":"to"`},
-		{verification.ErrNotFound, 404, "not-found", ""},
 		{fmt.Errorf("outer: %w", verification.ErrUnavailable), 503, "unavailable", `"may_have_counted":false`},
 		{fmt.Errorf("outer: %w", verification.ErrUncertain), 503, "unavailable", `"may_have_counted":true`},
-		{&Problem{Kind: Forbidden}, 403, "forbidden", ""},
 		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", ""},
-		{echo.ErrUnsupportedMediaType, 415, "unsupported-media-type", ""},
 		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", ""},
 		{errors.New("a secret detail"), 500, "internal", ""},
 		{echo.NewHTTPError(500, "a secret detail"), 500, "internal", ""},
@@ -67,17 +63,12 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
-		if w.Code != c.status || p.Status != c.status || p.Type != "/problems/"+c.slug || p.Title == "" || !strings.Contains(w.Body.String(), c.more) {
-			t.Errorf("%v: %d %+v", c.err, w.Code, p)
+		if w.Code != c.status || p.Status != c.status || p.Type != "/problems/"+c.slug || p.Title == "" || !strings.Contains(w.Body.String(), c.more) ||
+			strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)
 		}
-		if w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("%v: headers %v", c.err, w.Header())
-		}
-		if strings.Contains(w.Body.String(), "secret") {
-			t.Errorf("%v: the answer repeats an internal error", c.err)
-		}
-		if c.status == 503 && w.Header().Get("Retry-After") == "" {
-			t.Errorf("%v: no Retry-After", c.err)
+		if h := w.Header(); h.Get("Content-Type") != "application/problem+json" || c.status == 503 && h.Get("Retry-After") == "" {
+			t.Errorf("%v: headers %v", c.err, h)
 		}
 		explained := get(e, p.Type)
 		if explained.Code != 200 || !strings.Contains(explained.Body.String(), p.Title) {
@@ -115,15 +106,11 @@ func TestClientIPAndScheme(t *testing.T) {
 		name, peer, forwarded, ip, scheme string
 		trusted                           []string
 	}{
-		{"none trusted", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", "http", nil},
 		{"loopback is no proxy", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", "http", nil},
-		{"not that proxy", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", "http", []string{"192.0.2.0/24"}},
 		{"a private neighbour", "10.0.0.1:1", "198.51.100.1", "10.0.0.1", "http", []string{"192.0.2.0/24"}},
-		{"the proxy", "192.0.2.4:1234", "198.51.100.1", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
 		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
 		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1", "https", []string{"192.0.2.0/24"}},
 		{"two proxies", "192.0.2.4:1234", "198.51.100.1, 192.0.2.5", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
-		{"a port", "192.0.2.4:1234", "198.51.100.1:5678", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
 		{"brackets and a port", "192.0.2.4:1234", "1.1.1.1, [2001:db8::1]:443", "2001:db8::1", "https", []string{"192.0.2.0/24"}},
 		{"brackets", "192.0.2.4:1234", "[2001:db8::1]", "2001:db8::1", "https", []string{"192.0.2.0/24"}},
 		{"a proxy with a port", "192.0.2.4:1234", "198.51.100.1:80, 192.0.2.5:81", "198.51.100.1", "https", []string{"192.0.2.0/24"}},
@@ -147,18 +134,5 @@ func TestClientIPAndScheme(t *testing.T) {
 	}
 	e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: true})
 	e.GET("/x", func(ctx echo.Context) error { return ctx.String(http.StatusOK, ctx.Scheme()) })
-	if w := get(e, "/x"); w.Body.String() != "https" {
-		t.Errorf("where it is configured, the scheme is %s", w.Body)
-	}
-}
-
-func TestSecurityHeaders(t *testing.T) {
-	e, _ := testServer(t)
-	w := get(e, "/problems/not-found")
-	for name, want := range map[string]string{
-		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-		"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store", "Strict-Transport-Security": "max-age=31536000",
-	} {
-		servertest.Same(t, name, w.Header().Get(name), want)
-	}
+	servertest.Same(t, "scheme where it is configured", get(e, "/x").Body.String(), "https")
 }
