@@ -1,12 +1,12 @@
 package compress
 
 import (
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,37 +60,27 @@ func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
 
 func TestAFileInEveryEncoding(t *testing.T) {
 	f := NewFile("text/css; charset=utf-8", []byte(text))
-	h := f
 	tags := map[string]bool{}
 	for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
-		w := ask(h, http.MethodGet, "/?v="+f.Version(), "Accept-Encoding", accepted)
-		head := w.Header()
+		w := ask(f, http.MethodGet, "/?v="+f.Version(), "Accept-Encoding", accepted)
+		head, size := w.Header(), w.Body.Len()
 		if head.Get("Content-Encoding") != encoding || head.Get("Vary") != "Accept-Encoding" || head.Get("Content-Type") != "text/css; charset=utf-8" ||
-			!strings.Contains(head.Get("Cache-Control"), "immutable") {
-			t.Errorf("%q: %v", accepted, head)
+			!strings.Contains(head.Get("Cache-Control"), "immutable") || encoding != "" && size >= len(text)/10 || read(t, w) != text {
+			t.Errorf("%q: %d bytes of %d, %v", accepted, size, len(text), head)
 		}
-		length, tag := head.Get("Content-Length"), head.Get("ETag")
-		if encoding != "" && w.Body.Len() >= len(text)/10 {
-			t.Errorf("%s has %d bytes of %d", encoding, w.Body.Len(), len(text))
-		}
-		if got := read(t, w); got != text {
-			t.Errorf("%q is read as %.60q", accepted, got)
-		}
+		tag := head.Get("ETag")
 		if tags[tag] {
 			t.Errorf("two encodings are both %s", tag)
 		}
 		tags[tag] = true
-		if w := ask(h, http.MethodHead, "/", "Accept-Encoding", accepted); w.Body.Len() != 0 || w.Header().Get("Content-Length") != length || length == "" || w.Header().Get("ETag") != tag {
-			t.Errorf("HEAD %q: %d bytes, %v", accepted, w.Body.Len(), w.Header())
+		w = ask(f, http.MethodHead, "/", "Accept-Encoding", accepted)
+		if h := w.Header(); w.Body.Len() != 0 || h.Get("Content-Length") != strconv.Itoa(size) || h.Get("ETag") != tag || h.Get("Cache-Control") != "no-cache" {
+			t.Errorf("HEAD %q: %d bytes, %v", accepted, w.Body.Len(), h)
 		}
-		for _, same := range []string{tag, strings.TrimPrefix(tag, "W/"), `"other", ` + tag, "*"} {
-			if w := ask(h, http.MethodGet, "/", "Accept-Encoding", accepted, "If-None-Match", same); w.Code != http.StatusNotModified || w.Body.Len() != 0 || w.Header().Get("Vary") == "" {
-				t.Errorf("%q, unchanged by %s: %d, %d bytes", accepted, same, w.Code, w.Body.Len())
-			}
+		w = ask(f, http.MethodGet, "/", "Accept-Encoding", accepted, "If-None-Match", tag)
+		if w.Code != http.StatusNotModified || w.Body.Len() != 0 || w.Header().Get("Vary") == "" {
+			t.Errorf("%q, unchanged: %d, %d bytes", accepted, w.Code, w.Body.Len())
 		}
-	}
-	if w := ask(h, http.MethodGet, "/", "Accept-Encoding", "gzip", "If-None-Match", `"`+f.Version()+`-br"`); w.Code != http.StatusOK {
-		t.Errorf("another encoding's tag: %d", w.Code)
 	}
 }
 
@@ -113,10 +103,6 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 	e.HTTPErrorHandler = func(_ error, c echo.Context) { _ = c.HTML(http.StatusTeapot, text) }
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/page", func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
 	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, text) })
-	e.GET("/encoded", func(c echo.Context) error {
-		c.Response().Header().Set("Content-Encoding", "zstd")
-		return c.HTML(http.StatusOK, text)
-	})
 	e.GET("/wrong", func(echo.Context) error { return errors.New("wrong") })
 	e.GET("/live", func(c echo.Context) error {
 		c.Response().Header().Set("Content-Type", "text/event-stream")
@@ -124,12 +110,10 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 		c.Response().Flush()
 		return nil
 	})
-	for range 3 { // encoders are reused
-		for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
-			w := ask(e, http.MethodGet, "/page", "Accept-Encoding", accepted)
-			if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" || read(t, w) != text {
-				t.Errorf("%q: %v", accepted, w.Header())
-			}
+	for _, encoding := range []string{"br", "br", "gzip", ""} { // encoders are reused
+		w := ask(e, http.MethodGet, "/page", "Accept-Encoding", encoding)
+		if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" || read(t, w) != text {
+			t.Errorf("%q: %v", encoding, w.Header())
 		}
 	}
 	if w := ask(e, http.MethodGet, "/wrong", "Accept-Encoding", "br"); w.Code != http.StatusTeapot || w.Header().Get("Content-Encoding") != "br" || read(t, w) != text {
@@ -139,14 +123,9 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 		t.Errorf("HEAD: %v", w.Header())
 	}
 	for _, path := range []string{"/json", "/live"} {
-		if w := ask(e, http.MethodGet, path, "Accept-Encoding", "br"); w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "" || bytes.Contains(w.Body.Bytes(), []byte{0}) {
-			t.Errorf("%s: %v", path, w.Header())
+		w := ask(e, http.MethodGet, path, "Accept-Encoding", "br")
+		if w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "" || w.Flushed != (path == "/live") {
+			t.Errorf("%s: flushed %v, %v", path, w.Flushed, w.Header())
 		}
-	}
-	if w := ask(e, http.MethodGet, "/live", "Accept-Encoding", "br"); !w.Flushed {
-		t.Error("an event waits")
-	}
-	if w := ask(e, http.MethodGet, "/encoded", "Accept-Encoding", "br"); w.Header().Get("Content-Encoding") != "zstd" || w.Body.String() != text {
-		t.Errorf("what is encoded is encoded again: %v", w.Header())
 	}
 }

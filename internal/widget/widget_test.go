@@ -41,16 +41,12 @@ func TestTheWidgetIsSmall(t *testing.T) {
 	}
 }
 
-// Any site may load the widget, as it must, and asks for it again each time, which mostly costs nothing.
+// Any site may load the widget, as it must. That it is asked for again each time, and mostly costs nothing, is compress's.
 func TestTheWidgetIsForEverySite(t *testing.T) {
 	for _, path := range []string{"/widget.js", "/client.js", "/widget.d.ts", "/client.d.ts"} {
 		w := ask(t, path, "Origin", "https://shop.example")
-		h := w.Header()
-		if w.Code != http.StatusOK || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Cache-Control") != "no-cache" || h.Get("X-Content-Type-Options") != "nosniff" {
+		if h := w.Header(); w.Code != http.StatusOK || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %d %v", path, w.Code, h)
-		}
-		if again := ask(t, path, "If-None-Match", h.Get("ETag")); again.Code != http.StatusNotModified || again.Header().Get("Access-Control-Allow-Origin") != "*" {
-			t.Errorf("%s unchanged: %d %v", path, again.Code, again.Header())
 		}
 	}
 }
@@ -82,8 +78,5 @@ func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
 				t.Errorf("%s: %d %v", a[1], got.Code, got.Header())
 			}
 		}
-	}
-	if got := ask(t, "/static/widget/none.js"); got.Code != http.StatusNotFound {
-		t.Errorf("a module that there is not: %d", got.Code)
 	}
 }
