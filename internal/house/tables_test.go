@@ -143,7 +143,7 @@ var support = map[string]bool{
 // extraInTests are edges that tests have beyond those of their package.
 var extraInTests = map[string]string{
 	"internal/house": "internal/config",
-	"internal/page":  "internal/app internal/config internal/bundle internal/delivery internal/api internal/proof internal/redemption", // one test goes the whole way over the program itself, one has a postman, one redeems as a back end
+	"internal/page":  "internal/bundle internal/delivery", // one test has a postman
 	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/delivery",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model

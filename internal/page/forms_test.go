@@ -122,14 +122,6 @@ func TestADraftLeavesTheVerificationAlone(t *testing.T) {
 
 // No form and no address makes the page fail, and nothing that was typed is shown as markup.
 func FuzzPage(f *testing.F) {
-	for _, seed := range [][3]string{
-		{"send", "ana@example.com", ""}, {"send", "<script>alert(1)</script>@example.com", "?view=change"}, {"check", "123 456", ""},
-		{"check", "١٢٣٤٥٦", ""}, {"again", "", "?view=new"}, {"use", "ana@gmial.com", "?view=change"}, {"send", "a\r\nBcc: b@c.d", "?view=%00"},
-		{"send", "0151 23456789", "?view=instead"}, {"send", "+1 (202) 555-0143", "?view=other"}, {"other", "＋٤٩", "?view=other"},
-		{"nothing", "\xff\x00", "?%zz"}, {"send", `"><img src=x onerror=1>`, "?lang=zh"}, {"send", strings.Repeat("a", 400) + "@b.c", ""},
-	} {
-		f.Add(seed[0], seed[1], seed[2])
-	}
 	f.Fuzz(func(t *testing.T, act, typed, query string) {
 		w := world(t)
 		w.Codes.SetCountries("DE", "US")

@@ -67,7 +67,9 @@ func TestImpatientUsers(t *testing.T) {
 			})
 		}
 	})
-	t.Log(&all)
+	t.Logf("%d people, %d mails; mail in time for %d, of whom %d (%.3f %%) got in with the first code that they typed; %d had typed a code after "+
+		"a resend; %d slips; %d right codes refused", all.users, all.sends, all.inTime, all.gotIn, 100*float64(all.gotIn)/float64(all.inTime),
+		all.resent, all.slips, len(all.refused))
 	if all.inTime < all.users*9/10 || all.resent < all.users/20 || all.slips < all.users/100 {
 		t.Errorf("the people are not as described")
 	}
@@ -119,12 +121,6 @@ func (o *outcome) add(other *outcome) {
 	defer o.Unlock()
 	o.users, o.inTime, o.gotIn = o.users+other.users, o.inTime+other.inTime, o.gotIn+other.gotIn
 	o.resent, o.slips, o.sends, o.refused = o.resent+other.resent, o.slips+other.slips, o.sends+other.sends, append(o.refused, other.refused...)
-}
-
-func (o *outcome) String() string {
-	return fmt.Sprintf("%d people, %d mails; mail in time for %d, of whom %d (%.3f %%) got in with the first code that they typed; "+
-		"%d had typed a code after a resend; %d slips; %d right codes refused", o.users, o.sends, o.inTime, o.gotIn,
-		100*float64(o.gotIn)/float64(o.inTime), o.resent, o.slips, len(o.refused))
 }
 
 // aGroup lets the people of a seed come over ten minutes, under the first of the default rules.

@@ -55,9 +55,12 @@ func TestGoingBackToAChannelThatWaits(t *testing.T) {
 	is(t, len(w.Codes.Asks()), asked) // what has to wait is not asked for
 }
 
-// A code that came by one channel is entered at that channel's card, also when the browser has gone on to the other.
+// A code that came by one channel is entered at that channel's card, also when the browser has gone on to the other. A number that is
+// refused leaves the browser where it was: at the code that was mailed.
 func TestTheOtherCodeCanBeEntered(t *testing.T) {
 	w := mailedBefore(t)
+	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "numbers in this country", "Back to the code")
+	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
 	texted(t, w, "?view=instead", number)
 	shows(t, post(t, w, "?view=other", "check", "code", "111111"), "code", "Check your mail", "4 tries left") // and there it stays
 	shows(t, post(t, w, "?view=other", "check", "code", pagetest.Code), "approved", maskedNumber+" is confirmed")
@@ -127,20 +130,6 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	answer := raw(t, w, http.MethodPost, "", stray, nil) // of the channel without a code: it names none
 	w.Keep(answer.Cookies())
 	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
-	w.Advance(55 * time.Minute)
-	texted(t, w, "?view=instead", number)
-	w.Advance(11 * time.Minute)
-	page = get(t, w, "")
-	shows(t, page, "ended", "Send by email instead a•••@example.com")
-	silent(t, page, "/?view=other")
-}
-
-// A number that is refused leaves the browser where it was: at the code that was mailed.
-func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
-	w := mailedBefore(t)
-	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "numbers in this country", "Back to the code")
-	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
-	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", "a•••@example.com")
 }
 
 // An exhausted network sees the same card for an address with codes and for one without, also from another network later.

@@ -5,25 +5,19 @@ import (
 	"testing"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/store"
 )
 
 // Slips in a code of letters are explained, and cost no try.
 func TestSlipsOfLetters(t *testing.T) {
 	w := world(t)
 	w.SendLetters()
-	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", pagetest.Address)
 	for typed, words := range map[string]string{
-		"": "Enter the code from the mail.", "bkvx": "The code has 8 characters.", "bkvxrtnzb": "The code has 8 characters.",
-		"bkvxrtna": "Codes have no digits and no vowels", "12345678": "Codes have no digits and no vowels", strings.Repeat("b", 70): "The code has 8 characters.",
+		"": "Enter the code from the mail.", "bkvxrtnzb": "The code has 8 characters.", "bkvxrtna": "Codes have no digits and no vowels",
 	} {
 		shows(t, post(t, w, "", "check", "code", typed), "code", words)
 	}
-	w.Lang = "zh"
-	shows(t, post(t, w, "", "check", "code", "bkvx"), "code", "验证码是 8 个字符")
 	is(t, w.Codes.Checks(), 0)
-	w.Lang = "en"
 	shows(t, post(t, w, "", "check", "code", "ｂｋｖｘ rtnz"), "approved")
 }
 

@@ -79,7 +79,6 @@ func TestThePageOffersWhatThereIs(t *testing.T) {
 		"mail alone":             {nil, "", `name="to"`},
 		"both":                   {[]string{"DE", "US"}, "", `name="to" name="phone" type="radio" <select`},
 		"one country":            {[]string{"DE"}, "", `name="to" name="phone" type="radio"`},
-		"no country of a code":   {[]string{"001"}, "", `name="to" name="phone" type="radio"`},
 		"text messages paused":   {[]string{"DE"}, recipient.SMS, `name="to"`},
 		"mail paused":            {[]string{"DE", "US"}, recipient.Email, `name="phone" <select`},
 		"all there is is paused": {nil, recipient.Email, `name="to"`},
@@ -98,56 +97,13 @@ func TestThePageOffersWhatThereIs(t *testing.T) {
 	shows(t, post(t, w, "", "send", "country", "DE", "phone", number), "code", maskedNumber) // no choice was there to be posted
 }
 
-// Nothing that speaks of mails is on a page where there are only text messages, in whichever state.
-func TestNoPageOfTextMessagesSpeaksOfMails(t *testing.T) {
-	mail := map[string]*regexp.Regexp{"en": regexp.MustCompile(`(?i)mail|inbox|spam|address|@`), "zh": regexp.MustCompile(`邮|信箱|来信|地址|封|@`)}
-	seen := 0
-	for _, s := range pagetest.States() {
-		if !strings.HasPrefix(s.Name, "phone-") || strings.Contains(s.Name, "mail") {
-			continue
-		}
-		seen++
-		for lang, words := range mail {
-			w, err := s.New(lang)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.Codes.Pause(recipient.Email)
-			said := text(get(t, w, s.Query)) + attributes(get(t, w, s.Query))
-			if found := words.FindString(said); found != "" {
-				t.Errorf("%s, %s: says %q: %s", s.Name, lang, found, said)
-			}
-			w.Close()
-		}
-	}
-	if seen < 18 {
-		t.Errorf("only %d states", seen)
-	}
-}
-
-var spoken = regexp.MustCompile(`(?:data-say|data-title|aria-label|data-text|data-short|data-long|placeholder)="([^"]*)"`)
-
-// attributes are those that people hear or see at some time.
-func attributes(page string) string {
-	var out []string
-	for _, found := range spoken.FindAllStringSubmatch(page, -1) {
-		out = append(out, found[1])
-	}
-	return strings.Join(out, " ")
-}
-
 // What is wrong is said at the field, which keeps what was typed; the country stays chosen.
 func TestWhatIsWrongWithANumber(t *testing.T) {
 	for typed, words := range map[string]string{
 		"":                   "Enter your phone number.",
-		"ana@example.com":    "Enter the number alone",
-		"0151 23 ana":        "Enter the number alone",
 		"+49 30":             "too few digits",
-		"+999 12345678":      "There is no such phone number.",
-		"+49 900 1234567":    "Numbers that cost the caller extra",
 		"+34 612 34 56 78":   "We don't send codes to numbers in this country.",
 		"+1 876 555 0123":    "We don't send codes to numbers in this country.", // Jamaica, whose code is that of the United States
-		"0":                  "too few digits",
 		"0151\u200b23456789": "There is an invisible character in it.",
 	} {
 		w := texting(t, "DE", "US")
@@ -172,24 +128,16 @@ func TestALandlineIsAskedBackAbout(t *testing.T) {
 	shows(t, texted(t, w, "?view=change", "030 23125001"), "code", "+49 302•••001")
 }
 
-// The country of a number is what the person chose, what their browser names, what is configured, what their language suggests.
+// The country of a number is what the person chose, else what likelyRegions says (TestWhereAReaderMayBe), else what their language suggests.
 func TestTheCountryThatIsChosen(t *testing.T) {
-	chosen := regexp.MustCompile(`value="(\w\w)" selected`)
-	for language, want := range map[string]string{
-		"en-GB,en;q=0.9": "GB", "zh-CN,zh;q=0.9": "CN", "zh": "CN", "en": "US", "fr": "AT", "ja-JP,de-AT;q=0.5": "AT", "de": "DE", "": "AT", "??": "AT",
-	} {
-		w := texting(t, "AT", "CN", "DE", "GB", "US")
+	w := texting(t, "AT", "CN", "DE", "GB")
+	for language, want := range map[string]string{"en-GB,en;q=0.9": "GB", "zh": "CN", "": "AT"} {
 		w.Lang = language
-		if got := chosen.FindStringSubmatch(get(t, w, "")); got == nil || got[1] != want {
-			t.Errorf("%q: %v, want %s", language, got, want)
-		}
+		contains(t, get(t, w, ""), `value="`+want+`" selected`)
 	}
-	w := texting(t, "AT", "DE", "US")
-	page := post(t, w, "", "send", "channel", "sms", "country", "DE", "phone", "1")
-	if got := chosen.FindStringSubmatch(page); got == nil || got[1] != "DE" {
-		t.Errorf("after a mistake %v is chosen", got)
-	}
-	page = post(t, w, "?view=change", "send", "channel", "sms", "country", "XX", "phone", "0151 23456789")
+	w.Lang = "en"
+	contains(t, post(t, w, "", "send", "channel", "sms", "country", "DE", "phone", "1"), `value="DE" selected`)
+	page := post(t, w, "?view=change", "send", "channel", "sms", "country", "XX", "phone", "0151 23456789")
 	shows(t, page, "ask", "Begin the number with + and the country code")
 }
 

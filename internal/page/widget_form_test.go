@@ -45,15 +45,19 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // where it is not required
 }
 
-// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one.
+// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It forgets what the service does not know
+// any more.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
 	b.card("ask")
 	b.run(`document.querySelector('send-code').focus()`)
 	b.focused("to")
+	b.asked("noone")
+	b.card("ask", "Include an @")
+	b.until(b.q("#to[aria-invalid=true]") + `.value === 'noone'`)
 	b.asked(pagetest.Address)
-	b.card("code", "On its way")
+	b.card("code", "On its way", "Sending a code to a•••@example.com")
 	w.Codes.Settle(store.Failed)
 	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "didn't count. You can try again now")
 	b.hears("failed", `"reason":"undelivered"`)
@@ -71,7 +75,8 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.ready()
 	b.click("#again") // without typing the address again
 	b.card("code", "On its way", "b•••@example.com")
-	b.run(`document.querySelector('send-code').reset()`)
+	w.Codes.Erase()
+	b.do(chromedp.Reload())
 	b.card("ask")
 	b.nothingKeptBut("")
 }
@@ -164,14 +169,15 @@ func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *axe.
 }
 
 // bluish names elements with a colour that is more blue than the greys.
-const bluish = `[...%s.querySelectorAll('*')].filter((e) => e.checkVisibility()).flatMap((e) => {
-  const s = getComputedStyle(e), c = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+const bluish = `[new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true })].flatMap((c) =>
+[...%s.querySelectorAll('*')].filter((e) => e.checkVisibility()).flatMap((e) => {
+  const s = getComputedStyle(e);
   return ['color', 'backgroundColor', 'borderTopColor', 'fill'].filter((p) => {
     c.clearRect(0, 0, 1, 1); c.fillStyle = s[p]; c.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = c.getImageData(0, 0, 1, 1).data;
     return a > 0 && g > r && b - r >= 16 && b - g >= 8; // more than the greys, also where it is pale
   }).map((p) => e.tagName + '.' + e.className + ' ' + p);
-})`
+}))`
 
 // aWidgetInNoLanguageOfOurs speaks English, and says so where programs look: lang, direction, and the developer's console.
 func aWidgetInNoLanguageOfOurs(t *testing.T, browser context.Context) {

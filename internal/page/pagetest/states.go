@@ -23,6 +23,8 @@ type State struct {
 // Step brings a world further.
 type Step func(*World) error
 
+type steps = []Step
+
 // Address is the visitor's, Slip one with a likely slip in its domain.
 const (
 	Address = "ana@example.com"
@@ -83,11 +85,12 @@ func immediately(s store.Status) Step {
 	return func(w *World) error { w.Codes.Immediately = s; return nil }
 }
 
-// sendDespiteDoubt returns the steps that send to an address although the page doubts its domain.
-func sendDespiteDoubt(address string) []Step {
-	return []Step{send(address), post("?view=change", "send", "to", address)}
+// sendDespiteDoubt sends to an address although the page doubts its domain.
+func sendDespiteDoubt(address string) Step {
+	return repeat(1, send(address), post("?view=change", "send", "to", address))
 }
 
+// repeat runs the steps n times.
 func repeat(n int, steps ...Step) Step {
 	return func(w *World) error {
 		for range n {
@@ -101,26 +104,9 @@ func repeat(n int, steps ...Step) Step {
 	}
 }
 
-// spent returns the steps that send n codes at intervals, all of them delivered.
-func spent(n int, apart time.Duration) []Step {
-	return []Step{immediately(store.Sent), send(Address), repeat(n-1, later(apart), again())}
-}
-
-func in(steps ...any) []Step {
-	var all []Step
-	for _, s := range steps {
-		switch s := s.(type) {
-		case Step:
-			all = append(all, s)
-		case func(*World) error:
-			all = append(all, s)
-		case []Step:
-			all = append(all, s...)
-		default:
-			panic("not a step")
-		}
-	}
-	return all
+// spent sends n codes at intervals, all of them delivered.
+func spent(n int, apart time.Duration) Step {
+	return repeat(1, immediately(store.Sent), send(Address), repeat(n-1, later(apart), again()))
 }
 
 // networkSpentRules returns rules with a network's rule that others have used up.
@@ -141,47 +127,43 @@ func unusualRules() []quota.Rule {
 func States() []State { return append(mailStates(), phoneStates()...) }
 
 func mailStates() []State {
-	sent := in(send(Address), settle(store.Sent))
+	sent := repeat(1, send(Address), settle(store.Sent))
 	return []State{
 		{Name: "ask"},
-		{Name: "ask-branded", Query: "?app=branded", Steps: in(alsoBranded)},
-		{Name: "code-branded", Query: "?app=branded", Steps: in(alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent))},
-		{Name: "ask-bad-address", Query: "?view=change", Steps: in(send("ana.example.com"))},
-		{Name: "ask-did-you-mean", Query: "?view=change", Steps: in(send(Slip))},
-		{Name: "ask-change", Query: "?view=change", Steps: sent},
-		{Name: "sending", Steps: in(send(Address), settle(store.Sending))},
-		{Name: "sending-slow", Steps: in(send(Address), settle(store.Sending), later(20*time.Second))},
-		{Name: "code-counting", Steps: in(sent, later(4*time.Second))},
-		{Name: "code-nothing-yet", Steps: in(sent, later(18*time.Second))},
-		{Name: "code-ready", Steps: in(sent, later(75*time.Second))},
-		{Name: "code-sent-again", Steps: in(sent, later(61*time.Second), again(), settle(store.Sent), later(2*time.Second))},
-		{Name: "code-wrong", Steps: in(sent, later(9*time.Second), check("111111"), check("222222"))},
-		{Name: "code-slip", Steps: in(sent, later(9*time.Second), check("4829"))},
-		{Name: "ask-letters", Steps: in(letters)},
-		{Name: "code-letters", Steps: in(letters, sent, later(9*time.Second))},
-		{Name: "code-letters-slip", Steps: in(letters, sent, later(9*time.Second), check("bkvx"))},
-		{Name: "code-unknown", Steps: in(send(Address), settle(store.Unknown), later(6*time.Second))},
-		{Name: "code-resend-failed", Steps: in(sent, later(61*time.Second), again(), settle(store.Failed))},
-		{Name: "code-hour-spent", Steps: in(spent(5, 100*time.Second), later(3*time.Second))},
-		{Name: "code-other-rules", Rules: unusualRules(), Steps: in(spent(3, time.Second))},
-		{Name: "enough-minute", Steps: in(sent, later(12*time.Second), forget, send(Address))},
-		{Name: "enough-hour", Steps: in(spent(5, 7*time.Minute), later(3*time.Minute), again())},
-		{Name: "enough-day", Steps: in(spent(10, 55*time.Minute), later(5*time.Minute), forget, send(Address))},
-		{Name: "enough-network", Rules: networkSpentRules(), Steps: in(send("ben@example.com"), send("cem@example.com"), send(Address))},
-		{Name: "locked-out", Steps: in(lockOut, send(Address))},
-		{Name: "locked-out-code", Steps: in(sent, lockOut, later(9*time.Second), check("111111"))},
-		{Name: "too-many-requests", Steps: in(sent, exhaust)},
-		{Name: "code-long", Steps: in(longCodes, sent, later(9*time.Second))},
-		{Name: "code-long-approved", Steps: in(longCodes, sent, later(9*time.Second), check("4829 1376"))},
-		{Name: "failed", Steps: in(send(Address), settle(store.Failed))},
-		{Name: "failed-did-you-mean", Steps: in(sendDespiteDoubt(Slip), settle(store.Failed))},
-		{Name: "too-many-tries", Steps: in(sent, later(20*time.Second), repeat(5, check("111111")))},
-		{Name: "expired", Steps: in(sent, later(11*time.Minute))},
-		{Name: "away", Steps: in(down, send(Address))},
-		{Name: "away-reading", Steps: in(sent, down)},
-		{Name: "offline", Steps: in(sent, later(10*time.Second)), Offline: true},
-		{Name: "approved", Steps: in(sent, later(10*time.Second), check("482 913"))},
-		{Name: "no-script", Steps: in(sent, later(18*time.Second)), NoScript: true},
+		{Name: "ask-branded", Query: "?app=branded", Steps: steps{alsoBranded}},
+		{Name: "code-branded", Query: "?app=branded", Steps: steps{alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent)}},
+		{Name: "ask-bad-address", Query: "?view=change", Steps: steps{send("ana.example.com")}},
+		{Name: "ask-did-you-mean", Query: "?view=change", Steps: steps{send(Slip)}},
+		{Name: "ask-change", Query: "?view=change", Steps: steps{sent}},
+		{Name: "sending", Steps: steps{send(Address), settle(store.Sending)}},
+		{Name: "code-counting", Steps: steps{sent, later(4 * time.Second)}},
+		{Name: "code-nothing-yet", Steps: steps{sent, later(18 * time.Second)}},
+		{Name: "code-ready", Steps: steps{sent, later(75 * time.Second)}},
+		{Name: "code-sent-again", Steps: steps{sent, later(61 * time.Second), again(), settle(store.Sent), later(2 * time.Second)}},
+		{Name: "code-wrong", Steps: steps{sent, later(9 * time.Second), check("111111"), check("222222")}},
+		{Name: "ask-letters", Steps: steps{letters}},
+		{Name: "code-letters", Steps: steps{letters, sent, later(9 * time.Second)}},
+		{Name: "code-unknown", Steps: steps{send(Address), settle(store.Unknown), later(6 * time.Second)}},
+		{Name: "code-resend-failed", Steps: steps{sent, later(61 * time.Second), again(), settle(store.Failed)}},
+		{Name: "code-hour-spent", Steps: steps{spent(5, 100*time.Second), later(3 * time.Second)}},
+		{Name: "code-other-rules", Rules: unusualRules(), Steps: steps{spent(3, time.Second)}},
+		{Name: "enough-minute", Steps: steps{sent, later(12 * time.Second), forget, send(Address)}},
+		{Name: "enough-hour", Steps: steps{spent(5, 7*time.Minute), later(3 * time.Minute), again()}},
+		{Name: "enough-day", Steps: steps{spent(10, 55*time.Minute), later(5 * time.Minute), forget, send(Address)}},
+		{Name: "enough-network", Rules: networkSpentRules(), Steps: steps{send("ben@example.com"), send("cem@example.com"), send(Address)}},
+		{Name: "locked-out", Steps: steps{lockOut, send(Address)}},
+		{Name: "locked-out-code", Steps: steps{sent, lockOut, later(9 * time.Second), check("111111")}},
+		{Name: "too-many-requests", Steps: steps{sent, exhaust}},
+		{Name: "code-long", Steps: steps{longCodes, sent, later(9 * time.Second)}},
+		{Name: "failed", Steps: steps{send(Address), settle(store.Failed)}},
+		{Name: "failed-did-you-mean", Steps: steps{sendDespiteDoubt(Slip), settle(store.Failed)}},
+		{Name: "too-many-tries", Steps: steps{sent, later(20 * time.Second), repeat(5, check("111111"))}},
+		{Name: "expired", Steps: steps{sent, later(11 * time.Minute)}},
+		{Name: "away", Steps: steps{down, send(Address)}},
+		{Name: "away-reading", Steps: steps{sent, down}},
+		{Name: "offline", Steps: steps{sent, later(10 * time.Second)}, Offline: true},
+		{Name: "approved", Steps: steps{sent, later(10 * time.Second), check("482 913")}},
+		{Name: "no-script", Steps: steps{sent, later(18 * time.Second)}, NoScript: true},
 	}
 }
 
