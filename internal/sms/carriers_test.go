@@ -67,27 +67,25 @@ func TestRoutesByPrefix(t *testing.T) {
 		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
 		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
 	})
-	for to, country := range map[string]string{"+8613812345678": "CN", "+85261234567": "HK", "+4915112345678": "DE", "+12025550123": "US"} {
-		if _, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: country}); err != nil {
-			t.Errorf("%s: %v", to, err)
+	for to, c := range map[string]struct {
+		country string
+		carrier *scripted
+		sender  string
+	}{
+		"+8613812345678": {"CN", china, ""}, "+85261234567": {"HK", china, "Shop"}, "+4915112345678": {"DE", rest, "12345"},
+		"+12025550123": {"US", rest, "Shop"},
+	} {
+		receipt, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: c.country})
+		if err != nil || receipt.Provider != c.carrier.name {
+			t.Fatalf("%s: %+v, %v", to, receipt, err)
+		}
+		if m := c.carrier.got[len(c.carrier.got)-1]; m.To != to || m.Sender != c.sender || m.Callback != "https://x/"+c.carrier.name+"/s" {
+			t.Errorf("%+v", m)
 		}
 	}
 	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
 	if e, ok := err.(*Error); !ok || e.Class != delivery.Temporary || e.Err != errNoRoute {
 		t.Errorf("%v", err)
-	}
-	if len(china.got) != 2 || len(rest.got) != 2 {
-		t.Fatalf("%d, %d", len(china.got), len(rest.got))
-	}
-	for _, m := range slices.Concat(china.got, rest.got) {
-		want := map[string]string{"CN": "", "HK": "Shop", "DE": "12345", "US": "Shop"}[m.Country]
-		carrier := "rest"
-		if m.Country == "CN" || m.Country == "HK" {
-			carrier = "china"
-		}
-		if m.Sender != want || m.Callback != "https://x/"+carrier+"/s" {
-			t.Errorf("%+v", m)
-		}
 	}
 }
 
@@ -96,24 +94,24 @@ func TestCarriersAreSetAside(t *testing.T) {
 		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
 		var heard []bool
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h failover.Health) { heard = append(heard, h.Up) }})
-		for range 5 {
-			if fail := send(all); fail != nil {
-				t.Error(fail)
+		sendFive := func(wantFirst int, wantUp bool) {
+			t.Helper()
+			first.got = nil
+			for range 5 {
+				if fail := send(all); fail != nil {
+					t.Error(fail)
+				}
+			}
+			if h := all.Health(); len(first.got) != wantFirst || h[0].Up != wantUp || (h[0].Why == "") != wantUp || !h[1].Up {
+				t.Errorf("%d messages to the first, %+v", len(first.got), h)
 			}
 		}
-		if len(first.got) != failover.FaultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up ||
-			all.Health()[0].Why == "" {
-			t.Fatalf("%d, %d, %+v", len(first.got), len(second.got), all.Health())
-		}
+		sendFive(failover.FaultsInRow, false)
 		time.Sleep(failover.RestFor + time.Millisecond)
 		first.fail = nil
-		for range 2 {
-			if fail := send(all); fail != nil {
-				t.Error(fail)
-			}
-		}
-		if len(first.got) != failover.FaultsInRow+2 || !all.Health()[0].Up || !slices.Equal(heard, []bool{false, true}) {
-			t.Errorf("%d, %+v, %v", len(first.got), all.Health(), heard)
+		sendFive(5, true)
+		if !slices.Equal(heard, []bool{false, true}) {
+			t.Errorf("%v", heard)
 		}
 	})
 }
@@ -136,12 +134,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	c := &scripted{name: "c"}
 	all := NewCarriers([]Route{{Carrier: c}}, Options{})
 	for n := range failover.RateFrom {
-		if c.fail = nil; n%2 == 1 {
-			c.fail = failing(delivery.Temporary)
-		}
-		if !all.Health()[0].Up {
-			t.Fatalf("set aside after %d", n)
-		}
+		c.fail = []*Error{nil, failing(delivery.Temporary)}[n%2]
 		send(all)
 	}
 	if all.Health()[0].Up {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,40 +31,32 @@ var someEvent = store.AppEvent{
 }
 
 // names is a resolver for which every name leads to the next of the addresses; the last one stays.
-func names(t *testing.T, addresses ...string) *net.Resolver {
-	t.Helper()
+func names(addresses ...string) *net.Resolver {
 	var asked atomic.Int32
-	server, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	go func() {
-		for buf := make([]byte, 1500); ; {
-			n, from, err := server.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			var m dnsmessage.Message
-			if m.Unpack(buf[:n]) != nil || len(m.Questions) != 1 {
-				continue
-			}
-			m.Response = true
-			if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
-				i := min(int(asked.Add(1)), len(addresses)) - 1
-				a := netip.MustParseAddr(addresses[i]).As4()
-				m.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type}, Body: &dnsmessage.AResource{A: a},
-				}}
-			}
-			m.Additionals = nil
-			if reply, err := m.Pack(); err == nil {
-				_, _ = server.WriteTo(reply, from)
-			}
+	answer := func(conn net.Conn) {
+		defer conn.Close()
+		buf := make([]byte, 1500)
+		n, err := conn.Read(buf)
+		var m dnsmessage.Message
+		if err != nil || m.Unpack(buf[2:n]) != nil || len(m.Questions) != 1 {
+			return
 		}
-	}()
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp4", server.LocalAddr().String())
+		m.Response, m.Additionals = true, nil
+		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+			a := netip.MustParseAddr(addresses[min(int(asked.Add(1)), len(addresses))-1]).As4()
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type}, Body: &dnsmessage.AResource{A: a},
+			}}
+		}
+		if reply, err := m.AppendPack(make([]byte, 2)); err == nil {
+			binary.BigEndian.PutUint16(reply, uint16(len(reply)-2))
+			_, _ = conn.Write(reply)
+		}
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe() // which is no packet connection, so that messages have their length before them (RFC 1035 section 4.2.2)
+		go answer(server)
+		return client, nil
 	}}
 }
 
@@ -122,50 +114,36 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 			w.WriteHeader(code)
 		}
 	}
+	raw := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := w.(http.Hijacker).Hijack()
+			_, _ = io.WriteString(conn, text)
+			_ = conn.Close()
+		}
+	}
 	at := time.Unix(1900000000, 0)
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
 		want  answer
 	}{
 		"200":           {status(200), answer{word: "200", ok: true}},
-		"299":           {status(299), answer{word: "299", ok: true}},
 		"400":           {status(400), answer{word: "400"}},
 		"410":           {status(410), answer{word: "410", gone: true}},
-		"500":           {status(500), answer{word: "500"}},
 		"redirect":      {status(302, "Location", other.URL), answer{word: "302"}},
-		"redirect, 307": {status(307, "Location", other.URL), answer{word: "307"}},
 		"wait, seconds": {status(503, "Retry-After", " 120 "), answer{word: "503", after: 2 * time.Minute}},
 		"wait, a date": {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
 			answer{word: "429", after: time.Minute}},
-		"wait for ever":  {status(503, "Retry-After", "99999999999"), answer{word: "503", after: time.Hour}},
-		"wait, past":     {status(503, "Retry-After", "-5"), answer{word: "503"}},
-		"wait, nonsense": {status(503, "Retry-After", "soon"), answer{word: "503"}},
-		"closes":         {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, answer{word: "no answer"}},
-		"garbage": {func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, _ := w.(http.Hijacker).Hijack()
-			_, _ = io.WriteString(conn, "220 mail.example ESMTP\r\n")
-			_ = conn.Close()
-		}, answer{word: "no answer"}},
-		"long headers": {func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, _ := w.(http.Hijacker).Hijack()
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
-			for range 100 {
-				_, _ = fmt.Fprintf(conn, "X-A: %s\r\n", strings.Repeat("a", 1000))
-			}
-			_, _ = io.WriteString(conn, "Content-Length: 0\r\n\r\n")
-			_ = conn.Close()
-		}, answer{word: "no answer"}},
+		"wait for ever": {status(503, "Retry-After", "99999999999"), answer{word: "503", after: time.Hour}},
+		"closes":        {raw(""), answer{word: "no answer"}},
+		"garbage":       {raw("220 mail.example ESMTP\r\n"), answer{word: "no answer"}},
+		"long headers":  {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"), answer{word: "no answer"}},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
-			chunk := make([]byte, 64<<10)
-			for n := 0; ; n += len(chunk) {
-				if _, err := w.Write(chunk); err != nil {
-					return
-				}
-				if n > 64<<20 {
-					t.Error("read on and on")
+			for range 1000 {
+				if _, err := w.Write(make([]byte, maxAnswer)); err != nil {
 					return
 				}
 			}
+			t.Error("read on and on")
 		}, answer{word: "200", ok: true}},
 		"silence": {func(http.ResponseWriter, *http.Request) { <-release }, answer{word: "timeout"}},
 		"silence after the status": {func(w http.ResponseWriter, _ *http.Request) {
@@ -211,24 +189,20 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		want      string
 	}{
 		{"loopback by its address", Guard{}, encrypted.URL, nil, "forbidden address"},
-		{"loopback in the clear", Guard{}, plain.URL, nil, "forbidden address"},
 		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"}, "unknown host"},
-		{"loopback mapped into IPv6", Guard{}, "https://[::ffff:127.0.0.1]" + port(encrypted), nil, "forbidden address"},
 		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"}, "forbidden address"},
 		{"a name that leads to metadata, all allowed", Guard{Allow: prefixes("0.0.0.0/1", "128.0.0.0/1")}, "http://hook.example",
 			[]string{"169.254.169.254"}, "forbidden address"},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
 		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
-		{"another protocol", loopback, "ftp://hook.example/", nil, "no answer"},
 		{"no address", loopback, "http://\x7f", nil, "bad address"},
-		{"nothing", loopback, "", nil, "no answer"},
 		{"allowed", loopback, "https://example.com" + port(encrypted), []string{"127.0.0.1"}, "200"},
 		{"allowed, in the clear", loopback, "http://hook.example" + port(plain), []string{"127.0.0.1"}, "200"},
 	} {
 		hits.Store(0)
 		w := world{roots: roots}
 		if c.addresses != nil {
-			w.resolver = names(t, c.addresses...)
+			w.resolver = names(c.addresses...)
 		}
 		client := newClient(c.guard, time.Now, w)
 		got := client.post(t.Context(), Receiver{URL: c.url}, someEvent)
@@ -244,7 +218,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 	}
 
 	// First to where it may go, then inside.
-	client := newClient(Guard{Allow: prefixes("127.0.0.1/32")}, time.Now, world{resolver: names(t, "127.0.0.1", "127.0.0.2")})
+	client := newClient(Guard{Allow: prefixes("127.0.0.1/32")}, time.Now, world{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	to := Receiver{URL: "http://hook.example" + port(plain)}
 	for _, want := range []string{"200", "forbidden address", "forbidden address"} {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -126,21 +125,9 @@ func dialThrough(wrap func(net.Conn) net.Conn) func(*smtp.Config) {
 // cutConn is a socket that fails to write after a number of bytes behind the DATA command.
 type cutConn struct {
 	net.Conn
-	tape   *tape
+	tape   *servertest.Text
 	inData bool
 	left   int
-}
-
-// tape is what a client wrote on one connection.
-type tape struct {
-	mu      sync.Mutex
-	written bytes.Buffer
-}
-
-func (t *tape) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.written.String()
 }
 
 var errCut = errors.New("the wire was cut")
@@ -152,9 +139,7 @@ func (c *cutConn) Write(p []byte) (int, error) {
 		c.left -= allowed
 	}
 	n, err := c.Conn.Write(p[:allowed])
-	c.tape.mu.Lock()
-	c.tape.written.Write(p[:n])
-	c.tape.mu.Unlock()
+	_, _ = c.tape.Write(p[:n])
 	if string(p) == "DATA\r\n" {
 		c.inData = true
 	}
@@ -176,7 +161,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 	cuts := []int{0, 1, 2, whole / 3, whole / 2, whole - 2, whole - 1, whole, whole + 1, whole + 2}
 	for _, cut := range cuts {
 		server := smtptest.Start(t, smtptest.Script{})
-		var log tape
+		var log servertest.Text
 		s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn { return &cutConn{Conn: conn, tape: &log, left: cut} }))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		want := outcome{class: delivery.Temporary, stage: delivery.StageBody}

@@ -60,13 +60,9 @@ func refusals(stage smtptest.Stage) []misbehaviour {
 	}
 	return []misbehaviour{
 		row("421 and close", blabbing("421 4.3.2"), true, outcome{delivery.Temporary, at, 421, "4.3.2"}),
-		row("421 and open", blabbing("421 4.3.2"), false, outcome{delivery.Temporary, at, 421, "4.3.2"}),
 		row("451", blabbing("451 4.7.1"), false, outcome{delivery.Temporary, at, 451, "4.7.1"}),
 		row("550", blabbing("550 5.1.1"), false, outcome{refused, at, 550, "5.1.1"}),
-		row("550 and close", blabbing("550 5.1.1"), true, outcome{refused, at, 550, "5.1.1"}),
-		row("554 policy", blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
 		row("554 in two lines", blabbing("554-5.7.1")+"\r\n"+blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
-		row("550 without an enhanced code", blabbing("550"), false, outcome{refused, at, 550, ""}),
 		row("550 with a foreign enhanced code", blabbing("550 4.1.1"), false, outcome{refused, at, 550, ""}),
 		row("530", blabbing("530 5.7.0"), false, outcome{delivery.Temporary, at, 530, "5.7.0"}),
 	}
@@ -91,7 +87,6 @@ func silences(stage smtptest.Stage) []misbehaviour {
 	add("garbage for ever", smtptest.Rule{Raw: "abc-" + strings.Repeat(recipient+"\r\n", 5000), Close: true})
 	add("an impossible code", smtptest.Rule{Reply: blabbing("999 5.1.1"), Close: true})
 	add("a very long line", smtptest.Rule{Raw: "250 " + strings.Repeat(code, 50_000) + "\r\n", Close: true})
-	add("an empty line", smtptest.Rule{Reply: "\r\n", Close: true})
 	dawdle := smtptest.Rule{Slow: true, Pause: time.Second, Reply: "250 " + strings.Repeat("x", 30)}
 	if stage == smtptest.Dot {
 		dawdle.Reply = "250 " + strings.Repeat("x", 600)
@@ -101,7 +96,6 @@ func silences(stage smtptest.Stage) []misbehaviour {
 	if stage != smtptest.Dot { // after the dot these would be kept from the record as refusals
 		add("half a refusal and close", smtptest.Rule{Raw: blabbing("550 5.1.1"), Close: true})
 		add("half a refusal and reset", smtptest.Rule{Raw: blabbing("550 5.1.1"), Abort: true})
-		add("half a refusal and stall", smtptest.Rule{Raw: blabbing("550 5.1.1"), Stall: true})
 		add("one line of a refusal and close", smtptest.Rule{Reply: blabbing("550-5.1.1"), Close: true})
 	}
 	if stage != smtptest.Greet && stage != smtptest.Hello { // there the next command finds the closed connection
@@ -114,19 +108,15 @@ func silences(stage smtptest.Stage) []misbehaviour {
 // oddities are single cases.
 func oddities() []misbehaviour {
 	return []misbehaviour{
-		{name: "nothing odd", accepted: 1},
 		{name: "greeting byte by byte", rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1},
 		{name: "answer byte by byte", rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 2.0.0 taken"}, accepted: 1},
 		{name: "a byte a second, within the limit", bubble: true, accepted: 1,
 			rule: smtptest.Rule{Stage: smtptest.Rcpt, Slow: true, Pause: time.Second, Reply: "250 2.1.5 in a minute"}},
-		{name: "a byte a second after the dot", bubble: true, accepted: 1,
-			rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Pause: time.Second, Reply: "250 2.0.0 " + strings.Repeat("x", 500)}},
 		{name: "endless answer byte by byte", bubble: true, accepted: 1,
 			rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 " + strings.Repeat("x", 6_000_000)},
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
 		{name: "EHLO unknown, HELO known", rule: smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "500 5.5.1 what?"}, accepted: 1},
 		{name: "other 2xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "252 2.0.0 queued"}, accepted: 1},
-		{name: "250 without text after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "250 "}, accepted: 1},
 		{name: "3xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "354 more"}, accepted: 1,
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot, code: 354}},
 		{name: "250 in place of 354", rule: smtptest.Rule{Stage: smtptest.Data, Reply: "250 ok"},
@@ -137,7 +127,6 @@ func oddities() []misbehaviour {
 		{name: "too late 250", bubble: true, accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 11 * time.Minute},
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
 		{name: "250 and reset", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Idle, Abort: true}},
-		{name: "250 and close", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Idle, Close: true}},
 	}
 }
 
@@ -183,12 +172,10 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
 
 func TestNothingListens(t *testing.T) {
 	s := newSender(t, smtp.Config{Host: "127.0.0.1", Port: servertest.FreePort(t), TLS: smtp.TLSNone})
-	for range 6 { // more often than there are places
-		_, err := s.Send(t.Context(), smtptest.Sample(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-		if !strings.Contains(err.Error(), "refused") {
-			t.Errorf("the cause is missing in %q", err)
-		}
+	_, err := s.Send(t.Context(), smtptest.Sample(1))
+	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	if !strings.Contains(err.Error(), "refused") {
+		t.Errorf("the cause is missing in %q", err)
 	}
 }
 
@@ -236,7 +223,7 @@ func FuzzReplies(f *testing.F) {
 }
 
 func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
-	whole := bytes.HasSuffix(said, []byte("\n")) || bytes.Count(said, []byte("\n")) > 0
+	whole := bytes.Contains(said, []byte("\n"))
 	switch {
 	case got == outcome{}:
 		if stage != smtptest.Dot || !whole || said[0] != '2' {

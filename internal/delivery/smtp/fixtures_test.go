@@ -20,7 +20,7 @@ const (
 )
 
 // sender makes a sender for a server, on its port or without one, changed as wanted, and closed with the test.
-func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) *smtp.Client {
+func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) smtp.Servers {
 	t.Helper()
 	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
 	if server.Addr() != "" {
@@ -33,14 +33,14 @@ func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config))
 }
 
 // overTCP starts a server on a port, and makes a sender for it.
-func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, *smtp.Client) {
+func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, smtp.Servers) {
 	t.Helper()
 	server := smtptest.Start(t, script)
 	return server, sender(t, server, change...)
 }
 
 // inBubble makes a server without a port, and a sender for it.
-func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, *smtp.Client) {
+func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, smtp.Servers) {
 	t.Helper()
 	server := smtptest.New(t, script)
 	return server, sender(t, server, change...)
@@ -57,16 +57,16 @@ func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
 }
 
-func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) *smtp.Client {
+func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) smtp.Servers {
 	t.Helper()
 	for _, c := range change {
 		c(&config)
 	}
-	s, err := smtp.New(config)
+	s, err := smtp.NewServers(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -76,13 +76,6 @@ type outcome struct {
 	stage    string
 	code     int
 	enhanced string
-}
-
-func (o outcome) String() string {
-	if o.class == "" {
-		return "accepted"
-	}
-	return fmt.Sprintf("%s at %s (%d %s)", o.class, o.stage, o.code, o.enhanced)
 }
 
 // outcomeOf reads an error of Send, and checks that neither it nor anything that it wraps prints a secret.
@@ -116,7 +109,7 @@ func blabbing(head string) string {
 func expect(t *testing.T, got error, want outcome) {
 	t.Helper()
 	if o := outcomeOf(t, got); o != want {
-		t.Errorf("got %v, want %v", o, want)
+		t.Errorf("got %+v, want %+v", o, want)
 	}
 }
 
@@ -129,7 +122,7 @@ func verbs(server *smtptest.Server) string {
 }
 
 // sendAll sends mails first..last one after the other; all must be accepted.
-func sendAll(t *testing.T, s *smtp.Client, first, last int) {
+func sendAll(t *testing.T, s smtp.Servers, first, last int) {
 	t.Helper()
 	for n := first; n <= last; n++ {
 		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {

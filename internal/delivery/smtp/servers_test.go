@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -36,13 +35,17 @@ func TestServersInOrder(t *testing.T) {
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		"the first is silent after the dot": {rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
+		"the first takes all the time": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Stall: true},
+			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
 			servers, first, second := pair(t, misbehaving(c.rule), smtptest.Script{})
 			if c.down {
 				first.Stop()
 			}
-			receipt, err := servers.Send(t.Context(), smtptest.Sample(1))
+			receipt, err := servers.Send(ctx, smtptest.Sample(1))
 			expect(t, err, c.want)
 			if len(first.Messages()) != c.first || len(second.Messages()) != c.second || receipt.Provider != "127.0.0.1" {
 				t.Errorf("%s: %d and %d messages, want %d and %d; %+v", name, len(first.Messages()), len(second.Messages()), c.first, c.second, receipt)
@@ -51,25 +54,11 @@ func TestServersInOrder(t *testing.T) {
 	}
 }
 
-// TestServersStopWithTheContext: a server that used up the time leaves none for the next.
-func TestServersStopWithTheContext(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		servers, _, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}), smtptest.Script{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := servers.Send(ctx, smtptest.Sample(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageRcpt})
-		if second.Connections() != 0 {
-			t.Error("the second server was dialled")
-		}
-	})
-}
-
 // pair is two servers, the preferred one first, in a bubble.
 func pair(t *testing.T, first, second smtptest.Script) (smtp.Servers, *smtptest.Server, *smtptest.Server) {
 	t.Helper()
 	a, b := smtptest.New(t, first), smtptest.New(t, second)
-	return smtp.Servers{sender(t, a), sender(t, b)}, a, b
+	return slices.Concat(sender(t, a), sender(t, b)), a, b
 }
 
 // post sends n mails, the first with the given number, from as many goroutines as an outbox has, and gives the failures.
@@ -106,7 +95,7 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		good := smtptest.New(t, smtptest.Script{})
-		servers := smtp.Servers{newSender(t, smtp.Config{Host: "x", TLS: smtp.TLSNone}, blackHole(&dials)), sender(t, good)}
+		servers := slices.Concat(newSender(t, smtp.Config{Host: "x", TLS: smtp.TLSNone}, blackHole(&dials)), sender(t, good))
 		began := time.Now()
 		if failures := post(t, servers, 1, 500); len(failures) != 0 {
 			t.Fatal(failures[0])
@@ -183,38 +172,27 @@ func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
 	})
 }
 
-// TestEveryServerSetAside: a mail fails at once, and its failure is Temporary.
+// TestEveryServerSetAside: mails fail at once, and Temporary. Those that come while a lone server is being tried wait for what that shows.
 func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		busy := misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true})
-		servers, first, second := pair(t, busy, busy)
-		post(t, servers, 1, 32)
-		tries := first.Connections() + second.Connections()
-		began := time.Now()
-		failures := post(t, servers, 33, 100)
-		if len(failures) != 100 || time.Since(began) != 0 || first.Connections()+second.Connections() != tries {
-			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), first.Connections()+second.Connections()-tries)
-		}
-		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
-	})
-}
-
-// TestBackAllAtOnce: mails that come while a lone server is being tried wait for what that shows.
-func TestBackAllAtOnce(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
-		servers := smtp.Servers{sender(t, server)}
+		servers := sender(t, server)
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {
 			t.Fatalf("%d failures", len(failures))
 		}
-		tried := server.Connections()
+		tried, began := server.Connections(), time.Now()
+		failures := post(t, servers, 100, 16)
+		if len(failures) != 16 || time.Since(began) != 0 || server.Connections() != tried {
+			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), server.Connections()-tried)
+		}
+		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
 		time.Sleep(5*time.Second + time.Millisecond)
 		if failures := post(t, servers, 17, 16); len(failures) != 16 || server.Connections() != tried+1 {
 			t.Errorf("%d failures, %d tries, want 16 and 1", len(failures), server.Connections()-tried)
 		}
 		server.SetScript(misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
 		time.Sleep(5*time.Second + time.Millisecond)
-		began := time.Now()
+		began = time.Now()
 		if failures := post(t, servers, 33, 16); len(failures) != 0 {
 			t.Errorf("%d mails failed though the server is back: %v", len(failures), failures[0])
 		}
@@ -259,7 +237,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 func TestSlowButAlone(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		slow := smtptest.New(t, inTenSeconds())
-		servers := smtp.Servers{sender(t, slow)}
+		servers := sender(t, slow)
 		if failures := post(t, servers, 1, 16); len(failures) != 0 || !servers.Health()[0].Up {
 			t.Errorf("%v, %+v", failures, servers.Health())
 		}
@@ -279,25 +257,5 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 		if len(first.Messages()) != 3 || len(second.Messages()) != 1 {
 			t.Errorf("%d and %d mails, want 3 and 1", len(first.Messages()), len(second.Messages()))
 		}
-	})
-}
-
-// TestCrowdGoesOn: who finds every connection of a server in use waits a second, no longer, while another is up.
-func TestCrowdGoesOn(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, inTenSeconds(), smtptest.Script{})
-		go post(t, servers, 1, 16)
-		time.Sleep(999 * time.Millisecond)
-		synctest.Wait()
-		if n := len(second.Messages()); n != 0 {
-			t.Errorf("%d mails went elsewhere at once", n)
-		}
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
-		if n := len(second.Messages()); n != 12 {
-			t.Errorf("%d mails went elsewhere after a second, want 12", n)
-		}
-		time.Sleep(time.Minute)
-		allOnce(t, 16, first, second)
 	})
 }

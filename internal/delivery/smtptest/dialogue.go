@@ -23,10 +23,9 @@ type dialogue struct {
 	to                  []string
 }
 
-func (d *dialogue) script() Script {
-	d.server.mu.Lock()
-	defer d.server.mu.Unlock()
-	return d.server.script
+func (d *dialogue) script() (script Script) {
+	d.server.locked(func() { script = d.server.script })
+	return script
 }
 
 func (d *dialogue) run() {
@@ -42,9 +41,7 @@ func (d *dialogue) run() {
 		if !ok {
 			return
 		}
-		d.server.mu.Lock()
-		d.server.commands = append(d.server.commands, line)
-		d.server.mu.Unlock()
+		d.server.locked(func() { d.server.commands = append(d.server.commands, line) })
 		if !d.command(line) {
 			return
 		}
@@ -117,13 +114,9 @@ func (d *dialogue) encrypt() bool {
 	if !d.act(Handshake, "") {
 		return false
 	}
-	d.server.mu.Lock()
-	config := &tls.Config{
-		Certificates: []tls.Certificate{d.server.identity},
-		MinVersion:   tls.VersionTLS10, MaxVersion: d.server.script.MaxTLS,
-	}
-	d.server.mu.Unlock()
-	secure := tls.Server(d.conn, config)
+	config := tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: d.script().MaxTLS}
+	d.server.locked(func() { config.Certificates = []tls.Certificate{d.server.identity} })
+	secure := tls.Server(d.conn, &config)
 	if secure.Handshake() != nil {
 		return false
 	}
@@ -189,9 +182,7 @@ func (d *dialogue) data() bool {
 	}
 	content, ok := d.body()
 	if !ok {
-		d.server.mu.Lock()
-		d.server.partial++
-		d.server.mu.Unlock()
+		d.server.locked(func() { d.server.partial++ })
 		return false
 	}
 	return d.endOfData(content)

@@ -1,6 +1,7 @@
 package smtptest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"time"
@@ -13,7 +14,7 @@ func (d *dialogue) act(stage Stage, usual string) bool {
 
 // follow does what a rule says; false ends the connection.
 func (d *dialogue) follow(r Rule, usual string) bool {
-	if r.Until != nil && !d.await(r.Until) || r.Delay > 0 && !d.pause(r.Delay) {
+	if r.Until != nil && !wait(d, r.Until) || r.Delay > 0 && !wait(d, time.After(r.Delay)) {
 		return false
 	}
 	answer := r.Reply
@@ -60,32 +61,19 @@ func (d *dialogue) write(text string, r Rule) bool {
 		_, err := d.conn.Write([]byte(text))
 		return err == nil
 	}
-	pause := r.Pause
-	if pause == 0 {
-		pause = SlowPause
-	}
+	pause := cmp.Or(r.Pause, SlowPause)
 	for n := range len(text) {
-		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !d.pause(pause) {
+		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !wait(d, time.After(pause)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (d *dialogue) await(closed <-chan struct{}) bool {
+// wait waits for the channel; false: the server has stopped.
+func wait[T any](d *dialogue, c <-chan T) bool {
 	select {
-	case <-closed:
-		return true
-	case <-d.stopped:
-		return false
-	}
-}
-
-func (d *dialogue) pause(length time.Duration) bool {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	case <-c:
 		return true
 	case <-d.stopped:
 		return false

@@ -28,11 +28,17 @@ type record struct {
 	messageLanded chan struct{} // closed and replaced at each message
 }
 
-// Messages gives what was accepted, oldest first.
-func (s *Server) Messages() []Message {
+// locked calls f with the lock of what the server saw and of its script.
+func (s *Server) locked(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.messages)
+	f()
+}
+
+// Messages gives what was accepted, oldest first.
+func (s *Server) Messages() (messages []Message) {
+	s.locked(func() { messages = slices.Clone(s.messages) })
+	return messages
 }
 
 // ByID counts the accepted messages by Message-ID.
@@ -46,10 +52,9 @@ func (s *Server) ByID() map[string]int {
 
 // Commands gives the command lines of all connections in the order of arrival. Answers to AUTH challenges
 // and message lines are not among them.
-func (s *Server) Commands() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.commands)
+func (s *Server) Commands() (commands []string) {
+	s.locked(func() { commands = slices.Clone(s.commands) })
+	return commands
 }
 
 // Connections is how many connections were opened so far.
@@ -64,10 +69,9 @@ func (s *Server) Peak() int { return s.number(func() int { return s.peak }) }
 // Partial is how many messages began and never came to their final dot.
 func (s *Server) Partial() int { return s.number(func() int { return s.partial }) }
 
-func (s *Server) number(read func() int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return read()
+func (s *Server) number(read func() int) (n int) {
+	s.locked(func() { n = read() })
+	return n
 }
 
 // awaitLimit is how long Await waits at most.
@@ -76,29 +80,28 @@ const awaitLimit = 20 * time.Second
 // Await waits until n messages were accepted, and fails the test if that takes too long.
 func (s *Server) Await(n int) []Message {
 	s.tb.Helper()
-	limit := time.NewTimer(awaitLimit)
-	defer limit.Stop()
+	limit := time.After(awaitLimit)
 	for {
-		s.mu.Lock()
-		messages, landed := slices.Clone(s.messages), s.messageLanded
-		s.mu.Unlock()
+		var landed chan struct{}
+		s.locked(func() { landed = s.messageLanded })
+		messages := s.Messages()
 		if len(messages) >= n {
 			return messages
 		}
 		select {
 		case <-landed:
-		case <-limit.C:
+		case <-limit:
 			s.tb.Fatalf("smtptest: %d messages accepted, want %d", len(messages), n)
 		}
 	}
 }
 
 func (s *Server) accept(m Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.messages = append(s.messages, m)
-	close(s.messageLanded)
-	s.messageLanded = make(chan struct{})
+	s.locked(func() {
+		s.messages = append(s.messages, m)
+		close(s.messageLanded)
+		s.messageLanded = make(chan struct{})
+	})
 }
 
 // What mails of tests hold, and errors must not.

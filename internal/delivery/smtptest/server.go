@@ -90,11 +90,8 @@ func (s *Server) Stop() {
 // recorded stays.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	s.mu.Lock()
-	s.stopped = make(chan struct{})
-	addr := s.addr
-	s.mu.Unlock()
-	s.listen(addr)
+	s.locked(func() { s.stopped = make(chan struct{}) })
+	s.listen(s.Addr())
 }
 
 func (s *Server) listen(addr string) {
@@ -133,9 +130,7 @@ func (s *Server) Serve(conn net.Conn) {
 	d := &dialogue{server: s, conn: conn, stopped: s.stopped}
 	s.running.Go(func() {
 		d.run()
-		s.mu.Lock()
-		delete(s.conns, conn)
-		s.mu.Unlock()
+		s.locked(func() { delete(s.conns, conn) })
 		_ = conn.Close()
 	})
 }
@@ -148,10 +143,9 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 }
 
 // Addr is host:port.
-func (s *Server) Addr() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.addr
+func (s *Server) Addr() (addr string) {
+	s.locked(func() { addr = s.addr })
+	return addr
 }
 
 // URL is the server's address with user, password, TLS policy and a file with its authority, as

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,14 @@ func Reply(status int, body string) Said { return Said{status, body} }
 // Case is an answer, and the failure that it has to become.
 func Case(s Said, class delivery.Class, reason string, hold time.Duration) Outcome {
 	return Outcome{s, class, reason, hold}
+}
+
+// Want returns an error unless got, parts of a request, are those that are wanted.
+func Want(got []string, want ...string) error {
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("got %q, want %q", got, want)
+	}
+	return nil
 }
 
 // Private is the secret of every carrier of a test.
@@ -124,12 +133,7 @@ func hijacked(raw string) http.HandlerFunc {
 }
 
 // Send has a carrier send the sample, and looks for secrets in what it says of it.
-func Send(t *testing.T, c sms.Carrier) (sms.Receipt, *sms.Error) {
-	t.Helper()
-	return sendWith(t, c, context.Background())
-}
-
-func sendWith(t *testing.T, c sms.Carrier, ctx context.Context) (sms.Receipt, *sms.Error) {
+func Send(t *testing.T, ctx context.Context, c sms.Carrier) (sms.Receipt, *sms.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
 	if fail != nil {
@@ -152,7 +156,7 @@ func discreet(t *testing.T, told ...any) {
 func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (sms.Receipt, *sms.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
-	receipt, fail := sendWith(t, r.Make(t, f.URL), ctx)
+	receipt, fail := Send(t, ctx, r.Make(t, f.URL))
 	if f.requests() != requests {
 		t.Errorf("%d requests, want %d", f.requests(), requests)
 	}
@@ -220,12 +224,12 @@ func everyCarrier(t *testing.T, r Rig) {
 		end := make(chan struct{})
 		f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
 		t.Cleanup(func() { close(end) }) // before the server is closed
-		if _, fail := sendWith(t, r.Make(t, f.URL), ctx); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
+		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
 			t.Errorf("%v", fail)
 		}
 	})
 	t.Run("nothing listens", func(t *testing.T) {
-		_, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))))
+		_, fail := Send(t, t.Context(), r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))))
 		if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
 			t.Errorf("%v", fail)
 		}
