@@ -109,7 +109,7 @@ func (p *Providers) receive(c echo.Context) error {
 // ingestOnce records the events, unless their signature was used before: some signatures do not cover the events, so a person who has seen
 // one could send any. A repetition is no error, so that a provider whose first answer was lost does not go on.
 func (p *Providers) ingestOnce(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
-	signature := source.Signature(body)
+	signature := source.ReplayKey(body)
 	if signature == "" {
 		return p.ingestAll(ctx, source.Name, all)
 	}

@@ -15,7 +15,7 @@ func TestTextMessagesTakeOneSegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Fit(strings.Repeat("W", 24), 10); err != nil {
+	if err := r.CheckLength(strings.Repeat("W", 24), 10); err != nil {
 		t.Error(err)
 	}
 	for _, locale := range r.Locales("") {

@@ -112,7 +112,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
 		}
 		if a.texts != nil {
-			errs = append(errs, cmp.Or(own[app.Name], a.texts).Fit(name, longest))
+			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(name, longest))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -137,7 +137,7 @@ const phoneName = "mailbox"
 
 // Send implements outbox.Carrier.
 func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
-	p.box.Text(m.ID, m.To, m.Text)
+	p.box.AddText(m.ID, m.To, m.Text)
 	return sms.Receipt{Provider: phoneName, ID: m.ID}, nil
 }
 

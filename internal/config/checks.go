@@ -140,7 +140,7 @@ func checkReturnURL(text string) string {
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
-		u.Scheme != "https" && !delivery.Loopback(u.Hostname()) {
+		u.Scheme != "https" && !delivery.IsLoopback(u.Hostname()) {
 		return "must be a URL such as https://shop.example/, with https"
 	}
 	return ""

@@ -229,7 +229,7 @@ func checkPageHost(text string) string {
 }
 
 func checkPublicURL(text string) string {
-	problem := sms.CheckURL(text)
+	problem := sms.URLProblem(text)
 	if problem == "" && strings.ContainsAny(text, "?#{}") {
 		return "must end with the host or a path"
 	}

@@ -164,7 +164,7 @@ func checkAddr(value string) string {
 // loopback reports whether only this machine reaches a host:port.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && delivery.Loopback(host)
+	return err == nil && delivery.IsLoopback(host)
 }
 
 // openParameters of URLs hold no secret and may be shown. Of others the name shows at most, and that only if it cannot be

@@ -78,7 +78,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
-			add(err == nil && u.Scheme == "http" && !delivery.Loopback(u.Hostname()),
+			add(err == nil && u.Scheme == "http" && !delivery.IsLoopback(u.Hostname()),
 				"The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
 		}
 	}
@@ -101,6 +101,6 @@ func (c *Config) plainMail() bool {
 	}
 	servers, err := smtp.ParseURLs(c.SMTPURL)
 	return err == nil && slices.ContainsFunc(servers, func(s smtp.Config) bool {
-		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !delivery.Loopback(s.Host)
+		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !delivery.IsLoopback(s.Host)
 	})
 }

@@ -59,7 +59,7 @@ type Error struct {
 	Err error
 }
 
-// Error gives for example "rcpt: rejected: 550 5.1.1".
+// Error returns for example "rcpt: rejected: 550 5.1.1".
 func (e *Error) Error() string {
 	text := e.Stage + ": " + string(e.Class)
 	if reply := e.Reply(); reply != "" {
@@ -71,32 +71,32 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Reply is status and code as rows have them, "550 5.1.1".
-func (e *Error) Reply() string { return Reply(e.Status, e.Code) }
+// Reply returns status and code as rows have them, such as "550 5.1.1".
+func (e *Error) Reply() string { return FormatReply(e.Status, e.Code) }
 
-// Reply is a status and a code as rows have them.
-func Reply(status int, code string) string {
+// FormatReply returns a status and a code as rows have them, such as "550 5.1.1"; a status of 0 is left out.
+func FormatReply(status int, code string) string {
 	if status == 0 {
 		return code
 	}
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
-// Unwrap gives the cause, nil where the reply says it all.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NoMailbox says that the server knows for good that mail can't reach this address: an enhanced status code 5.1.x that is
+// NoMailbox reports whether the server knows for good that mail can't reach this address: an enhanced status code 5.1.x that is
 // about the destination (RFC 3463 section 3.2, RFC 7505), heard once the recipient had been named. 5.1.7 to 5.1.9 are about
 // the sender or a relay, 5.7.x is policy. A bare 550 is no such word: RFC 5321 section 4.2.3 has it for policy as well.
 func (e *Error) NoMailbox() bool {
 	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot}, e.Stage) {
 		return false
 	}
-	return NoMailbox(e.Code)
+	return IsNoMailboxCode(e.Code)
 }
 
-// NoMailbox says so of an enhanced status code alone.
-func NoMailbox(enhanced string) bool {
+// IsNoMailboxCode reports whether an enhanced status code says that there is no such mailbox; see [Error.NoMailbox].
+func IsNoMailboxCode(enhanced string) bool {
 	detail, about := strings.CutPrefix(enhanced, "5.1.")
 	return about && !slices.Contains([]string{"7", "8", "9"}, detail)
 }

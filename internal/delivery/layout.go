@@ -25,7 +25,7 @@ type Form interface {
 type layout struct {
 	from    string
 	utf8    bool
-	content []byte  // of a specimen
+	content []byte  // of a sample mail
 	places  []place // sorted
 }
 
@@ -68,7 +68,7 @@ const maxLayouts = 512
 // Render returns the mail as it goes over the wire, filled into the layout of its kind if there is one. The error says why the message
 // is rejected.
 func (l *Layouts) Render(m Message) (*Rendered, *Error) {
-	key, fits := keyOf(m)
+	key, fits := layoutKeyOf(m)
 	if !fits {
 		return render(m)
 	}
@@ -100,7 +100,7 @@ func (l *Layouts) fill(known *layout, m Message) *Rendered {
 		r = &Rendered{}
 	}
 	r.From, r.To, r.UTF8 = known.from, m.To, known.utf8
-	r.Content = known.append(slices.Grow(r.Content[:0], len(known.content)+len(m.To)), m)
+	r.Content = known.appendMail(slices.Grow(r.Content[:0], len(known.content)+len(m.To)), m)
 	r.pooled = true
 	return r
 }
@@ -115,13 +115,14 @@ func (l *Layouts) Release(r *Rendered) {
 // maxPlainTo is the longest recipient whose header is on one line for certain.
 const maxPlainTo = 60
 
-// keyOf returns the kind of a mail; false if the mail must be built. It checks the parts that are filled in, since a layout checks nothing.
-func keyOf(m Message) (key layoutKey, fits bool) {
+// layoutKeyOf returns the key of the layout for a mail; false if the mail must be built. It checks the parts that are filled in, since a
+// layout checks nothing.
+func layoutKeyOf(m Message) (key layoutKey, fits bool) {
 	local, domain, _ := strings.Cut(m.ID, "@")
-	switch _, bare := addrSpec(m.To); {
-	case m.Form == nil, m.Date.IsZero(), !bare, !ascii(m.To), len(m.To) > maxPlainTo:
+	switch _, bare := normalizeAddress(m.To); {
+	case m.Form == nil, m.Date.IsZero(), !bare, !isASCII(m.To), len(m.To) > maxPlainTo:
 		return layoutKey{}, false
-	case len(local) < minPlainID, !plainID(local), len(m.Fill) >= len(letters), !plainID(m.Fill):
+	case len(local) < minPlainID, !isLettersDigitsHyphens(local), len(m.Fill) >= len(letters), !isLettersDigitsHyphens(m.Fill):
 		return layoutKey{}, false
 	}
 	key = layoutKey{form: m.Form, from: m.From, language: m.Language, domain: domain, id: len(local), fill: len(m.Fill)}
@@ -138,37 +139,37 @@ func keyOf(m Message) (key layoutKey, fits bool) {
 	return key, !slices.ContainsFunc(names, func(name string) bool { return m.Marks[name] != local })
 }
 
-// letters are those of specimens, each for one character of a fill.
+// letters are the fills of sample mails.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 // minPlainID is the shortest ID that is looked for in a mail.
 const minPlainID = 16
 
-// plainID reports whether s is an atom whose characters, but for dashes, no header and no body encodes.
-func plainID(s string) bool {
-	return !strings.ContainsFunc(s, unfitInTag)
+// isLettersDigitsHyphens: no header and no body encodes these characters, but for hyphens.
+func isLettersDigitsHyphens(s string) bool {
+	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }
 
 // newLayout finds the blanks in two mails of the kind that differ in each character of their fills. It returns nil if the layout would
 // not give the mail that was built.
 func newLayout(m Message, built *Rendered) *layout {
-	one, other := specimen(m, letters[:len(m.Fill)]), specimen(m, letters[1:][:len(m.Fill)])
+	one, other := sampleLike(m, letters[:len(m.Fill)]), sampleLike(m, letters[1:][:len(m.Fill)])
 	first, fail := render(one)
 	one.Fill = other.Fill
 	second, fail2 := render(one)
 	if fail != nil || fail2 != nil || len(first.Content) != len(second.Content) {
 		return nil
 	}
-	l := &layout{from: built.From, utf8: built.UTF8, content: first.Content, places: blanksOf(first.Content, second.Content, one)}
+	l := &layout{from: built.From, utf8: built.UTF8, content: first.Content, places: findBlanks(first.Content, second.Content, one)}
 	whole, fail := render(other)
-	if fail != nil || !bytes.Equal(l.append(nil, m), built.Content) || !bytes.Equal(l.append(nil, other), whole.Content) {
+	if fail != nil || !bytes.Equal(l.appendMail(nil, m), built.Content) || !bytes.Equal(l.appendMail(nil, other), whole.Content) {
 		return nil
 	}
 	return l
 }
 
-// specimen is a mail of the same kind with parts that stand nowhere else.
-func specimen(m Message, fill string) Message {
+// sampleLike returns a mail of the same kind with another fill, and with an ID, a recipient and a date that stand nowhere else in it.
+func sampleLike(m Message, fill string) Message {
 	_, domain, _ := strings.Cut(m.ID, "@")
 	local := strings.Repeat(rand.Text(), len(m.ID)/16+1)[:len(m.ID)-len(domain)-1]
 	m.ID, m.To, m.Date = local+"@"+domain, rand.Text()+"@example.com", time.Unix(1, 0)
@@ -180,8 +181,9 @@ func specimen(m Message, fill string) Message {
 	return m
 }
 
-// blanksOf finds the blanks of a specimen's content. In second only the characters of the fill differ.
-func blanksOf(content, second []byte, m Message) (places []place) {
+// findBlanks returns the places of the blanks in the content of m. second is the same mail with another character in each place of the
+// fill.
+func findBlanks(content, second []byte, m Message) (places []place) {
 	for at := range content {
 		if content[at] != second[at] {
 			places = append(places, place{at, 1, blankFill, strings.IndexByte(letters, content[at])})
@@ -204,8 +206,8 @@ func blanksOf(content, second []byte, m Message) (places []place) {
 	return places
 }
 
-// append writes the mail.
-func (l *layout) append(out []byte, m Message) []byte {
+// appendMail appends the content of a mail of this layout to out.
+func (l *layout) appendMail(out []byte, m Message) []byte {
 	local, _, _ := strings.Cut(m.ID, "@")
 	sum := boundarySum(m.ID)
 	from := 0

@@ -136,7 +136,7 @@ func TestUnsendable(t *testing.T) {
 	var l Layouts
 	sameMail(t, &l, formed(&usual, "654321"))
 	refused := func(what string, change func(*Message)) {
-		m, _ := formed(&usual, "654321").Filled()
+		m, _ := formed(&usual, "654321").WithTexts()
 		change(&m)
 		m.Form = nil
 		if r, fail := l.Render(m); r != nil || fail == nil || fail.Class != Rejected || fail.Stage != StageMessage {

@@ -37,8 +37,8 @@ type Message struct {
 	Date time.Time
 }
 
-// Filled returns the mail with the texts of its form, if it has one. The error is the form's.
-func (m Message) Filled() (filled Message, err error) {
+// WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no form. The error is the form's.
+func (m Message) WithTexts() (filled Message, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)
 	}

@@ -27,40 +27,40 @@ type Rendered struct {
 // maxLine is the longest line that SMTP carries, without its CRLF (RFC 5321 section 4.5.3.1.6).
 const maxLine = 998
 
-// render checks the message and writes its bytes. Its failures are Rejected: the same message will fail again.
+// render checks the message and builds the mail. Its errors are Rejected: the same message would fail again.
 func render(m Message) (*Rendered, *Error) {
-	m, err := m.Filled()
+	m, err := m.WithTexts()
 	if err != nil {
 		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: Problem("the texts cannot be made")}
 	}
-	from, to, id, problem := m.addresses()
-	if problem = cmp.Or(problem, m.check()); problem != "" {
-		return nil, rejected(problem)
+	from, to, id, problem := m.parseAddresses()
+	if problem = cmp.Or(problem, m.checkContent()); problem != "" {
+		return nil, rejectedError(problem)
 	}
 	var content bytes.Buffer
 	content.Grow(1024 + (len(m.Text)+len(m.HTML))*3/2) // grown step by step it was a fifth of what rendering costs
 	if _, err := compose(m, from, to, id).WriteTo(&content); err != nil {
-		return nil, rejected("the message cannot be built")
+		return nil, rejectedError("the message cannot be built")
 	}
-	if tooLong(content.Bytes()) {
-		return nil, rejected("a header line is too long")
+	if hasLongLine(content.Bytes()) {
+		return nil, rejectedError("a header line is too long")
 	}
 	return &Rendered{
 		From: from.Address, To: to.Address,
-		UTF8:    !ascii(from.Address) || !ascii(to.Address),
-		Content: stuffed(content.Bytes()),
+		UTF8:    !isASCII(from.Address) || !isASCII(to.Address),
+		Content: dotStuff(content.Bytes()),
 	}, nil
 }
 
-func rejected(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }
+func rejectedError(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }
 
-// compose lays out the mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the last).
+// compose builds the mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the last).
 func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP),
 		gomail.WithBoundary(boundary(id)))
-	msg.SetGenHeader("From", encodedFrom(from))
+	msg.SetGenHeader("From", formatFrom(from))
 	msg.ToMailAddress(to)
-	msg.SetGenHeader(gomail.HeaderSubject, encodedWords(m.Subject))
+	msg.SetGenHeader(gomail.HeaderSubject, encodeHeader(m.Subject))
 	msg.SetMessageIDWithValue(id)
 	msg.SetDateWithValue(m.Date.UTC())
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834 section 5
@@ -84,7 +84,7 @@ func boundary(id string) string {
 	return hex.EncodeToString(sum[:boundarySize])
 }
 
-func tooLong(content []byte) bool {
+func hasLongLine(content []byte) bool {
 	for line := range bytes.Lines(content) {
 		if len(bytes.TrimRight(line, "\r\n")) > maxLine {
 			return true
@@ -93,9 +93,9 @@ func tooLong(content []byte) bool {
 	return false
 }
 
-// stuffed is a mail as DATA takes it (RFC 5321 section 4.5.2): every line ends with CRLF, and one that begins with a dot
+// dotStuff returns a mail as DATA takes it (RFC 5321 section 4.5.2): every line ends with CRLF, and one that begins with a dot
 // has a dot more. net/textproto does it too, byte by byte, which took as long as a third of the dialogue.
-func stuffed(mail []byte) []byte {
+func dotStuff(mail []byte) []byte {
 	out := make([]byte, 0, len(mail)+64)
 	for line := range bytes.Lines(mail) {
 		if line[0] == '.' {
@@ -107,6 +107,6 @@ func stuffed(mail []byte) []byte {
 	return out
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7f })
 }

@@ -15,15 +15,15 @@ const (
 	wordEnd   = "?="
 )
 
-// encodedWords is a header's text as it goes over the wire. Text in ASCII stays as it is.
-func encodedWords(text string) string {
-	if plain(text) && fits(text) {
+// encodeHeader returns a header's text as it goes over the wire: printable ASCII as it is, other text in encoded words (RFC 2047).
+func encodeHeader(text string) string {
+	if isPrintableASCII(text) && firstWordFits(text) {
 		return text
 	}
 	var words []string
 	word, room := wordStart, firstWord
 	for _, r := range text {
-		q := quoted(r)
+		q := encodeRune(r)
 		if len(word)+len(q)+len(wordEnd) > room {
 			words = append(words, word+wordEnd)
 			word, room = wordStart, maxWord
@@ -33,16 +33,16 @@ func encodedWords(text string) string {
 	return strings.Join(append(words, word+wordEnd), " ")
 }
 
-// encodedFrom is the header From. A name in ASCII is quoted where it has to be, another one is encoded.
-func encodedFrom(from *mail.Address) string {
-	if text := from.String(); plain(from.Name) && fits(text) {
+// formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any other is encoded.
+func formatFrom(from *mail.Address) string {
+	if text := from.String(); isPrintableASCII(from.Name) && firstWordFits(text) {
 		return text
 	}
-	return encodedWords(from.Name) + " <" + from.Address + ">"
+	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// quoted is a character in the encoding Q, with what is allowed in names and subjects alike (RFC 2047 section 5).
-func quoted(r rune) string {
+// encodeRune returns a character in the encoding Q. It leaves only characters that names and subjects allow alike (RFC 2047 section 5).
+func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
 		return "_"
@@ -56,13 +56,13 @@ func quoted(r rune) string {
 	return b.String()
 }
 
-// fits says whether the first line of a header has room for the first word of its text. A word that no line has room for is left as
-// it is, for the message to be rejected.
-func fits(text string) bool {
+// firstWordFits reports whether the first line of a header has room for the first word of its text. It is also true for a word that no line
+// has room for, which is not encoded, so that the message is rejected.
+func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
 	return len(first) <= firstWord || len(first) > maxLine
 }
 
-func plain(s string) bool {
+func isPrintableASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

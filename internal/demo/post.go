@@ -69,7 +69,7 @@ func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt,
 	case p.pace == breaksOff && p.rng.IntN(2) == 0:
 		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
 	}
-	mail, err := mail.Filled()
+	mail, err := mail.WithTexts()
 	if found := codeIn.FindStringSubmatch(mail.Text); found != nil {
 		p.codes[mail.To] = found[1]
 	}

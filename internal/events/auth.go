@@ -57,74 +57,75 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	given, prefixed := strings.CutPrefix(h.Get(a.Header), a.Prefix)
 	switch a.Scheme {
 	case StandardWebhooks:
-		return a.standard(h, body, now)
+		return a.verifyStandardWebhooks(h, body, now)
 	case HMAC:
-		return prefixed && a.signed(given, body)
+		return prefixed && a.verifyHMAC(given, body)
 	case HMACFields:
-		return a.fields(body, now)
+		return a.verifyFields(body, now)
 	case Header:
-		return prefixed && a.secret([]byte(given))
+		return prefixed && a.matchesSecret([]byte(given))
 	case Basic:
 		user, password, ok := (&http.Request{Header: h}).BasicAuth()
 		known := subtle.ConstantTimeCompare([]byte(user), []byte(a.User)) == 1
-		return a.secret([]byte(password)) && ok && known
+		return a.matchesSecret([]byte(password)) && ok && known
 	}
 	return false
 }
 
-// standard verifies a signature of https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
-func (a Auth) standard(h http.Header, body []byte, now time.Time) bool {
+// verifyStandardWebhooks verifies a signature of
+// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
+func (a Auth) verifyStandardWebhooks(h http.Header, body []byte, now time.Time) bool {
 	id, at := h.Get(a.Header+"id"), h.Get(a.Header+"timestamp")
-	if id == "" || !recent(at, now) {
+	if id == "" || !isRecent(at, now) {
 		return false
 	}
 	signed := append([]byte(id+"."+at+"."), body...)
 	for signature := range strings.FieldsSeq(h.Get(a.Header + "signature")) {
 		version, encoded, _ := strings.Cut(signature, ",")
 		given, err := base64.StdEncoding.DecodeString(encoded)
-		if err == nil && version == "v1" && a.isSum(given, signed) {
+		if err == nil && version == "v1" && a.matchesHMAC(given, signed) {
 			return true
 		}
 	}
 	return false
 }
 
-func (a Auth) fields(body []byte, now time.Time) bool {
+func (a Auth) verifyFields(body []byte, now time.Time) bool {
 	value, err := decode(body)
-	if err != nil || !recent(text(a.Time.Find(value)), now) {
+	if err != nil || !isRecent(asText(a.Time.Find(value)), now) {
 		return false
 	}
-	return a.signed(text(a.Signature.Find(value)), a.covered(value))
+	return a.verifyHMAC(asText(a.Signature.Find(value)), a.signedText(value))
 }
 
-// covered returns the text over which a signature in the body is made.
-func (a Auth) covered(value any) (all []byte) {
+// signedText returns the members that a signature in the body covers, one after the other.
+func (a Auth) signedText(value any) (all []byte) {
 	for _, p := range a.Fields {
-		all = append(all, text(p.Find(value))...)
+		all = append(all, asText(p.Find(value))...)
 	}
 	return all
 }
 
-// Signature names what a verified request was signed with, where that is good for one request, since it does not cover the events: with
-// HMACFields; else "". It is the same however the signature is written, and not the signature itself.
-func (s Source) Signature(body []byte) string {
+// ReplayKey returns a hash of the signed members of a verified request, by which a second request with the same signature is found; "" for
+// schemes other than HMACFields, whose signatures cover the events.
+func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != HMACFields {
 		return ""
 	}
 	value, _ := decode(body) // Verify has decoded it
-	sum := sha256.Sum256(s.Auth.covered(value))
+	sum := sha256.Sum256(s.Auth.signedText(value))
 	return hex.EncodeToString(sum[:])
 }
 
-func (a Auth) signed(signature string, message []byte) bool {
+func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
 	if a.Encoding == "base64" {
 		given, err = base64.StdEncoding.DecodeString(signature)
 	}
-	return err == nil && a.isSum(given, message)
+	return err == nil && a.matchesHMAC(given, message)
 }
 
-func (a Auth) isSum(given, message []byte) bool {
+func (a Auth) matchesHMAC(given, message []byte) bool {
 	right := false
 	for _, secret := range a.Secrets {
 		mac := hmac.New(sha256.New, secret)
@@ -134,8 +135,8 @@ func (a Auth) isSum(given, message []byte) bool {
 	return right
 }
 
-// secret compares hashes, so that not even a length shows.
-func (a Auth) secret(given []byte) bool {
+// matchesSecret compares hashes, so that not even a length shows.
+func (a Auth) matchesSecret(given []byte) bool {
 	sum, right := sha256.Sum256(given), false
 	for _, secret := range a.Secrets {
 		known := sha256.Sum256(secret)
@@ -144,8 +145,8 @@ func (a Auth) secret(given []byte) bool {
 	return right && len(given) > 0
 }
 
-// recent reports whether a time, in seconds since 1970, is within MaxAge of now.
-func recent(text string, now time.Time) bool {
+// isRecent reports whether a time, in seconds since 1970, is within MaxAge of now.
+func isRecent(text string, now time.Time) bool {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {
 		return false

@@ -36,23 +36,23 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 		if _, ok := one.(map[string]any); !ok {
 			return nil, ErrMalformed
 		}
-		all = append(all, s.Shape.read(one))
+		all = append(all, s.Shape.parseEvent(one))
 	}
 	return all, nil
 }
 
-func (s Shape) read(value any) Event {
-	e := Event{To: first(value, s.To), At: instant(first(value, s.Time)), Detail: detail(value, s.Detail)}
+func (s Shape) parseEvent(value any) Event {
+	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time)), Detail: extractDetail(value, s.Detail)}
 	var parts []string
 	for _, p := range s.Type {
-		if t := text(p.Find(value)); t != "" {
+		if t := asText(p.Find(value)); t != "" {
 			parts = append(parts, t)
 		}
 	}
 	e.Type = strings.Join(parts, ".")
 	e.Outcome, e.Known = s.outcome(parts)
 	for _, p := range s.Message {
-		if id, ok := sendOf(text(p.Find(value))); ok {
+		if id, ok := parseSendID(asText(p.Find(value))); ok {
 			e.Send = id
 			break
 		}
@@ -70,16 +70,16 @@ func (s Shape) outcome(parts []string) (Outcome, bool) {
 	return Ignored, false
 }
 
-// sendOf returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or without angle brackets, or in the ID alone.
-func sendOf(text string) (uuid.UUID, bool) {
+// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or without angle brackets, or in the ID alone.
+func parseSendID(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
 	id, err := uuid.Parse(local)
 	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
 }
 
-// instant parses a time; zero if it can't, or if the year can't be stored.
-func instant(text string) time.Time {
+// parseTime parses a time; zero if it can't, or if the year can't be stored.
+func parseTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		seconds, err := strconv.ParseFloat(text, 64)
@@ -100,11 +100,11 @@ var (
 	word         = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// detail returns what may be stored of a provider's text: the codes in it, or a single word.
-func detail(value any, paths []Path) string {
+// extractDetail returns what may be stored of a provider's text: the codes in it, or a single word.
+func extractDetail(value any, paths []Path) string {
 	var reply, enhanced, single string
 	for _, p := range paths {
-		t := text(p.Find(value))
+		t := asText(p.Find(value))
 		if m := replyCode.FindStringSubmatch(t); m != nil && reply == "" {
 			reply = m[1]
 		}
@@ -122,8 +122,8 @@ func detail(value any, paths []Path) string {
 	return single
 }
 
-// Enhanced returns the enhanced status code in a detail; "" if there is none.
-func Enhanced(detail string) string {
+// EnhancedCode returns the enhanced status code in a detail; "" if there is none.
+func EnhancedCode(detail string) string {
 	if m := enhancedCode.FindStringSubmatch(detail); m != nil {
 		return m[1]
 	}
@@ -133,21 +133,21 @@ func Enhanced(detail string) string {
 // Path leads to a value.
 type Path = jsonpath.Path
 
-// text returns a value as text, and of a list its first element; "" if it is no single value.
-func text(value any) string {
+// asText returns a value as text, and of a list its first element; "" if it is no single value.
+func asText(value any) string {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		if _, nested := list[0].([]any); !nested {
-			return text(list[0])
+			return asText(list[0])
 		}
 	}
 	single, _ := jsonpath.Text(value)
 	return single
 }
 
-// first is the first text that one of the paths leads to.
-func first(value any, paths []Path) string {
+// firstText returns the first text that one of the paths leads to; "" if none does.
+func firstText(value any, paths []Path) string {
 	for _, p := range paths {
-		if s := text(p.Find(value)); s != "" {
+		if s := asText(p.Find(value)); s != "" {
 			return s
 		}
 	}

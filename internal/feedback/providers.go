@@ -111,14 +111,14 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 // cause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before the
 // provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
 func cause(e events.Event) store.Cause {
-	code := events.Enhanced(e.Detail)
+	code := events.EnhancedCode(e.Detail)
 	switch e.Outcome {
 	case events.Complained:
 		return store.Complaint
 	case events.OptedOut:
 		return store.OptOut
 	case events.Bounced, events.Gone:
-		if delivery.NoMailbox(code) || e.Outcome == events.Gone && !strings.HasPrefix(code, "5.7.") && !strings.HasPrefix(code, "4.") {
+		if delivery.IsNoMailboxCode(code) || e.Outcome == events.Gone && !strings.HasPrefix(code, "5.7.") && !strings.HasPrefix(code, "4.") {
 			return store.HardBounce
 		}
 	}

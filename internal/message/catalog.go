@@ -110,23 +110,23 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 
 // find returns the templates for a purpose and locale, and their key. A purpose without any has those of "default".
 func (c *catalog) find(purpose, locale string) (setKey, set) {
-	key := setKey{purpose, c.match(locale)}
+	key := setKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {
 		key.purpose = defaultPurpose
 	}
 	return key, c.sets[key]
 }
 
-// own holds the renderers of apps with their own templates, by app. R is the renderer type that embeds it.
-type own[R any] struct {
+// appRenderers holds the renderers of apps with their own templates, by app. R is the renderer type that embeds it.
+type appRenderers[R any] struct {
 	apps atomic.Pointer[map[string]*R]
 }
 
 // SetApps replaces the renderers of apps with their own templates. Messages that are being rendered are not affected.
-func (o *own[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
+func (o *appRenderers[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
 
-// of returns the renderer of an app, or all if the app has no own templates.
-func (o *own[R]) of(app string, all *R) *R {
+// forApp returns the renderer of an app, or all if the app has no own templates.
+func (o *appRenderers[R]) forApp(app string, all *R) *R {
 	if apps := o.apps.Load(); apps != nil && (*apps)[app] != nil {
 		return (*apps)[app]
 	}

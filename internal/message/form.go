@@ -40,7 +40,7 @@ func (r *Renderer) Prepare(req Request) (Prepared, error) {
 }
 
 func (r *Renderer) form(req Request) Form {
-	r = r.of(req.App, r)
+	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
 	f := Form{renderer: r, key: key, glance: req.Notify == Glance, data: req.Data, digits: len(req.Data.Code)}
 	f.data.Code, f.data.Support = "", ""
@@ -58,7 +58,7 @@ func (f Form) Texts(fill string) (subject, text, html string, err error) {
 func (f Form) render(d Data) (Message, error) {
 	var done [partCount]string
 	for part, t := range f.renderer.sets[f.key] {
-		out, err := execute(part, t, newView(d, f.glance, f.key.locale))
+		out, err := renderPart(part, t, newView(d, f.glance, f.key.locale))
 		if err != nil {
 			return Message{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
 		}

@@ -32,7 +32,7 @@ func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	case node.Type == html.TextNode:
 		out.WriteString(strings.NewReplacer("\n", " ", "\r", " ").Replace(node.Data))
 		return
-	case node.Type == html.ElementNode && (isSilent(node.DataAtom) || !withHidden && isHidden(node)):
+	case node.Type == html.ElementNode && (isNeverShown(node.DataAtom) || !withHidden && isHidden(node)):
 		return
 	}
 	block := node.Type == html.ElementNode && !slices.Contains(inline, node.DataAtom)
@@ -47,8 +47,8 @@ func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	}
 }
 
-// isSilent reports whether the text of an element is never shown.
-func isSilent(a atom.Atom) bool {
+// isNeverShown reports whether the text of an element is never shown.
+func isNeverShown(a atom.Atom) bool {
 	return a == atom.Head || a == atom.Style || a == atom.Script || a == atom.Template
 }
 

@@ -64,8 +64,8 @@ var (
 func (k kind) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	all, errs := sources{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
-		if lacks(tree, k.root) {
-			if k.root == mailsRoot && lacks(tree, textsRoot) { // told once, of mails
+		if dirMissing(tree, k.root) {
+			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // told once, of mails
 				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", k.root))
 			}
 			continue
@@ -77,7 +77,7 @@ func (k kind) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	return all, errs
 }
 
-func lacks(tree fs.FS, dir string) bool {
+func dirMissing(tree fs.FS, dir string) bool {
 	_, err := fs.Stat(tree, dir)
 	return errors.Is(err, fs.ErrNotExist)
 }

@@ -13,21 +13,21 @@ const fallbackLocale = "en"
 // maxLocale bounds how much of a client's header is parsed, in bytes.
 const maxLocale = 256
 
-// match chooses a locale by the rules of CLDR: zh, zh-CN and zh-SG give zh-Hans. So does traditional Chinese without templates for
+// matchLocale chooses a locale by the rules of CLDR: zh, zh-CN and zh-SG give zh-Hans. So does traditional Chinese without templates for
 // zh-Hant, since zh-Hans is closer than English.
-func (c *catalog) match(locale string) string {
+func (c *catalog) matchLocale(locale string) string {
 	if len(locale) > maxTag { // a list, of which there are many
-		return c.choose(locale)
+		return c.matchList(locale)
 	}
 	chosen, ok := c.chosen.get(locale)
 	if !ok {
-		chosen = c.choose(locale)
+		chosen = c.matchList(locale)
 		c.chosen.put(strings.Clone(locale), chosen, maxChoices)
 	}
 	return chosen
 }
 
-func (c *catalog) choose(locale string) string {
+func (c *catalog) matchList(locale string) string {
 	if len(locale) > maxLocale {
 		return fallbackLocale
 	}
@@ -53,9 +53,9 @@ func newMatcher(locales []string) language.Matcher {
 // maxTag is the length of a tag that is kept, in bytes: room for all that a language is told by (RFC 5646, section 4.4.1).
 const maxTag = 35
 
-// Canonical returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no free text is stored; false if the tag is
-// invalid or longer than 35 bytes.
-func Canonical(text string) (string, bool) {
+// CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no free text is stored; false if the tag
+// is invalid or longer than 35 bytes.
+func CanonicalTag(text string) (string, bool) {
 	if len(text) > maxTag {
 		return "", false
 	}
@@ -67,9 +67,9 @@ func Canonical(text string) (string, bool) {
 	return s, len(s) <= maxTag
 }
 
-// prefer returns the tag of an Accept-Language list that decides the language of messages, or the first tag; empty if the list is invalid.
-// With this tag alone, a message gets the same language as with the list.
-func (c *catalog) prefer(list string) string {
+// preferredTag returns the tag of an Accept-Language list that decides the language of messages, or the first tag; empty if the list is
+// invalid. With this tag alone, a message gets the same language as with the list.
+func (c *catalog) preferredTag(list string) string {
 	if list == "" || len(list) > maxLocale {
 		return ""
 	}
@@ -85,11 +85,11 @@ func (c *catalog) prefer(list string) string {
 			break
 		}
 	}
-	return short(chosen)
+	return shortenTag(chosen)
 }
 
-// short returns the tag or, if it is longer than 35 characters, the tag without variants and extensions.
-func short(tag language.Tag) string {
+// shortenTag returns the tag or, if it is longer than 35 characters, the tag without variants and extensions.
+func shortenTag(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTag {
 		return s
 	}

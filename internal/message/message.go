@@ -60,7 +60,7 @@ type Message struct {
 
 // Renderer renders mails from templates that New has checked. Safe for concurrent use.
 type Renderer struct {
-	own[Renderer]
+	appRenderers[Renderer]
 	*catalog
 	rendered cache[Form, struct{}] // forms of which a mail was rendered
 }
@@ -75,11 +75,11 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 }
 
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
-func (r *Renderer) Locales(app string) []string { return slices.Clone(r.of(app, r).locales) }
+func (r *Renderer) Locales(app string) []string { return slices.Clone(r.forApp(app, r).locales) }
 
 // Prefer returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
 // is invalid. With this tag alone, a mail gets the same language as with the list.
-func (r *Renderer) Prefer(app, list string) string { return r.of(app, r).prefer(list) }
+func (r *Renderer) Prefer(app, list string) string { return r.forApp(app, r).preferredTag(list) }
 
 // Render renders a message. The error names the wrong field of the request or the template, and has neither the code nor any text of the
 // request.
@@ -106,12 +106,12 @@ const (
 	darkAccent = "#8ab4ff"
 )
 
-// Minutes returns the remaining life of a code in minutes, rounded down, at least 1. It first adds onTheWay, so that a new code shows its
-// full life.
-func Minutes(left time.Duration) int { return max(1, int((left+onTheWay)/time.Minute)) }
+// RemainingMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It first adds deliverySlack, so that a new
+// code shows its full life.
+func RemainingMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
 
-// onTheWay is the time that a send may take until its message is rendered.
-const onTheWay = 2 * time.Second
+// deliverySlack is the time that a send may take until its message is rendered.
+const deliverySlack = 2 * time.Second
 
 func newView(d Data, glance bool, locale string) view {
 	groups := []string{d.Code}
@@ -122,8 +122,8 @@ func newView(d Data, glance bool, locale string) view {
 	return view{Data: d, Glance: glance, Language: locale, Groups: groups}
 }
 
-// execute renders one part and normalizes its white space.
-func execute(i int, t template, v view) (string, error) {
+// renderPart renders one part and normalizes its white space.
+func renderPart(i int, t template, v view) (string, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, v); err != nil {
 		return "", err
@@ -132,13 +132,13 @@ func execute(i int, t template, v view) (string, error) {
 	case subjectPart:
 		return strings.Join(strings.Fields(out.String()), " "), nil
 	case textPart:
-		return tidy(out.String()), nil
+		return collapseBlankLines(out.String()), nil
 	}
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// tidy removes spaces at the ends of lines and repeated empty lines, which template conditions leave.
-func tidy(text string) string {
+// collapseBlankLines removes spaces at the ends of lines and repeated empty lines, which template conditions leave.
+func collapseBlankLines(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \t\r\n")

@@ -143,7 +143,8 @@ var (
 	word = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// wordsBefore counts the words before the code, two Chinese characters as one. At most 15 may stand there for an app whose name is one word.
+// wordsBefore counts the words before the code, two Chinese characters as one. At most 15 may stand there for an app whose name is one
+// word.
 func wordsBefore(text, code string) int {
 	before, _, _ := strings.Cut(text, code)
 	return len(word.FindAllString(han.ReplaceAllString(before, " "), -1)) + (len(han.FindAllString(before, -1))+1)/2
@@ -197,7 +198,7 @@ func TestCanonicalTags(t *testing.T) {
 		"en-x-" + strings.Repeat("a", 8) + "-" + strings.Repeat("b", 8) + "-" + strings.Repeat("c", 8): "en-x-aaaaaaaa-bbbbbbbb-cccccccc",
 		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd": "en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd", "en-x-aaaaaaaa-bbbbbbbb-cccccccc-dddd": "",
 	} {
-		if got, ok := Canonical(text); ok != (want != "") || ok && got != want {
+		if got, ok := CanonicalTag(text); ok != (want != "") || ok && got != want {
 			t.Errorf("%q is %q, %v; want %q", text, got, ok, want)
 		}
 	}
@@ -216,8 +217,8 @@ func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 		if list != "*" && got != want {
 			t.Errorf("of %q %q is preferred; want %q", list, got, want)
 		}
-		if r.match(got) != r.match(list) || len(got) > maxTag {
-			t.Errorf("%q is written in %s and %q in %s", list, r.match(list), got, r.match(got))
+		if r.matchLocale(got) != r.matchLocale(list) || len(got) > maxTag {
+			t.Errorf("%q is written in %s and %q in %s", list, r.matchLocale(list), got, r.matchLocale(got))
 		}
 	}
 }
@@ -227,7 +228,7 @@ func TestMinutes(t *testing.T) {
 		10 * time.Minute: 10, 10*time.Minute - 300*time.Millisecond: 10, 10*time.Minute - 3*time.Second: 9, time.Minute: 1, 10 * time.Second: 1,
 		-time.Second: 1,
 	} {
-		if got := Minutes(left); got != want {
+		if got := RemainingMinutes(left); got != want {
 			t.Errorf("minutes(%v) = %d, want %d", left, got, want)
 		}
 	}

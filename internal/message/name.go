@@ -30,9 +30,9 @@ func CheckName(s string) error {
 		return errors.New("not valid UTF-8")
 	case utf8.RuneCountInString(s) > maxName:
 		return fmt.Errorf("longer than %d characters", maxName)
-	case strings.ContainsFunc(s, isUnseen):
+	case strings.ContainsFunc(s, isInvisible):
 		return errors.New("a control or invisible character")
-	case holdsLink(s):
+	case containsLink(s):
 		return errors.New("a URL, or a name that mail programs make a link of")
 	}
 	return nil
@@ -43,7 +43,7 @@ func checkCode(req Request) error {
 	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
-	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode || strings.ContainsFunc(code, notPlain) {
+	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode || strings.ContainsFunc(code, notLetterOrDigit) {
 		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
 	}
 	return nil
@@ -65,20 +65,20 @@ func checkRequest(req Request) error {
 	return checkCode(req)
 }
 
-func notPlain(r rune) bool {
+func notLetterOrDigit(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 }
 
-// isUnseen: control and format characters, line breaks of any kind, fillers; they would break a subject, hide a link
+// isInvisible: control and format characters, line breaks of any kind, fillers; they would break a subject, hide a link
 // or turn the text around.
-func isUnseen(r rune) bool {
+func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 var dotted = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
-// holdsLink reports whether a mail program might find a link in the text, also with full-width letters or ideographic dots.
-func holdsLink(s string) bool {
+// containsLink reports whether a mail program might find a link in the text, also with full-width letters or ideographic dots.
+func containsLink(s string) bool {
 	plain := strings.ToLower(strings.ReplaceAll(norm.NFKC.String(s), "。", "."))
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
 		return true

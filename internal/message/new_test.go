@@ -28,7 +28,7 @@ func readBuiltin(t *testing.T, name, old, replacement string) string {
 func TestPreviewRuleCountsExactly(t *testing.T) {
 	for n, ok := range map[int]bool{0: false, 60: false, 119: false, 120: true, 121: true, 500: true} {
 		for _, filler := range []string{"x", "宽"} {
-			if err := wantNoCode(strings.Repeat(filler, n) + sampleCode); (err == nil) != ok {
+			if err := checkPreviewHidesCode(strings.Repeat(filler, n) + sampleCode); (err == nil) != ok {
 				t.Errorf("%d characters in front: %v", n, err)
 			}
 		}
@@ -39,13 +39,14 @@ func TestTidy(t *testing.T) {
 	for in, want := range map[string]string{
 		"a \n \t\n\n\nb\r\n": "a\n\nb\n", "\n\na\nb": "a\nb\n", "": "\n", "  a": "a\n", "a\n  b  \n": "a\n  b\n",
 	} {
-		if got := tidy(in); got != want {
+		if got := collapseBlankLines(in); got != want {
 			t.Errorf("tidy(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
 
-// An override replaces single files, adds purposes, of which each file may be that of the default, and languages. The layout is of all mails.
+// An override replaces single files, adds purposes, of which each file may be that of the default, and languages. The layout is of all
+// mails.
 func TestOverrides(t *testing.T) {
 	long := strings.Repeat("Bonjour, voici votre code. ", 6)
 	plain, own := renderer(t), renderer(t, files(map[string]string{
@@ -77,7 +78,8 @@ func TestOverrides(t *testing.T) {
 		t.Errorf("french mail: %+v", m)
 	}
 	marked := renderer(t, files(map[string]string{
-		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}{{define "code"}}<p>{{.Code}}</p>{{end}}`,
+		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}` +
+			`{{define "code"}}<p>{{.Code}}</p>{{end}}`,
 	}))
 	for _, locale := range marked.Locales("") {
 		if m := render(t, marked, Request{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
@@ -168,12 +170,12 @@ func TestNewReportsAllFaultsTogether(t *testing.T) {
 }
 
 func TestNewWantsEnglish(t *testing.T) {
-	_, err := New(files(map[string]string{"mail/layout.html": ""}))
-	if err == nil || !strings.Contains(err.Error(), "mail/default/en: missing") {
-		t.Errorf("error %v", err)
-	}
-	if _, err := New(files(nil)); err == nil {
-		t.Error("an empty tree is accepted")
+	for want, tree := range map[string]fstest.MapFS{
+		"mail/default/en: missing": files(map[string]string{"mail/layout.html": ""}), `no directory "mail"`: files(nil),
+	} {
+		if _, err := New(tree); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v", err)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ type Text struct {
 
 // Texts renders text messages from templates that NewTexts has checked. Safe for concurrent use.
 type Texts struct {
-	own[Texts]
+	appRenderers[Texts]
 	*catalog
 	limits TextLimits
 }
@@ -44,8 +44,9 @@ func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, err
 	return &Texts{catalog: c, limits: limits}, nil
 }
 
-// Fit renders all templates with a title, the longest code and the longest life. The error lists those that take too many segments.
-func (t *Texts) Fit(title string, codeLength int) error {
+// CheckLength renders all templates with an app's title and a code of codeLength characters. The error lists those that take too many
+// segments.
+func (t *Texts) CheckLength(title string, codeLength int) error {
 	var errs []error
 	for key, s := range t.sets {
 		text, err := t.render(key, s, Data{App: title, Code: strings.Repeat("7", codeLength), Minutes: 10})
@@ -63,14 +64,14 @@ func (t *Texts) Fit(title string, codeLength int) error {
 }
 
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
-func (t *Texts) Locales(app string) []string { return slices.Clone(t.of(app, t).locales) }
+func (t *Texts) Locales(app string) []string { return slices.Clone(t.forApp(app, t).locales) }
 
 // Prefer is as with mails; see [Renderer.Prefer].
-func (t *Texts) Prefer(app, list string) string { return t.of(app, t).prefer(list) }
+func (t *Texts) Prefer(app, list string) string { return t.forApp(app, t).preferredTag(list) }
 
 // Render renders a text message. The error has neither the code nor any text of the request. It ignores Notify.
 func (t *Texts) Render(req Request) (Text, error) {
-	t = t.of(req.App, t)
+	t = t.forApp(req.App, t)
 	req.Notify = Glance
 	if err := checkRequest(req); err != nil {
 		return Text{}, err
@@ -80,7 +81,7 @@ func (t *Texts) Render(req Request) (Text, error) {
 }
 
 func (t *Texts) render(key setKey, s set, data Data) (Text, error) {
-	out, err := execute(textPart, s[textPart], newView(data, true, key.locale))
+	out, err := renderPart(textPart, s[textPart], newView(data, true, key.locale))
 	if err != nil {
 		return Text{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
 	}

@@ -31,7 +31,7 @@ func (k kind) trySamples(s set, locale string) []error {
 				if t == nil {
 					continue
 				}
-				out, err := execute(part, t, newView(data, glance, locale))
+				out, err := renderPart(part, t, newView(data, glance, locale))
 				if err != nil {
 					errs = append(errs, err) // names file and line
 					continue
@@ -50,18 +50,18 @@ func (k kind) trySamples(s set, locale string) []error {
 func mailFaults(part int, out string, glance bool) (faults []error) {
 	switch part {
 	case subjectPart:
-		faults = append(faults, wantLine(out))
+		faults = append(faults, checkSubject(out))
 	case textPart:
-		faults = append(faults, wantCodeLine(out))
+		faults = append(faults, checkCodeAlone(out))
 	case htmlPart:
-		faults = append(faults, wantCodeLine(htmlText(out, false)))
+		faults = append(faults, checkCodeAlone(htmlText(out, false)))
 	}
 	if !glance {
 		if part == htmlPart {
-			faults = append(faults, wantNoCode(htmlText(out, true)))
+			faults = append(faults, checkPreviewHidesCode(htmlText(out, true)))
 			out = htmlText(out, false)
 		}
-		faults = append(faults, wantNoCode(out))
+		faults = append(faults, checkPreviewHidesCode(out))
 	}
 	return slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 }
@@ -78,7 +78,7 @@ func textFaults(_ int, out string, _ bool) []error {
 	return nil
 }
 
-func wantLine(subject string) error {
+func checkSubject(subject string) error {
 	switch {
 	case subject == "":
 		return errors.New("the subject is empty")
@@ -88,18 +88,18 @@ func wantLine(subject string) error {
 	return nil
 }
 
-func wantCodeLine(text string) error {
+func checkCodeAlone(text string) error {
 	if !slices.Contains(strings.Split(text, "\n"), sampleCode) {
 		return errors.New("the code is not alone on a line, in one piece")
 	}
 	return nil
 }
 
-// wantNoCode returns an error if the preview has either half of the code, so that codes in groups are found too.
-func wantNoCode(text string) error {
+// checkPreviewHidesCode returns an error if the preview has either half of the code, so that codes in groups are found too.
+func checkPreviewHidesCode(text string) error {
 	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
-		if notPlain(r) {
+		if notLetterOrDigit(r) {
 			return -1
 		}
 		return r
@@ -115,7 +115,7 @@ func wantNoCode(text string) error {
 // characters.
 func inboxPreview(text string, maxRunes int) string {
 	seen := strings.Map(func(r rune) rune {
-		if isUnseen(r) && !unicode.IsSpace(r) {
+		if isInvisible(r) && !unicode.IsSpace(r) {
 			return -1
 		}
 		return r

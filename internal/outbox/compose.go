@@ -47,7 +47,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 		Data: set.AppData(v.App),
 	}
-	request.Data.Code, request.Data.Minutes = digits, message.Minutes(left)
+	request.Data.Code, request.Data.Minutes = digits, message.RemainingMinutes(left)
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left)
 	}

@@ -51,7 +51,7 @@ type Account struct {
 	Poll OnOff `yaml:"poll" default:"on"`
 }
 
-var keyID = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
+var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Template returns the approved template for a message, and the values of its parameters in order.
 func (a Account) Template(m Message) (id string, values []string, fail *Error) {
@@ -68,10 +68,10 @@ func (a Account) Template(m Message) (id string, values []string, fail *Error) {
 	return id, values, nil
 }
 
-// Wrong gives everything that is wrong, by its key.
-func (a Account) Wrong() map[string]error {
+// CheckAccount returns what is wrong with the settings, by key; empty if nothing is.
+func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
-	if !keyID.MatchString(a.KeyID) {
+	if !keyIDPattern.MatchString(a.KeyID) {
 		wrong["key_id"] = errors.New("is missing, or no ID of an access key")
 	}
 	if len(a.Templates[defaultPurpose]) == 0 {

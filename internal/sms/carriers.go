@@ -21,8 +21,8 @@ type Route struct {
 	DefaultPrice int64
 }
 
-// cost returns what the message costs at this carrier.
-func (r Route) cost(m Message) int64 {
+// costOf returns what the message costs at this carrier.
+func (r Route) costOf(m Message) int64 {
 	price, ok := r.Prices[m.Country]
 	if !ok {
 		price = r.DefaultPrice
@@ -83,7 +83,7 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 	if sender, ok := c.Senders[m.Country]; ok {
 		m.Sender = sender
 	}
-	receipt, fail := c.round(ctx, m)
+	receipt, fail := c.tryEach(ctx, m)
 	receipt.Took = time.Since(began)
 	if fail != nil {
 		return receipt, fail
@@ -91,12 +91,12 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, nil
 }
 
-func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
+func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
 	fail = &Error{Class: delivery.Temporary, Stage: StageDial, Err: errNoRoute}
 	aside := &Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	var over *Error // why a carrier could not be paid
 	for _, r := range c.routes {
-		if !r.takes(m.To) {
+		if !r.acceptsNumber(m.To) {
 			continue
 		}
 		report, ok := r.breaker.Allow()
@@ -106,7 +106,7 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 			}
 			continue
 		}
-		back, unpaid := c.Reserve(ctx, m, r.cost(m))
+		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
 		if unpaid != nil {
 			report(failover.ErrNoVerdict)
 			if over == nil || unpaid.Class == delivery.Temporary {
@@ -114,8 +114,8 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 			}
 			continue
 		}
-		receipt, fail = c.offer(ctx, r, m)
-		report(verdictOn(ctx, fail))
+		receipt, fail = c.sendBy(ctx, r, m)
+		report(breakerVerdict(ctx, fail))
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
@@ -129,7 +129,7 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 	return receipt, fail
 }
 
-func (c *Carriers) offer(ctx context.Context, r *route, m Message) (Receipt, *Error) {
+func (c *Carriers) sendBy(ctx context.Context, r *route, m Message) (Receipt, *Error) {
 	m.Callback = ""
 	if c.Callback != nil {
 		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
@@ -139,12 +139,13 @@ func (c *Carriers) offer(ctx context.Context, r *route, m Message) (Receipt, *Er
 	return receipt, fail
 }
 
-func (r *route) takes(number string) bool {
+func (r *route) acceptsNumber(number string) bool {
 	return len(r.Prefixes) == 0 || slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// verdictOn returns what an outcome says about the carrier, not about the message.
-func verdictOn(ctx context.Context, fail *Error) error {
+// breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier is at fault; nil, if it did its work;
+// ErrNoVerdict, if the outcome tells nothing about it.
+func breakerVerdict(ctx context.Context, fail *Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
@@ -154,8 +155,8 @@ func verdictOn(ctx context.Context, fail *Error) error {
 	return fail
 }
 
-// named returns the route of a carrier; an empty one if there is none.
-func (c *Carriers) named(name string) *route {
+// routeByName returns the route to the carrier of this name; an empty one if there is none.
+func (c *Carriers) routeByName(name string) *route {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {
 			return r

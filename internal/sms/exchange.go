@@ -92,16 +92,16 @@ func (s socket) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// begin is called when the connection is ready, TLS included.
-func (d *departure) begin(httptrace.GotConnInfo) {
+// onConnected is called when the connection is ready, TLS included.
+func (d *departure) onConnected(httptrace.GotConnInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun = true
 }
 
-// seal reports whether a byte has left, and closes the connection for writing, so that its answer stays true: net/http may still be
-// writing a request that was given up.
-func (d *departure) seal() (left bool) {
+// sealAndReport closes the connection for writing and reports whether a byte of the request has left. The answer stays true, although
+// net/http may still be writing a request that was given up.
+func (d *departure) sealAndReport() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sealed = true
@@ -113,7 +113,7 @@ func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, x.Timeout)
 	defer cancel()
 	var gone departure
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.begin})
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return Response{}, &Error{Class: delivery.Temporary, Stage: StageMessage, Err: ErrMessage}
@@ -128,21 +128,21 @@ func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	}
 	response, err := client.Do(req)
 	if err != nil {
-		return Response{}, broken(ctx, gone.seal(), err)
+		return Response{}, transportError(ctx, gone.sealAndReport(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return Response{}, broken(ctx, true, err)
+		return Response{}, transportError(ctx, true, err)
 	case len(body) > maxAnswer:
 		return Response{}, &Error{Class: delivery.Unknown, Stage: StageRequest, Status: response.StatusCode, Err: errTooMuch}
 	}
 	return Response{response.StatusCode, response.Header, body}, nil
 }
 
-// broken returns the error of a request without a whole answer.
-func broken(ctx context.Context, left bool, err error) *Error {
+// transportError returns the error of a request without a whole answer: Unknown if a byte of the request has left, else Temporary.
+func transportError(ctx context.Context, left bool, err error) *Error {
 	e := &Error{Class: delivery.Temporary, Stage: StageDial, Err: errConnect}
 	if left {
 		e.Class, e.Stage, e.Err = delivery.Unknown, StageRequest, errBroken
@@ -203,11 +203,11 @@ func retryAfter(h http.Header) time.Duration {
 	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
-var plainCode = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
+var codePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
 
 // SafeCode returns a carrier's code if it looks like one; "" if it could be a phone number or other text.
 func SafeCode(text string) string {
-	if !plainCode.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
+	if !codePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""
 	}
 	return text
@@ -215,31 +215,31 @@ func SafeCode(text string) string {
 
 // SafeID returns a carrier's ID if it looks like one, else "".
 func SafeID(text string) string {
-	if !plainID.MatchString(text) {
+	if !idPattern.MatchString(text) {
 		return ""
 	}
 	return text
 }
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 
-// CheckURL returns "" for an https URL, or an http URL of this machine, else what is wrong: codes cross no network in the clear.
-func CheckURL(text string) string {
+// URLProblem returns "" for an https URL, or an http URL of this machine, else what is wrong: codes cross no network in the clear.
+func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return "is not a URL such as https://sms.example.com/send"
 	case u.User != nil:
 		return "holds a user name or a password; they have settings of their own"
-	case u.Scheme == "https", u.Scheme == "http" && delivery.Loopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && delivery.IsLoopback(u.Hostname()):
 		return ""
 	}
 	return "must begin with https:// (http:// is for loopback addresses only)"
 }
 
-// CheckEndpoint adds to wrong what is wrong with an endpoint, if one is given.
-func CheckEndpoint(wrong map[string]error, endpoint string) {
-	if problem := CheckURL(endpoint); endpoint != "" && problem != "" {
+// NoteEndpointProblem sets wrong["endpoint"] to what is wrong with an endpoint, if one is given and anything is.
+func NoteEndpointProblem(wrong map[string]error, endpoint string) {
+	if problem := URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
 	}
 }
@@ -255,7 +255,7 @@ func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (id
 		return Receipt{}, fail
 	}
 	id, code, fail := read(a)
-	return Receipt{ID: SafeID(id), Code: delivery.Reply(a.Status, SafeCode(code))}, fail
+	return Receipt{ID: SafeID(id), Code: delivery.FormatReply(a.Status, SafeCode(code))}, fail
 }
 
 // BasicAuth returns the header Authorization of RFC 7617 section 2.
@@ -272,33 +272,33 @@ type Verdict struct {
 
 // The verdicts of the tables.
 var (
-	Refused  = Verdict{class: delivery.Rejected}
-	Later    = Verdict{class: delivery.Temporary}
-	Doubtful = Verdict{class: delivery.Unknown}
-	OptedOut = Verdict{class: delivery.Rejected, reason: ReasonOptOut}
+	VerdictRejected  = Verdict{class: delivery.Rejected}
+	VerdictTemporary = Verdict{class: delivery.Temporary}
+	VerdictUnknown   = Verdict{class: delivery.Unknown}
+	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptOut}
 )
 
-// Limited returns the verdict that a carrier takes no more for this recipient for a while.
-func Limited(hold time.Duration) Verdict {
+// VerdictLimited returns the verdict that the carrier takes no messages for this recipient until hold is over.
+func VerdictLimited(hold time.Duration) Verdict {
 	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
 }
 
-// ByCode returns the error of a message that was not accepted. A code that is not in the table is Temporary, or Unknown if the server
+// ErrorByCode returns the error of a message that was not accepted. A code that is not in the table is Temporary, or Unknown if the server
 // failed.
-func ByCode(a Response, code string, table map[string]Verdict) *Error {
+func ErrorByCode(a Response, code string, table map[string]Verdict) *Error {
 	v, known := table[code]
 	switch {
 	case known:
 	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
-		v = Doubtful
+		v = VerdictUnknown
 	default:
-		v = Later
+		v = VerdictTemporary
 	}
-	return v.Fail(a, code)
+	return v.ToError(a, code)
 }
 
-// Fail returns the error of a verdict. A temporary one has the wait that the answer asks for.
-func (v Verdict) Fail(a Response, code string) *Error {
+// ToError returns the error of a message with this verdict. A temporary one has the wait that the answer asks for.
+func (v Verdict) ToError(a Response, code string) *Error {
 	e := &Error{Class: v.class, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Reason: v.reason, Hold: v.hold}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = retryAfter(a.header)

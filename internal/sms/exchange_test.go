@@ -27,14 +27,14 @@ func TestDeparture(t *testing.T) {
 		if _, err := conn.Write([]byte("handshake")); err != nil {
 			t.Fatal(err)
 		}
-		d.begin(httptrace.GotConnInfo{})
+		d.onConnected(httptrace.GotConnInfo{})
 		if written {
 			_, _ = conn.Write([]byte("P"))
 		}
-		if d.seal() != written {
+		if d.sealAndReport() != written {
 			t.Errorf("left: %v", !written)
 		}
-		if _, err := conn.Write([]byte("OST")); err == nil || d.seal() != written {
+		if _, err := conn.Write([]byte("OST")); err == nil || d.sealAndReport() != written {
 			t.Error("the rest left after that")
 		}
 	}
@@ -99,14 +99,14 @@ func TestSegments(t *testing.T) {
 		"curly quote":                      {"it’s", 1, true},
 		"36 emoji":                         {strings.Repeat("😀", 36), 2, true},
 		"a pair is not cut":                {strings.Repeat("码", 66) + "😀" + strings.Repeat("码", 66), 3, true},
-		"default alphabet":                 {basic, 1, false},
+		"default alphabet":                 {gsmAlphabet, 1, false},
 		"long s, a letter of another kind": {"ſ", 1, true},
 	} {
 		if n, unicode := Segments(c.text), Unicode(c.text); n != c.segments || unicode != c.unicode {
 			t.Errorf("%s: %d, %v", name, n, unicode)
 		}
 	}
-	if n := len([]rune(basic)); n != 127 {
+	if n := len([]rune(gsmAlphabet)); n != 127 {
 		t.Errorf("the alphabet has %d characters, and one is the escape", n)
 	}
 }

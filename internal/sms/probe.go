@@ -22,7 +22,7 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 	if !ok {
 		return "", errProbe
 	}
-	host, err := reach(ctx, p.Address())
+	host, err := connect(ctx, p.Address())
 	if err != nil {
 		return "", err
 	}
@@ -43,8 +43,8 @@ const (
 	ErrUndocumented    = delivery.Problem("the carrier answers something else than is documented")
 )
 
-// reach opens a connection as Send would, and returns the host.
-func reach(ctx context.Context, endpoint string) (host string, err error) {
+// connect tries a connection to the endpoint, as Send would make it, closes it, and returns the host.
+func connect(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return "", ErrMessage
@@ -64,13 +64,13 @@ func reach(ctx context.Context, endpoint string) (host string, err error) {
 	return host, nil
 }
 
-// KnownTemplates is what Prober.Probe says of a carrier that has approved all templates.
-func KnownTemplates(ids []string) string {
+// TemplatesKnownNote returns what Prober.Probe says if the carrier has approved all templates.
+func TemplatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }
 
-// All returns the IDs, each once, sorted.
-func (a Approved) All() []string {
+// TemplateIDs returns the IDs, each once, sorted.
+func (a Approved) TemplateIDs() []string {
 	var ids []string
 	for _, languages := range a {
 		ids = slices.AppendSeq(ids, maps.Values(languages))

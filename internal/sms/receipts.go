@@ -31,9 +31,9 @@ var (
 	ErrReport = errors.New("sms: a receipt can't be read")
 )
 
-// Reporter gives the carrier of a name, if it tells afterwards.
+// Reporter returns the carrier of a name; false if it sends no receipts.
 func (c *Carriers) Reporter(name string) (Reporter, bool) {
-	reporter, ok := c.named(name).Carrier.(Reporter)
+	reporter, ok := c.routeByName(name).Carrier.(Reporter)
 	return reporter, ok
 }
 
@@ -48,14 +48,14 @@ type Inquiry struct {
 
 // Asker returns the carrier of a name; false if it cannot be asked.
 func (c *Carriers) Asker(name string) (Asker, bool) {
-	r := c.named(name)
+	r := c.routeByName(name)
 	asker, ok := r.Carrier.(Asker)
 	return asker, ok && r.Asked
 }
 
 // ToldByID reports whether the receipts of the carrier of a name have its own IDs of messages.
 func (c *Carriers) ToldByID(name string) bool {
-	told, ok := c.named(name).Carrier.(ReporterByID)
+	told, ok := c.routeByName(name).Carrier.(ReporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
 }
 
@@ -71,13 +71,13 @@ func (x *Client) Query(ctx context.Context, r Request) (Response, error) {
 	return a, nil
 }
 
-// Unreadable returns the error of an answer to an inquiry that can't be read, or that refuses it.
-func Unreadable(a Response, code string) error {
+// UnreadableError returns the error of an answer to an inquiry that can't be read, or that refuses it.
+func UnreadableError(a Response, code string) error {
 	return &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Err: ErrAnswer}
 }
 
-// FinalReport returns the report that a carrier's word stands for; false if the word is not final.
-func FinalReport(send, word string, delivered, undelivered []string) (Report, bool) {
+// ReportByStatus returns the report that a carrier's status word stands for; false if the word is in neither list, and so not final.
+func ReportByStatus(send, word string, delivered, undelivered []string) (Report, bool) {
 	switch {
 	case slices.Contains(delivered, word):
 		return Report{Send: send, Delivered: true}, true

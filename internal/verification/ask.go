@@ -67,7 +67,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	}
 	if ask.Locale != "" {
 		var ok bool
-		if a.locale, ok = message.Canonical(ask.Locale); !ok {
+		if a.locale, ok = message.CanonicalTag(ask.Locale); !ok {
 			return a, invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
 		}
 	}

@@ -41,7 +41,7 @@ type world struct {
 
 func newClient(g Guard, now func() time.Time, w world) *client {
 	dialer := func(plain bool) *net.Dialer {
-		return &net.Dialer{Timeout: attemptTimeout, Resolver: w.resolver, ControlContext: g.control(plain)}
+		return &net.Dialer{Timeout: attemptTimeout, Resolver: w.resolver, ControlContext: g.checkDial(plain)}
 	}
 	encrypted := &tls.Dialer{NetDialer: dialer(false), Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: w.roots}}
 	return &client{now: now, timeout: attemptTimeout, Client: http.Client{
@@ -66,7 +66,7 @@ type answer struct {
 func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	body, err := bodyOf(e)
+	body, err := marshalEvent(e)
 	if err != nil {
 		return answer{word: "unreadable"}
 	}
@@ -81,7 +81,7 @@ func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer
 	}
 	resp, err := c.Do(r)
 	if err != nil {
-		return answer{word: wordFor(err)}
+		return answer{word: failureWord(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the body is not used; reading it is bounded
@@ -103,8 +103,8 @@ func (c *client) retryAfter(header string) time.Duration {
 	return 0
 }
 
-// wordFor returns a word for the kind of failure. The error itself contains addresses.
-func wordFor(err error) string {
+// failureWord returns a word for the kind of failure. The error itself contains addresses.
+func failureWord(err error) string {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var timeout net.Error

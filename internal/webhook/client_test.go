@@ -89,7 +89,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	if string(body) != want {
 		t.Errorf("%s", body)
 	}
-	bare, err := bodyOf(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
+	bare, err := marshalEvent(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
 	var p struct{ Data map[string]any }
 	if err != nil || json.Unmarshal(bare, &p) != nil {
 		t.Fatal(err)

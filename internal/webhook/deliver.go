@@ -80,22 +80,22 @@ func (d *Deliverer) Run(ctx context.Context) {
 	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweep)
 	defer ticks.Stop()
 	defer sweeps.Stop()
-	defer d.stop()
-	d.forget(ctx)
+	defer d.drain()
+	d.deleteOld(ctx)
 	for {
-		d.take(ctx)
+		d.startDue(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
 		case <-ticks.C:
 		case <-sweeps.C:
-			d.forget(ctx)
+			d.deleteOld(ctx)
 		}
 	}
 }
 
-func (d *Deliverer) stop() {
+func (d *Deliverer) drain() {
 	patience := time.AfterFunc(stopWait, d.halt)
 	defer patience.Stop()
 	d.done.Wait()
@@ -105,9 +105,9 @@ func (d *Deliverer) stop() {
 	d.client.CloseIdleConnections()
 }
 
-// take starts attempts for events that are due, of each app as many as it has room for.
-func (d *Deliverer) take(ctx context.Context) {
-	shares := d.room()
+// startDue starts attempts for events that are due, of each app as many as it has room for.
+func (d *Deliverer) startDue(ctx context.Context) {
+	shares := d.freeShares()
 	if len(shares) == 0 || ctx.Err() != nil {
 		return
 	}
@@ -138,8 +138,8 @@ func (d *Deliverer) take(ctx context.Context) {
 	}
 }
 
-// room is how many more events of each app can be under way.
-func (d *Deliverer) room() (shares []store.Share) {
+// freeShares returns how many more events of each app can be under way; apps without room are left out.
+func (d *Deliverer) freeShares() (shares []store.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for app := range d.settings.Receivers {
@@ -161,13 +161,13 @@ func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 	l.underWay++
 	d.done.Go(func() {
 		got := d.post(c, d.base, to, e)
-		d.finish(l, got)
+		d.adjustShare(l, got)
 		d.record(e, now.Sub(e.At), got)
 	})
 }
 
-// finish ends an attempt, before the log is written, and widens or narrows the app's share.
-func (d *Deliverer) finish(l *lane, got answer) {
+// adjustShare ends an attempt, before the log is written, and widens or narrows the app's share.
+func (d *Deliverer) adjustShare(l *lane, got answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.underWay--
@@ -230,8 +230,8 @@ func (d *Deliverer) backoff(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// forget deletes events that are older than they are kept, and gives up those of them that were not delivered.
-func (d *Deliverer) forget(ctx context.Context) {
+// deleteOld deletes events that are older than they are kept, and gives up those of them that were not delivered.
+func (d *Deliverer) deleteOld(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		forgotten, givenUp, err := d.Log.ForgetAppEvents(bounded, keep, sweepLimit)

@@ -30,37 +30,33 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 	})
 }
 
-// The waits grow, and the last attempt is within a day.
+// The waits grow to four hours, each changed by at most a quarter.
+func TestWaits(t *testing.T) {
+	for n, want := range []time.Duration{
+		1: 5 * time.Second, 20 * time.Second, 80 * time.Second, 7: 4 * time.Hour, 8: 4 * time.Hour, 100: 4 * time.Hour,
+	} {
+		for share, random := range map[time.Duration]func(time.Duration) time.Duration{
+			3: func(time.Duration) time.Duration { return 0 }, 5: func(most time.Duration) time.Duration { return most },
+		} {
+			d := New(Settings{}, Parts{Random: random})
+			if got := d.backoff(n); want != 0 && got != want*share/4 {
+				t.Errorf("after attempt %d it waits %v, want %v", n, got, want*share/4)
+			}
+		}
+	}
+}
+
 func TestEventsAreTriedForADay(t *testing.T) {
 	inBubble(t, func(r *rig) {
+		r.tick = time.Minute
 		_, stop := r.replica("shop")
+		defer stop()
 		r.answers("shop", always(answer{word: "500"}))
 		id := r.happens("shop")
-		pass(time.Hour)
-		stop()
-		short := len(r.posts)
-		r.tick = time.Minute // from here on the waits are long
-		_, stop = r.replica("shop")
-		defer stop()
 		pass(29 * time.Hour)
 		n := len(r.posts)
-		if n < 10 || n > 14 {
-			t.Errorf("%d attempts", n)
-		}
-		want := 5 * time.Second
-		for i := 1; i < n; i++ {
-			wait := r.posts[i].at - r.posts[i-1].at
-			late := 2 * tick
-			if i >= short {
-				late = 2 * r.tick
-			}
-			if wait < want*3/4 || wait > want*5/4+late {
-				t.Errorf("wait %d is %v, want about %v", i, wait, want)
-			}
-			want = min(4*want, 4*time.Hour)
-		}
-		if last := r.posts[n-1].at; last > life || last < 17*time.Hour {
-			t.Errorf("the last attempt was after %v", last)
+		if last := r.posts[n-1].at; n < 9 || n > 14 || last > life || last < 17*time.Hour {
+			t.Errorf("%d attempts, the last after %v", n, last)
 		}
 		r.is(id, store.EventGivenUp, n)
 		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 ||
@@ -116,7 +112,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		}
 		// It is back: soon all of them have arrived, some after their wait.
 		r.answers("dead", nil)
-		pass(3 * time.Hour)
+		pass(15 * time.Minute)
 		events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
 			t.Errorf("%d arrived, %v", len(events), err)
@@ -205,17 +201,20 @@ func TestTheLogIsAwayForAWhile(t *testing.T) {
 func TestChange(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("shop")
-		defer stop()
 		d.Change(Settings{})
 		id := r.happens("shop")
-		pass(time.Hour)
+		pass(time.Minute)
 		r.is(id, store.EventPending, 0)
 		d.Change(Settings{Receivers: map[string]Receiver{"shop": {URL: "https://elsewhere.example"}}})
 		synctest.Wait()
 		r.is(id, store.EventDelivered, 1)
 
+		stop()
+
 		// No receiver for a week: given up, and there to be seen for another one.
-		d.Change(Settings{})
+		r.tick = time.Hour
+		_, stop = r.replica()
+		defer stop()
 		lost := r.happens("shop")
 		pass(keep + 2*sweep)
 		r.is(lost, store.EventGivenUp, 0)
@@ -245,7 +244,7 @@ func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, i
 func TestForgetsInSteps(t *testing.T) {
 	log := &forgetful{steps: []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}}
 	o := &rig{T: t, told: map[string]int{}}
-	New(Settings{}, Parts{Log: log, Observer: o, Logger: slog.New(slog.DiscardHandler)}).forget(t.Context())
+	New(Settings{}, Parts{Log: log, Observer: o, Logger: slog.New(slog.DiscardHandler)}).deleteOld(t.Context())
 	if len(log.steps) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
 		t.Errorf("%d steps left, %v", len(log.steps), o.told)
 	}

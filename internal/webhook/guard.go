@@ -19,9 +19,9 @@ type Guard struct {
 // errForbidden: events may not go to the address. It does not name the address, so that answers do not reveal a network.
 var errForbidden = errors.New("webhook: the address is not allowed")
 
-// special are the networks that are not public: RFC 6890 and the registries that it made
+// notPublic are the networks that are not public: RFC 6890 and the registries that it made
 // (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and multicast.
-var special = prefixes(
+var notPublic = prefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private
 	"100.64.0.0/10",   // carriers' NAT
@@ -43,8 +43,8 @@ var special = prefixes(
 	"3fff::/20",       // documentation
 )
 
-// global is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and multicast lie outside.
-var global = netip.MustParsePrefix("2000::/3")
+// routedIPv6 is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and multicast lie outside.
+var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
 // nat64 carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all of IPv4 is there.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -67,12 +67,12 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-func within(list []netip.Prefix, a netip.Addr) bool {
+func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// bare returns the address without a zone, and an IPv4 address instead of one that is mapped to IPv6.
-func bare(a netip.Addr) netip.Addr {
+// unmap returns the address without a zone, and an IPv4 address instead of one that is mapped to IPv6.
+func unmap(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if nat64.Contains(a) {
 		b := a.As16()
@@ -83,20 +83,20 @@ func bare(a netip.Addr) netip.Addr {
 
 // allows reports whether a may be dialled; plain means without TLS.
 func (g Guard) allows(a netip.Addr, plain bool) bool {
-	a = bare(a)
+	a = unmap(a)
 	switch {
-	case within(metadata, a):
+	case anyContains(metadata, a):
 		return false
-	case within(g.Allow, a):
+	case anyContains(g.Allow, a):
 		return true
 	}
 	// At a public address everyone on the internet reaches the same machine.
-	public := a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a)
+	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(notPublic, a)
 	return public && !plain
 }
 
-// control is net.Dialer.ControlContext. It is called for each resolved address before a connection to it is made.
-func (g Guard) control(plain bool) func(context.Context, string, string, syscall.RawConn) error {
+// checkDial is net.Dialer.ControlContext. It is called for each resolved address before a connection to it is made.
+func (g Guard) checkDial(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || network != "tcp4" && network != "tcp6" || !g.allows(to.Addr(), plain) {

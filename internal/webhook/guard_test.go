@@ -60,7 +60,7 @@ func TestGuard(t *testing.T) {
 }
 
 func TestControlRefusesWhatItDoesNotKnow(t *testing.T) {
-	control := Guard{}.control(false)
+	control := Guard{}.checkDial(false)
 	for _, c := range []struct {
 		network, address string
 		ok               bool

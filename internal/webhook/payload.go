@@ -35,10 +35,10 @@ type data struct {
 	Test           bool    `json:"test"`
 }
 
-func bodyOf(e store.AppEvent) ([]byte, error) {
+func marshalEvent(e store.AppEvent) ([]byte, error) {
 	d := data{
 		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To, Status: e.Status,
-		Reason: orNull(e.Reason), Reference: orNull(e.Reference), Test: e.Test,
+		Reason: nullIfEmpty(e.Reason), Reference: nullIfEmpty(e.Reference), Test: e.Test,
 	}
 	if e.SendID != uuid.Nil {
 		id := e.SendID.String()
@@ -47,7 +47,7 @@ func bodyOf(e store.AppEvent) ([]byte, error) {
 	return json.Marshal(payload{Type: e.Type, Timestamp: e.At.UTC().Format("2006-01-02T15:04:05.000Z"), Data: d})
 }
 
-func orNull(s string) *string {
+func nullIfEmpty(s string) *string {
 	if s == "" {
 		return nil
 	}

@@ -35,7 +35,7 @@ func (d *doctor) mailServer(ctx context.Context, name string, c smtp.Config) (st
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
-	d.encryption("TLS of the "+name, delivery.Loopback(c.Host), seen)
+	d.encryption("TLS of the "+name, delivery.IsLoopback(c.Host), seen)
 	return c.Host + " answers, as encrypted and logged in as configured", nil
 }
 

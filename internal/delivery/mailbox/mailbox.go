@@ -69,7 +69,7 @@ func New() (*Mailbox, error) {
 
 func (m *Mailbox) newServer() *smtp.Server {
 	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &delivered{mailbox: m, conn: c}, nil
+		return &session{mailbox: m, conn: c}, nil
 	}))
 	server.Domain = "localhost"
 	server.EnableSMTPUTF8 = true
@@ -80,10 +80,10 @@ func (m *Mailbox) newServer() *smtp.Server {
 	return server
 }
 
-// URL gives the address to send to, for smtp.ParseURL.
+// URL returns the address to send to, for smtp.ParseURL.
 func (m *Mailbox) URL() string { return "smtp://" + m.listener.Addr().String() }
 
-// Messages gives the mails that are held, newest first.
+// Messages returns the mails that are kept, newest first; never nil.
 func (m *Mailbox) Messages() []Mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,8 +103,8 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
-// Text takes a text message, which comes without a protocol: To is a phone number, and there is neither subject nor HTML.
-func (m *Mailbox) Text(id, to, text string) {
+// AddText keeps a text message, which comes without a protocol. to is a phone number; the message has neither subject nor HTML.
+func (m *Mailbox) AddText(id, to, text string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms"})
 }
 

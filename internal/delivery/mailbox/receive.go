@@ -11,44 +11,44 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// delivered is one SMTP session with the mailbox.
-type delivered struct {
+// session is one SMTP session with the mailbox.
+type session struct {
 	mailbox *Mailbox
 	conn    *smtp.Conn
 	to      []string
 }
 
-func (d *delivered) Mail(string, *smtp.MailOptions) error { return nil }
-func (d *delivered) Reset()                               { d.to = nil }
-func (d *delivered) Logout() error                        { return nil }
+func (d *session) Mail(string, *smtp.MailOptions) error { return nil }
+func (d *session) Reset()                               { d.to = nil }
+func (d *session) Logout() error                        { return nil }
 
-func (d *delivered) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if played(to) == playBounce {
+func (d *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if simulatedOutcome(to) == playBounce {
 		return noSuchMailbox
 	}
 	d.to = append(d.to, to)
 	return nil
 }
 
-// Data takes the mail whole, so that one which breaks off is not received.
-func (d *delivered) Data(r io.Reader) error {
+// Data reads the whole mail before it keeps it, so that a mail that breaks off is not received.
+func (d *session) Data(r io.Reader) error {
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return err
 	}
-	mail, err := decode(raw)
+	mail, err := decodeMail(raw)
 	if err != nil {
-		mail.Text = printable(raw)
+		mail.Text = normalizeText(raw)
 	}
 	mail.To = strings.Join(d.to, ",")
-	d.dawdle()
+	d.delayIfSlow()
 	d.mailbox.add(mail)
-	d.vanish()
+	d.disconnectIfUnknown()
 	return nil
 }
 
-// decode reads the headers and the text and HTML parts of a MIME message. Other parts are left out.
-func decode(raw []byte) (Mail, error) {
+// decodeMail reads the headers and the text and HTML parts of a MIME message. Other parts are left out.
+func decodeMail(raw []byte) (Mail, error) {
 	var m Mail
 	r, err := gomail.CreateReader(bytes.NewReader(raw))
 	if r == nil {
@@ -87,14 +87,14 @@ func (m *Mail) addPart(part *gomail.Part) error {
 	}
 	switch kind {
 	case "text/plain":
-		m.Text += printable(body)
+		m.Text += normalizeText(body)
 	case "text/html":
-		m.HTML += printable(body)
+		m.HTML += normalizeText(body)
 	}
 	return nil
 }
 
-// printable gives lines ending in \n and valid UTF-8.
-func printable(body []byte) string {
+// normalizeText returns valid UTF-8 whose lines end with \n.
+func normalizeText(body []byte) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(string(body), "\r\n", "\n"), "\uFFFD")
 }

@@ -19,8 +19,8 @@ const (
 	playUnknown = "unknown" // nothing is heard after the whole mail was handed over
 )
 
-// played names what a recipient is to play, if anything.
-func played(to string) string {
+// simulatedOutcome returns the outcome to simulate for a recipient, such as playBounce; "" for recipients of other domains.
+func simulatedOutcome(to string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
 	if domain != delivery.SimulatorDomain {
 		return ""
@@ -32,9 +32,9 @@ func played(to string) string {
 // noSuchMailbox is what mail servers say (RFC 3463 section 3.2).
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
-// dawdle holds a mail back whose recipients are slow.
-func (d *delivered) dawdle() {
-	if !d.plays(playSlow) {
+// delayIfSlow waits before a mail to playSlow is kept, until the mailbox closes at the latest.
+func (d *session) delayIfSlow() {
+	if !d.simulates(playSlow) {
 		return
 	}
 	select {
@@ -43,13 +43,13 @@ func (d *delivered) dawdle() {
 	}
 }
 
-// vanish closes the connection instead of answering, after the mail was kept.
-func (d *delivered) vanish() {
-	if d.plays(playUnknown) {
+// disconnectIfUnknown closes the connection of a mail to playUnknown, which was kept, instead of answering.
+func (d *session) disconnectIfUnknown() {
+	if d.simulates(playUnknown) {
 		_ = d.conn.Conn().Close()
 	}
 }
 
-func (d *delivered) plays(name string) bool {
-	return slices.ContainsFunc(d.to, func(to string) bool { return played(to) == name })
+func (d *session) simulates(name string) bool {
+	return slices.ContainsFunc(d.to, func(to string) bool { return simulatedOutcome(to) == name })
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// logIn authenticates (RFC 4954), never in the clear except to this machine.
-func (s *session) logIn() error {
-	if s.state == nil && !s.local() {
+// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine.
+func (s *session) authenticate() error {
+	if s.state == nil && !s.peerIsLoopback() {
 		return errCleartext
 	}
 	_, offered := s.client.Extension("AUTH")
-	mechanism := choose(strings.Fields(strings.ToUpper(offered)), s.config, s.state)
+	mechanism := chooseMechanism(strings.Fields(strings.ToUpper(offered)), s.config, s.state)
 	if mechanism == nil {
 		return errNoAuth
 	}
 	return s.client.Auth(mechanism)
 }
 
-// local looks at the peer itself: a name may resolve to anything.
-func (s *session) local() bool {
+// peerIsLoopback goes by the address of the peer, not by the configured name, which may resolve to anything.
+func (s *session) peerIsLoopback() bool {
 	tcp, ok := s.wire.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return false
@@ -33,9 +33,9 @@ func (s *session) local() bool {
 	return ip.Unmap().IsLoopback()
 }
 
-// choose takes the strongest mechanism on offer, nil if none is known: first those that do not show the
+// chooseMechanism returns the strongest mechanism on offer, nil if none is known: first those that do not show the
 // server the password, channel binding before none (RFC 5802; under TLS 1.3 by RFC 9266).
-func choose(offered []string, config Config, state *tls.ConnectionState) smtp.Auth {
+func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) smtp.Auth {
 	user, password := config.Username, config.Password
 	bound := state != nil && state.Version >= tls.VersionTLS13
 	has := func(name string) bool { return slices.Contains(offered, name) }
@@ -51,7 +51,7 @@ func choose(offered []string, config Config, state *tls.ConnectionState) smtp.Au
 	case has("CRAM-MD5"):
 		return smtp.CRAMMD5Auth(user, password)
 	case has("PLAIN"):
-		return smtp.PlainAuth("", user, password, config.Host, true) // logIn has looked at the encryption
+		return smtp.PlainAuth("", user, password, config.Host, true) // authenticate has looked at the encryption
 	case has("LOGIN"):
 		return smtp.LoginAuth(user, password, config.Host, true)
 	}

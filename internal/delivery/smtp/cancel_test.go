@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
 )
@@ -74,31 +74,19 @@ func TestCancelledBeforehand(t *testing.T) {
 	expectCounts(t, server, 2, 1)
 }
 
-// lastMoment is a connection on which the context ends while the 250 is being read, and whose closing takes until
-// the test is over.
-type lastMoment struct {
-	net.Conn
-	cancel context.CancelFunc
-}
-
-func (c lastMoment) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if bytes.HasPrefix(p[:n], []byte("250 2.0.0 accepted")) {
-		c.cancel()
-	}
-	return n, err
-}
-
-func (c lastMoment) Close() error { return nil }
-
 // TestCancelledInTheLastMoment: the 250 counts, and the socket that is about to be closed is not kept for another mail.
 func TestCancelledInTheLastMoment(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn {
-		t.Cleanup(func() { _ = conn.Close() })
-		return lastMoment{conn, cancel}
+	s := sender(t, server, dialThrough(func(c *hooked) {
+		t.Cleanup(func() { _ = c.Conn.Close() })
+		c.close = func() error { return nil } // takes until the test is over
+		c.read = func(p []byte) {
+			if bytes.HasPrefix(p, []byte("250 2.0.0 accepted")) {
+				cancel()
+			}
+		}
 	}))
 	_, err := s.Send(ctx, smtptest.Sample(1))
 	expect(t, err, outcome{})
@@ -107,46 +95,6 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	}
 	sendAll(t, s, 2, 2)
 	expectCounts(t, server, 2, 2)
-}
-
-// dialThrough wraps the sockets of a sender.
-func dialThrough(wrap func(net.Conn) net.Conn) func(*smtp.Config) {
-	return func(c *smtp.Config) {
-		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return wrap(conn), nil
-		}
-	}
-}
-
-// cutConn is a socket that fails to write after a number of bytes behind the DATA command.
-type cutConn struct {
-	net.Conn
-	tape   *servertest.Text
-	inData bool
-	left   int
-}
-
-var errCut = errors.New("the wire was cut")
-
-func (c *cutConn) Write(p []byte) (int, error) {
-	allowed := len(p)
-	if c.inData {
-		allowed = min(allowed, c.left)
-		c.left -= allowed
-	}
-	n, err := c.Conn.Write(p[:allowed])
-	_, _ = c.tape.Write(p[:n])
-	if string(p) == "DATA\r\n" {
-		c.inData = true
-	}
-	if err == nil && n < len(p) {
-		err = errCut
-	}
-	return n, err
 }
 
 // TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some within. What was
@@ -162,7 +110,22 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 	for _, cut := range cuts {
 		server := smtptest.Start(t, smtptest.Script{})
 		var log servertest.Text
-		s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn { return &cutConn{Conn: conn, tape: &log, left: cut} }))
+		s := sender(t, server, dialThrough(func(c *hooked) {
+			inData, left := false, cut
+			c.write = func(p []byte) (int, error) {
+				whole := p
+				if inData {
+					p = p[:min(len(p), left)]
+					left -= len(p)
+				}
+				inData = inData || string(p) == "DATA\r\n"
+				_, _ = log.Write(p)
+				if n, err := c.Conn.Write(p); err != nil || n < len(whole) {
+					return n, errors.Join(err, io.ErrShortWrite)
+				}
+				return len(whole), nil
+			}
+		}))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		want := outcome{class: delivery.Temporary, stage: delivery.StageBody}
 		if cut >= whole {
@@ -186,10 +149,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 
 // unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be written while the
 // server does not read.
-var unbuffered = dialThrough(func(conn net.Conn) net.Conn {
-	_ = conn.(*net.TCPConn).SetWriteBuffer(4096)
-	return conn
-})
+var unbuffered = dialThrough(func(c *hooked) { _ = c.Conn.(*net.TCPConn).SetWriteBuffer(4096) })
 
 func bigMessage(n int) delivery.Message {
 	big := smtptest.Sample(n)

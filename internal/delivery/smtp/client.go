@@ -37,7 +37,7 @@ func (s *client) admit(ctx context.Context, spare func() bool) (kept *session, e
 	if !ok {
 		return nil, nil, fail
 	}
-	if end = s.try(spare); end == nil {
+	if end = s.startAttempt(spare); end == nil {
 		s.pool.release(kept, true)
 	}
 	return kept, end, nil
@@ -51,11 +51,11 @@ func (s *client) admit(ctx context.Context, spare func() bool) (kept *session, e
 func (s *client) deliver(ctx context.Context, kept *session, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)
-		if fail == nil || ctx.Err() != nil || !wornOut(fail) {
+		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
 			s.pool.release(kept, usable)
 			return reply, fail
 		}
-		kept.cut() // the fresh one takes its place
+		kept.closeSocket() // the fresh one takes its place
 		s.pool.dropIdle()
 	}
 	fresh, fail := open(ctx, s.config)
@@ -68,11 +68,11 @@ func (s *client) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 	return reply, fail
 }
 
-// wornOut holds for failures of the connection, not of the message, before the server said 354: the server
-// cannot have accepted anything, and on a kept connection its patience is the likely reason.
-func wornOut(fail *delivery.Error) bool {
+// worthFreshConnection reports whether a kept connection failed, and not the message, before the server said 354: the server cannot have
+// accepted anything, and probably closed the connection because it was idle.
+func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
-	return early && !inStep(fail)
+	return early && !leavesSessionUsable(fail)
 }
 
 const (
@@ -83,9 +83,9 @@ const (
 	crowdedAfter = time.Second
 )
 
-// verdict returns what an outcome says about the server, not about the message: fail itself, if the server is at fault. A refusal of the
-// recipient or of the content is work done. After the final dot nothing is held against a server: it may have the mail.
-func verdict(ctx context.Context, fail *delivery.Error) error {
+// breakerVerdict returns the verdict on the server for its circuit breaker: fail, if the server is at fault; ErrNoVerdict, if the outcome
+// tells nothing about it, as after the final dot; else nil, also if the recipient or the content was refused.
+func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	switch {
 	case fail == nil:
 		return nil
@@ -101,9 +101,9 @@ func verdict(ctx context.Context, fail *delivery.Error) error {
 	return fail // no recipient has been named yet
 }
 
-// try starts an attempt; nil if the breaker does not admit it. end must be called with the verdict on it. An attempt that takes longer than
-// slowAfter is a fault if another server is up by then, as spare says.
-func (s *client) try(spare func() bool) (end func(verdict error)) {
+// startAttempt starts an attempt; nil if the breaker does not admit it. end must be called with the verdict on it. An attempt that takes
+// longer than slowAfter is a fault if another server is up by then, as spare says.
+func (s *client) startAttempt(spare func() bool) (end func(verdict error)) {
 	report, ok := s.health.Allow()
 	if !ok {
 		return nil

@@ -60,7 +60,7 @@ const (
 
 // String gives scheme and address alone: user name and password are masked.
 func (c Config) String() string {
-	c, _ = c.filled()
+	c, _ = c.withDefaults()
 	if c.TLS == TLSImplicit {
 		return "smtps://" + c.address()
 	}
@@ -75,9 +75,9 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
-// filled returns the configuration with the defaults in the zero fields. The error is the first thing that is wrong, and does not name the
+// withDefaults returns the configuration with the defaults in its zero fields. The error is the first thing that is wrong; it has no
 // credentials.
-func (c Config) filled() (Config, error) {
+func (c Config) withDefaults() (Config, error) {
 	port := portSubmission
 	if c.TLS == TLSImplicit {
 		port = portSubmissions
@@ -91,13 +91,13 @@ func (c Config) filled() (Config, error) {
 		c.Dial = new(net.Dialer).DialContext
 	}
 	switch {
-	case c.Host == "" || strings.ContainsFunc(c.Host, unfitInCommand):
+	case c.Host == "" || strings.ContainsFunc(c.Host, isForbiddenInCommand):
 		return c, delivery.Problem("smtp: the host name is missing or malformed")
-	case strings.ContainsFunc(c.Hello, unfitInCommand):
+	case strings.ContainsFunc(c.Hello, isForbiddenInCommand):
 		return c, delivery.Problem("smtp: the name for EHLO is malformed")
 	case (c.Username == "") != (c.Password == ""):
 		return c, delivery.Problem("smtp: user name and password go together")
-	case c.Username != "" && c.TLS == TLSNone && !delivery.Loopback(c.Host):
+	case c.Username != "" && c.TLS == TLSNone && !delivery.IsLoopback(c.Host):
 		return c, delivery.Problem("smtp: a password with tls=none would cross the network in the clear")
 	case c.MinConns > c.MaxConns:
 		return c, delivery.Problem("smtp: conns_min is more than conns")
@@ -105,7 +105,7 @@ func (c Config) filled() (Config, error) {
 	return c, nil
 }
 
-// unfitInCommand holds for all that cannot be part of a host name or address literal in a command.
-func unfitInCommand(r rune) bool {
+// isForbiddenInCommand reports whether r cannot be part of a host name or address literal in a command.
+func isForbiddenInCommand(r rune) bool {
 	return r <= ' ' || r > '~' || r == '<' || r == '>'
 }

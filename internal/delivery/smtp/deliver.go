@@ -8,44 +8,45 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the mail, and whether the session can be used
-// again. Cancelling ctx closes the socket at whatever stage.
+// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the mail, and whether the session can be
+// used again. Cancelling ctx closes the socket at whatever stage.
 func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool, fail *delivery.Error) {
-	stop := context.AfterFunc(ctx, s.cut)
+	stop := context.AfterFunc(ctx, s.closeSocket)
 	s.mails++
-	fail = s.begin(ctx, mail)
+	fail = s.openTransaction(ctx, mail)
 	if fail == nil {
-		fail = s.step(ctx, delivery.StageBody, func() error { return s.write(mail.Content) })
+		fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(mail.Content) })
 	}
 	if fail == nil {
-		reply, fail = s.end(ctx)
+		reply, fail = s.sendFinalDot(ctx)
 	}
-	usable = stop() && !s.adrift && (fail == nil || inStep(fail))
+	usable = stop() && !s.adrift && (fail == nil || leavesSessionUsable(fail))
 	s.stale = fail != nil
 	return reply, usable, fail
 }
 
-// begin brings the server to where it waits for the content.
-func (s *session) begin(ctx context.Context, mail *delivery.Rendered) *delivery.Error {
-	if s.stale && s.step(ctx, delivery.StageMail, s.client.Reset) != nil {
-		return failure(ctx, delivery.StageMail, errReset)
+// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction was refused half-way. Then the server waits for the
+// content.
+func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) *delivery.Error {
+	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
+		return newError(ctx, delivery.StageMail, errReset)
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
 		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Err: errUTF8}
 	}
 	commands := s.commands(mail)
 	if s.offers("PIPELINING") {
-		return s.sayAll(ctx, commands)
+		return s.pipeline(ctx, commands)
 	}
 	for _, c := range commands {
-		if fail := s.step(ctx, c.stage, func() error { return s.ask(c) }); fail != nil {
+		if fail := s.runStep(ctx, c.stage, func() error { return s.sendCommands(c) }); fail != nil {
 			return fail
 		}
 	}
 	return nil
 }
 
-// write brings everything onto the wire before it returns, so that an error before the final dot is known to be before it.
+// write returns when the socket has taken everything, so that an error before the final dot is known to be before it.
 func (s *session) write(content []byte) error {
 	w := s.client.Text.W
 	if _, err := w.Write(content); err != nil {
@@ -54,15 +55,15 @@ func (s *session) write(content []byte) error {
 	return w.Flush()
 }
 
-// end writes the final dot and reads the answer. Any 2xx is acceptance (RFC 5321 section 4.3.2).
-func (s *session) end(ctx context.Context) (accepted string, fail *delivery.Error) {
+// sendFinalDot writes the final dot and reads the answer, which it returns as rows have it. Any 2xx is acceptance (RFC 5321 section 4.3.2).
+func (s *session) sendFinalDot(ctx context.Context) (accepted string, fail *delivery.Error) {
 	sent := s.wire.sent
-	fail = s.step(ctx, delivery.StageDot, func() error {
+	fail = s.runStep(ctx, delivery.StageDot, func() error {
 		if err := s.write([]byte(".\r\n")); err != nil {
 			return err
 		}
-		code, text, err := s.reply(2)
-		accepted = delivery.Reply(code, enhanced(code, text))
+		code, text, err := s.readReply(2)
+		accepted = delivery.FormatReply(code, parseEnhancedCode(code, text))
 		return err
 	})
 	if fail == nil {
@@ -90,7 +91,7 @@ func (c command) append(out []byte) []byte {
 	return append(append(out, c.options...), "\r\n"...)
 }
 
-// commands opens a transaction for one recipient.
+// commands returns the commands that open a transaction for one recipient.
 func (s *session) commands(mail *delivery.Rendered) [3]command {
 	var options string
 	if s.offers("8BITMIME") {
@@ -111,8 +112,8 @@ func (s *session) offers(extension string) bool {
 	return offered
 }
 
-// ask sends commands in one write, and reads the reply to the first.
-func (s *session) ask(commands ...command) error {
+// sendCommands sends commands in one write, and reads the reply to the first.
+func (s *session) sendCommands(commands ...command) error {
 	s.lines = s.lines[:0]
 	for _, c := range commands {
 		s.lines = c.append(s.lines)
@@ -120,17 +121,18 @@ func (s *session) ask(commands ...command) error {
 	if err := s.write(s.lines); err != nil {
 		return err
 	}
-	return s.hear(commands[0])
+	return s.readExpected(commands[0])
 }
 
-func (s *session) hear(c command) error {
-	_, _, err := s.reply(c.expect)
+func (s *session) readExpected(c command) error {
+	_, _, err := s.readReply(c.expect)
 	return err
 }
 
-// reply reads one reply. Nearly all replies are one line of the expected code, which is read here; net/textproto reads the others.
-func (s *session) reply(expect int) (code int, text string, err error) {
-	if line, ok := s.line(); ok && line[3] == ' ' && expected(line[:3], expect) {
+// readReply reads one reply, and fails unless codeMatches. It reads a reply of one line with the expected code itself, and has
+// net/textproto read the others.
+func (s *session) readReply(expect int) (code int, text string, err error) {
+	if line, ok := s.peekLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
 		text = string(bytes.TrimRight(line[4:], "\r\n"))
 		_, err = s.client.Text.R.Discard(len(line))
@@ -139,8 +141,8 @@ func (s *session) reply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// line returns the next line and leaves it unread; false if it does not come, or not whole at once.
-func (s *session) line() ([]byte, bool) {
+// peekLine returns the next line and leaves it unread; false if it does not come, or not whole at once.
+func (s *session) peekLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
 	}
@@ -149,8 +151,8 @@ func (s *session) line() ([]byte, bool) {
 	return all[:end+1], end >= len("250 ")
 }
 
-// expected reports whether a reply's code is expect, or begins with the digits of expect.
-func expected(digits []byte, expect int) bool {
+// codeMatches reports whether a reply's code is expect, or begins with the digits of expect.
+func codeMatches(digits []byte, expect int) bool {
 	code := 0
 	for _, d := range digits {
 		if d < '0' || d > '9' {
@@ -161,22 +163,22 @@ func expected(digits []byte, expect int) bool {
 	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
-// sayAll sends all commands in one write and reads their replies in turn (RFC 2920): one round trip in place of three.
+// pipeline sends all commands in one write and reads their replies in turn (RFC 2920): one round trip in place of three.
 // It returns the first refusal, from which later ones follow. If the server waits for content after a refusal, the connection is
 // abandoned without the final dot: the server must take nothing for a mail that it refused before.
-func (s *session) sayAll(ctx context.Context, commands [3]command) (first *delivery.Error) {
-	first = s.step(ctx, commands[0].stage, func() error { return s.ask(commands[:]...) })
+func (s *session) pipeline(ctx context.Context, commands [3]command) (first *delivery.Error) {
+	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
 	last := first
 	for _, c := range commands[1:] {
-		if last != nil && !inStep(last) {
+		if last != nil && !leavesSessionUsable(last) {
 			s.adrift = true
 			return first
 		}
-		last = s.listen(ctx, c.stage, func() error { return s.hear(c) })
+		last = s.awaitStep(ctx, c.stage, func() error { return s.readExpected(c) })
 		if first == nil {
 			first = last
 		}
 	}
-	s.adrift = first != nil && (last == nil || !inStep(last))
+	s.adrift = first != nil && (last == nil || !leavesSessionUsable(last))
 	return first
 }

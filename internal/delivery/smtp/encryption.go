@@ -20,11 +20,11 @@ type Encryption struct {
 	Until   time.Time // when the certificate ends
 }
 
-// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends nothing, and returns how
-// the connection was encrypted. The error is a [*delivery.Error] that says at which stage it ended, or says what is wrong with the
+// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends nothing, and returns
+// how the connection was encrypted. The error is a [*delivery.Error] that says at which stage it ended, or says what is wrong with the
 // configuration.
 func Examine(ctx context.Context, config Config) (Encryption, error) {
-	config, err := config.filled()
+	config, err := config.withDefaults()
 	if err != nil {
 		return Encryption{}, err
 	}
@@ -33,8 +33,8 @@ func Examine(ctx context.Context, config Config) (Encryption, error) {
 		return Encryption{}, fail
 	}
 	defer session.quit()
-	defer context.AfterFunc(ctx, session.cut)()
-	if fail := session.step(ctx, delivery.StageHello, session.client.Noop); fail != nil {
+	defer context.AfterFunc(ctx, session.closeSocket)()
+	if fail := session.runStep(ctx, delivery.StageHello, session.client.Noop); fail != nil {
 		return Encryption{}, fail
 	}
 	return session.encryption(), nil
@@ -48,11 +48,11 @@ func (s *session) encryption() Encryption {
 	}
 	e.Version = tls.VersionName(s.state.Version)
 	if chain := s.state.PeerCertificates; len(chain) > 0 {
-		e.Issuer, e.Until = issuer(chain[0]), chain[0].NotAfter
+		e.Issuer, e.Until = issuerName(chain[0]), chain[0].NotAfter
 	}
 	return e
 }
 
-func issuer(c *x509.Certificate) string {
+func issuerName(c *x509.Certificate) string {
 	return cmp.Or(strings.Join(c.Issuer.Organization, " "), c.Issuer.CommonName, "an authority without a name")
 }

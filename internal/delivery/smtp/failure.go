@@ -35,45 +35,44 @@ const (
 	errUTF8       = delivery.Problem("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// failure turns what a step returned into an Error: by the reply's code where there is a whole reply.
-func failure(ctx context.Context, stage string, err error) *delivery.Error {
+// newError returns the error of a step that failed with err, classed by the code of the reply if there was a whole reply.
+func newError(ctx context.Context, stage string, err error) *delivery.Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
-		e := &delivery.Error{Class: classOf(stage, reply.Code), Stage: stage, Status: reply.Code,
-			Code: enhanced(reply.Code, reply.Msg)}
+		e := &delivery.Error{Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
+			Code: parseEnhancedCode(reply.Code, reply.Msg)}
 		if reply.Code < 400 {
 			e.Err = errUnexpected
 		}
 		return e
 	}
-	e := &delivery.Error{Class: unanswered(stage), Stage: stage, Err: cause(stage, err)}
+	e := &delivery.Error{Class: classWithoutReply(stage), Stage: stage, Err: safeCause(stage, err)}
 	if ctx.Err() != nil {
 		e.Err = ctx.Err()
 	}
 	return e
 }
 
-// classOf reads a reply code at a stage. 4xx includes 421.
-func classOf(stage string, code int) delivery.Class {
+// classOfReply returns the class of a failure by the reply's code.
+func classOfReply(stage string, code int) delivery.Class {
 	switch {
 	case code >= 400 && code < 500:
 		return delivery.Temporary
 	case code < 400:
-		return unanswered(stage)
-	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth || aboutUs(code):
+		return classWithoutReply(stage)
+	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth || isAuthRefusal(code):
 		return delivery.Temporary // no mail has been spoken of
 	}
 	return delivery.Rejected
 }
 
-// aboutUs holds for refusals of our configuration: authentication or encryption is missing or
-// wrong (RFC 4954 section 6). The recipient has no part in them.
-func aboutUs(code int) bool {
+// isAuthRefusal reports whether a code refuses our authentication or encryption (RFC 4954 section 6), and not the recipient.
+func isAuthRefusal(code int) bool {
 	return code == 530 || code == 534 || code == 535 || code == 538
 }
 
-// unanswered is the class of a step without a reply that can be read.
-func unanswered(stage string) delivery.Class {
+// classWithoutReply returns the class of a failure at a stage without a reply that can be read.
+func classWithoutReply(stage string) delivery.Class {
 	if stage == delivery.StageDot {
 		return delivery.Unknown
 	}
@@ -82,9 +81,9 @@ func unanswered(stage string) delivery.Class {
 
 var enhancedCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
-// enhanced takes the enhanced status code from the head of a reply's text (RFC 2034 section 3);
-// its class must be the reply's.
-func enhanced(code int, text string) string {
+// parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034 section 3); "" if there is none, or one
+// whose first digit is not that of the reply's code.
+func parseEnhancedCode(code int, text string) string {
 	word := text
 	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
 		word = text[:end]
@@ -95,9 +94,9 @@ func enhanced(code int, text string) string {
 	return word
 }
 
-// cause keeps of an error only kinds whose text is known to be harmless; everything else, above all what
-// quotes the server, becomes words of our own.
-func cause(stage string, err error) error {
+// safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any other error, which may quote the
+// server, genericCause.
+func safeCause(stage string, err error) error {
 	var own delivery.Problem
 	var errno syscall.Errno
 	var dns *net.DNSError
@@ -121,11 +120,11 @@ func cause(stage string, err error) error {
 		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 		return errBroken
 	}
-	return unnamed(stage)
+	return genericCause(stage)
 }
 
-// unnamed is the cause at a stage of an error whose text may not be shown.
-func unnamed(stage string) error {
+// genericCause returns words of our own for an error at a stage whose text may not be shown.
+func genericCause(stage string) error {
 	switch stage {
 	case delivery.StageDial:
 		return errConnect

@@ -130,7 +130,7 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock; and those that need no waiting over real
+// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock; pipelined, those that need no waiting over real
 // sockets too, whose buffers and resets a pipe has not.
 func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
@@ -138,7 +138,7 @@ func TestMisbehaviour(t *testing.T) {
 			t.Run(row.name, func(t *testing.T) {
 				script := smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}}
 				servertest.Bubble(t, func(t *testing.T) { row.run(t, smtptest.New(t, script)) })
-				if !row.bubble {
+				if !row.bubble && extensions != nil {
 					row.run(t, smtptest.Start(t, script))
 				}
 			})

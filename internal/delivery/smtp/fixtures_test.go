@@ -1,8 +1,10 @@
 package smtp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -156,5 +158,54 @@ func allOnce(t *testing.T, n int, servers ...*smtptest.Server) {
 	}
 	if len(seen) != n {
 		t.Errorf("%d of %d mails arrived", len(seen), n)
+	}
+}
+
+// hooked is a socket whose calls tests watch or replace; a nil hook leaves a call as it is.
+type hooked struct {
+	net.Conn
+	read  func(p []byte) // hears what was read
+	write func(p []byte) (n int, err error)
+	close func() error
+}
+
+func (c *hooked) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.read != nil {
+		c.read(p[:n])
+	}
+	return n, err
+}
+
+func (c *hooked) Write(p []byte) (int, error) {
+	if c.write == nil {
+		return c.Conn.Write(p)
+	}
+	return c.write(p)
+}
+
+func (c *hooked) Close() error {
+	if c.close == nil {
+		return c.Conn.Close()
+	}
+	return c.close()
+}
+
+// dialThrough puts hooks on the sockets of a sender.
+func dialThrough(hook func(c *hooked)) func(*smtp.Config) {
+	return func(c *smtp.Config) {
+		dial := c.Dial
+		if dial == nil {
+			dial = new(net.Dialer).DialContext
+		}
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			h := &hooked{Conn: conn}
+			hook(h)
+			return h, nil
+		}
 	}
 }

@@ -1,55 +1,29 @@
 package smtp_test
 
 import (
-	"bufio"
-	"context"
-	"net"
-	"strings"
+	"bytes"
 	"testing"
 	"testing/synctest"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
 )
 
-// TestCommandsGoTogether: a server that says nothing until it has heard DATA is heard out by a client that pipelines, and by no other.
+// TestCommandsGoTogether: a server that offers PIPELINING gets the three commands in one write, and no other does.
 func TestCommandsGoTogether(t *testing.T) {
-	for keyword, want := range map[string]outcome{
-		"PIPELINING": {}, "8BITMIME": {class: delivery.Temporary, stage: delivery.StageMail},
-	} {
-		servertest.Bubble(t, func(t *testing.T) {
-			config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
-				client, server := net.Pipe()
-				go silentUntilData(server, keyword)
-				return client, nil
-			}}
-			_, err := newSender(t, config).Send(t.Context(), smtptest.Sample(1))
-			expect(t, err, want)
-		})
-	}
-}
-
-func silentUntilData(conn net.Conn, keyword string) {
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	until := func(line string) bool {
-		for {
-			heard, err := in.ReadString('\n')
-			if err != nil {
-				return false
+	for keyword, want := range map[string]int{"PIPELINING": 1, "8BITMIME": 0} {
+		server, together := smtptest.Start(t, smtptest.Script{Extensions: []string{keyword}}), 0
+		sendAll(t, sender(t, server, dialThrough(func(c *hooked) {
+			c.write = func(p []byte) (int, error) {
+				if bytes.HasPrefix(p, []byte("MAIL ")) && bytes.Contains(p, []byte("\r\nRCPT ")) && bytes.HasSuffix(p, []byte("\r\nDATA\r\n")) {
+					together++
+				}
+				return c.Conn.Write(p)
 			}
-			if strings.HasPrefix(heard, line) {
-				return true
-			}
-		}
-	}
-	for _, turn := range []struct{ say, await string }{
-		{"220 here", "EHLO"}, {"250-here\r\n250 " + keyword, "DATA"}, {"250 ok\r\n250 ok\r\n354 go", ".\r\n"}, {"250 taken", "QUIT"},
-	} {
-		if _, err := conn.Write([]byte(turn.say + "\r\n")); err != nil || !until(turn.await) {
-			return
+		})), 1, 1)
+		if together != want {
+			t.Errorf("%s: %d times together", keyword, together)
 		}
 	}
 }

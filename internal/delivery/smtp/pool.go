@@ -19,7 +19,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	idle    []*session // the longest idle first
-	waiting []*turn    // the longest first
+	waiting []*waiter  // the longest first
 	open    int        // sessions in use, being opened, or idle
 	quits   int        // sessions that say QUIT
 	closed  bool
@@ -27,8 +27,8 @@ type pool struct {
 	quitting sync.WaitGroup
 }
 
-// turn is a mail that waits for a connection.
-type turn struct {
+// waiter is a mail that waits for a connection.
+type waiter struct {
 	served  chan *session // receives a session, or nil: the right to open one
 	overdue bool          // it has waited for growAfter
 }
@@ -50,9 +50,9 @@ const forever time.Duration = math.MaxInt64
 // patience it still waits for growAfter, if there may be one more connection.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
-		return nil, false, failure(ctx, delivery.StageDial, ctx.Err())
+		return nil, false, newError(ctx, delivery.StageDial, ctx.Err())
 	}
-	s, ok, t, fail := p.enter(patience)
+	s, ok, t, fail := p.acquireOrQueue(patience)
 	if t == nil {
 		return s, ok, fail
 	}
@@ -64,45 +64,45 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 		case s := <-t.served:
 			return s, true, nil
 		case <-grow.C:
-			p.setOverdue(t)
+			p.markOverdue(t)
 			crowded = time.After(patience - growAfter)
 		case <-crowded:
-			if p.withdraw(t) {
+			if p.leaveQueue(t) {
 				return nil, false, nil
 			}
 		case <-ctx.Done():
-			if !p.withdraw(t) {
+			if !p.leaveQueue(t) {
 				p.release(<-t.served, true)
 			}
-			return nil, false, failure(ctx, delivery.StageDial, ctx.Err())
+			return nil, false, newError(ctx, delivery.StageDial, ctx.Err())
 		}
 	}
 }
 
-// enter returns what next returns, or else the mail's turn in the queue. It returns neither if all connections are in use and the mail has
-// no patience, and a failure if the pool is closed.
-func (p *pool) enter(patience time.Duration) (s *session, ok bool, t *turn, fail *delivery.Error) {
+// acquireOrQueue returns what takeOrOpen returns or, if that is false, queues the mail and returns its waiter. It returns neither if all
+// connections are in use and patience is 0, and an error if the pool is closed.
+func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	}
-	if s, ok = p.next(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
-		t = &turn{served: make(chan *session, 1)}
+	if s, ok = p.takeOrOpen(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
+		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
 	}
 	return s, ok, t, nil
 }
 
-func (p *pool) setOverdue(t *turn) {
+func (p *pool) markOverdue(t *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.overdue = true
-	p.serve()
+	p.serveWaiting()
 }
 
-// withdraw takes a mail off the queue. It returns false if the mail has been served meanwhile.
-func (p *pool) withdraw(t *turn) bool {
+// leaveQueue removes a mail from the queue. It returns false if the mail has been served meanwhile.
+func (p *pool) leaveQueue(t *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := slices.Index(p.waiting, t)
@@ -110,12 +110,12 @@ func (p *pool) withdraw(t *turn) bool {
 		return false
 	}
 	p.waiting = slices.Delete(p.waiting, n, n+1)
-	p.serve() // the next one may be overdue
+	p.serveWaiting() // the next one may be overdue
 	return true
 }
 
-// next returns an idle session, or nil as the right to open one; false: a mail has to wait. The caller holds the lock.
-func (p *pool) next(overdue bool) (s *session, ok bool) {
+// takeOrOpen returns an idle session, or nil as the right to open one; false: a mail has to wait. The caller holds the lock.
+func (p *pool) takeOrOpen(overdue bool) (s *session, ok bool) {
 	if n := len(p.idle); n > 0 {
 		s, p.idle = p.idle[n-1], p.idle[:n-1]
 		s.expiry.Stop()
@@ -128,10 +128,10 @@ func (p *pool) next(overdue bool) (s *session, ok bool) {
 	return nil, true
 }
 
-// serve hands idle sessions, and rights to open others, to waiting mails in turn. The caller holds the lock.
-func (p *pool) serve() {
+// serveWaiting hands idle sessions, and rights to open others, to waiting mails in turn. The caller holds the lock.
+func (p *pool) serveWaiting() {
 	for len(p.waiting) > 0 {
-		s, ok := p.next(p.waiting[0].overdue)
+		s, ok := p.takeOrOpen(p.waiting[0].overdue)
 		if !ok {
 			return
 		}
@@ -150,17 +150,17 @@ func (p *pool) release(s *session, usable bool) {
 		p.open--
 	case !usable || p.closed:
 		p.open--
-		s.cut()
+		s.closeSocket()
 	case s.mails >= p.maxMails:
 		p.quitLater(s)
 	default:
-		p.keep(s)
+		p.addIdle(s)
 	}
-	p.serve()
+	p.serveWaiting()
 }
 
-// keep makes a session idle. The caller holds the lock.
-func (p *pool) keep(s *session) {
+// addIdle makes a session idle. The caller holds the lock.
+func (p *pool) addIdle(s *session) {
 	p.idle = append(p.idle, s)
 	s.idleSince = time.Now()
 	lasts := maxIdle
@@ -183,7 +183,7 @@ func (p *pool) quitLater(s *session) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.quits--
-		p.serve()
+		p.serveWaiting()
 	})
 }
 
@@ -209,11 +209,11 @@ func (p *pool) dropIdle() {
 	defer p.mu.Unlock()
 	for _, s := range p.idle {
 		s.expiry.Stop()
-		s.cut()
+		s.closeSocket()
 	}
 	p.open -= len(p.idle)
 	p.idle = nil
-	p.serve()
+	p.serveWaiting()
 }
 
 // close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they are released.

@@ -25,7 +25,7 @@ func TestEnhancedCodes(t *testing.T) {
 		"": "", "no": "", "4.1.1 x": "", "2.0.0 x": "", "5.1 x": "", "5.1.1234 x": "", "5.1.1.1 x": "", "x 5.1.1": "",
 		"5.1.1<a@b>": "", " 5.1.1": "", "5.1.1\r\nX": "5.1.1", "15.1.1 x": "",
 	} {
-		if got := enhanced(550, text); got != want {
+		if got := parseEnhancedCode(550, text); got != want {
 			t.Errorf("%q gives %q, want %q", text, got, want)
 		}
 	}
@@ -49,16 +49,16 @@ func TestCauses(t *testing.T) {
 		{delivery.StageMail, textproto.ProtocolError("ada@example.org"), errProtocol},
 		{delivery.StageMail, &textproto.Error{Code: 999, Msg: "ada@example.org"}, errProtocol},
 	} {
-		if got := failure(t.Context(), c.stage, c.err); !errors.Is(got.Err, c.want) || strings.Contains(got.Error(), "ada") {
+		if got := newError(t.Context(), c.stage, c.err); !errors.Is(got.Err, c.want) || strings.Contains(got.Error(), "ada") {
 			t.Errorf("%s, %v: got %v, want %v", c.stage, c.err, got, c.want)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := failure(cancelled, delivery.StageMail, io.EOF); !errors.Is(got, context.Canceled) {
+	if got := newError(cancelled, delivery.StageMail, io.EOF); !errors.Is(got, context.Canceled) {
 		t.Errorf("the cause of %v is not the context's", got)
 	}
-	if got := failure(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}); got.Class != delivery.Rejected ||
+	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}); got.Class != delivery.Rejected ||
 		got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
 	}
@@ -83,14 +83,14 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData)),
 	} {
 		for _, fail := range fails {
-			if got := verdict(t.Context(), fail); got != want && (want != fault || got != fail) {
+			if got := breakerVerdict(t.Context(), fail); got != want && (want != fault || got != fail) {
 				t.Errorf("%v: %v, want %v", fail, got, want)
 			}
 		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if got := verdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != failover.ErrNoVerdict {
+	if got := breakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != failover.ErrNoVerdict {
 		t.Errorf("our own haste: %v", got)
 	}
 }
@@ -109,7 +109,7 @@ func TestStrongestMechanism(t *testing.T) {
 		{"LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS", old, "SCRAM-SHA-1"},
 		{"LOGIN PLAIN CRAM-MD5", modern, "CRAM-MD5"}, {"LOGIN PLAIN", modern, "PLAIN"}, {"LOGIN", modern, "LOGIN"},
 	} {
-		mechanism := choose(strings.Fields(c.offered), Config{Username: "someone", Password: "p"}, c.state)
+		mechanism := chooseMechanism(strings.Fields(c.offered), Config{Username: "someone", Password: "p"}, c.state)
 		got, said, err := mechanism.Start(&smtp.ServerInfo{})
 		if got != c.want || err != nil {
 			t.Errorf("%s: got %s, want %s, %v", c.offered, got, c.want, err)
@@ -122,7 +122,7 @@ func TestStrongestMechanism(t *testing.T) {
 			t.Errorf("%s: names another user", got)
 		}
 	}
-	if choose([]string{"XOAUTH2", "NTLM"}, Config{}, modern) != nil {
+	if chooseMechanism([]string{"XOAUTH2", "NTLM"}, Config{}, modern) != nil {
 		t.Error("a mechanism that we cannot serve was chosen")
 	}
 }

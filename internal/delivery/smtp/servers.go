@@ -22,7 +22,7 @@ func NewServers(configs ...Config) (Servers, error) {
 	}
 	servers := make(Servers, len(configs))
 	for n, config := range configs {
-		config, err := config.filled()
+		config, err := config.withDefaults()
 		if err != nil {
 			return nil, err
 		}
@@ -54,25 +54,25 @@ func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.R
 }
 
 func (s Servers) send(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
-	if receipt, fail = s.round(ctx, mail); !aside(fail) {
+	if receipt, fail = s.tryEach(ctx, mail); !allSetAside(fail) {
 		return receipt, fail
 	}
 	patience := time.NewTimer(slowAfter)
 	defer patience.Stop()
-	for aside(fail) && s.awaitTrial(ctx, patience.C) {
-		receipt, fail = s.round(ctx, mail)
+	for allSetAside(fail) && s.awaitTrial(ctx, patience.C) {
+		receipt, fail = s.tryEach(ctx, mail)
 	}
 	return receipt, fail
 }
 
-// aside reports whether all servers were set aside, so that none was tried.
-func aside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAside }
+// allSetAside reports whether all servers were set aside, so that none was tried.
+func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAside }
 
-// round offers the mail to each server that takes mails, until one settles it.
-func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
+// tryEach offers the mail to one server after the other, but for those set aside, until one accepts it or the failure is not Temporary.
+func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	for _, server := range s {
-		spare := func() bool { return s.spare(server) }
+		spare := func() bool { return s.anotherIsUp(server) }
 		kept, end, shut := server.admit(ctx, spare)
 		if end == nil && shut == nil {
 			continue
@@ -82,7 +82,7 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 			return receipt, shut
 		}
 		receipt.Code, fail = server.deliver(ctx, kept, mail)
-		end(verdict(ctx, fail))
+		end(breakerVerdict(ctx, fail))
 		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
 		}
@@ -90,8 +90,8 @@ func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt de
 	return receipt, fail
 }
 
-// spare reports whether a server other than this one is up.
-func (s Servers) spare(than *client) bool {
+// anotherIsUp reports whether a server other than this one is up.
+func (s Servers) anotherIsUp(than *client) bool {
 	for _, server := range s {
 		if server != than && server.health.Health().Up {
 			return true

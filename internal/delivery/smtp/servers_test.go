@@ -97,12 +97,12 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 		good := smtptest.New(t, smtptest.Script{})
 		servers := slices.Concat(newSender(t, smtp.Config{Host: "x", TLS: smtp.TLSNone}, blackHole(&dials)), sender(t, good))
 		began := time.Now()
-		if failures := post(t, servers, 1, 500); len(failures) != 0 {
+		if failures := post(t, servers, 1, 200); len(failures) != 0 {
 			t.Fatal(failures[0])
 		}
-		allOnce(t, 500, good)
+		allOnce(t, 200, good)
 		if took := time.Since(began); took > 11*time.Second || dials.Load() > 4 {
-			t.Errorf("500 mails took %v and %d dials of the dead server", took, dials.Load())
+			t.Errorf("200 mails took %v and %d dials of the dead server", took, dials.Load())
 		}
 		now := servers.Health()
 		if now[0].Up || !strings.Contains(now[0].Why, "slow") && !strings.Contains(now[0].Why, "dial") || !now[1].Up ||
@@ -144,30 +144,6 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 		allOnce(t, 301, first, second)
 		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
 			t.Errorf("heard %+v", heard)
-		}
-	})
-}
-
-// TestNothingAcceptedIsOfferedTwice: also while a server is set aside and tried again.
-func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, misbehaving(
-			smtptest.Rule{Stage: smtptest.Dot, Skip: 5, Times: 10, Close: true},
-			smtptest.Rule{Stage: smtptest.Greet, Skip: 1, Times: 20, Reply: "421 4.3.2 busy", Close: true},
-		), smtptest.Script{})
-		unknown, rounds := 0, 0
-		for ; rounds < 20 || unknown < 10 && rounds < 100; rounds++ { // chance decides how often the first server is tried
-			for _, err := range post(t, servers, 20*rounds, 20) {
-				if outcomeOf(t, err).class != delivery.Unknown {
-					t.Errorf("round %d: %v", rounds, err)
-				}
-				unknown++
-			}
-			time.Sleep(6 * time.Second)
-		}
-		allOnce(t, 20*rounds, first, second)
-		if unknown != 10 {
-			t.Errorf("%d outcomes unknown, want 10", unknown)
 		}
 	})
 }

@@ -40,21 +40,21 @@ func open(ctx context.Context, config Config) (*session, *delivery.Error) {
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.address())
 	if err != nil {
-		return nil, failure(ctx, delivery.StageDial, err)
+		return nil, newError(ctx, delivery.StageDial, err)
 	}
 	s := &session{config: config, wire: &wire{Conn: conn}, guard: &lineGuard{}}
-	stop := context.AfterFunc(ctx, s.cut)
-	fail := s.introduce(ctx)
+	stop := context.AfterFunc(ctx, s.closeSocket)
+	fail := s.setUp(ctx)
 	stop()
 	if fail != nil {
-		s.cut()
+		s.closeSocket()
 		return nil, fail
 	}
 	return s, nil
 }
 
-// introduce goes from the bare socket to a session that can send.
-func (s *session) introduce(ctx context.Context) *delivery.Error {
+// setUp greets, encrypts and logs in on a fresh connection.
+func (s *session) setUp(ctx context.Context) *delivery.Error {
 	if fail := s.greet(ctx); fail != nil {
 		return fail
 	}
@@ -64,7 +64,7 @@ func (s *session) introduce(ctx context.Context) *delivery.Error {
 	if s.config.Username == "" {
 		return nil
 	}
-	return s.step(ctx, delivery.StageAuth, s.logIn)
+	return s.runStep(ctx, delivery.StageAuth, s.authenticate)
 }
 
 // greet reads the greeting and says EHLO; with smtps, after the handshake.
@@ -72,7 +72,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	var conn net.Conn = s.wire
 	if s.config.TLS == TLSImplicit {
 		secure := tls.Client(s.wire, s.tlsConfig())
-		fail := s.step(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
+		fail := s.runStep(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
 		if fail != nil {
 			return fail
 		}
@@ -80,7 +80,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 		conn, s.state = secure, &state
 	}
 	s.guard.source = conn
-	return s.step(ctx, delivery.StageHello, func() (err error) {
+	return s.runStep(ctx, delivery.StageHello, func() (err error) {
 		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 		}
 		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errPlaintext}
 	}
-	if fail := s.step(ctx, delivery.StageTLS, s.startTLS); fail != nil {
+	if fail := s.runStep(ctx, delivery.StageTLS, s.startTLS); fail != nil {
 		return fail
 	}
 	state, _ := s.client.TLSConnectionState()
@@ -140,43 +140,43 @@ const (
 	quitTimeout    = time.Second      // QUIT and its reply
 )
 
-// step runs one step of the dialogue within its time. A reply counts only if it was asked for and came whole.
-func (s *session) step(ctx context.Context, stage string, run func() error) *delivery.Error {
+// runStep runs one step of the dialogue within its time. A reply counts only if it was asked for and came whole.
+func (s *session) runStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
 		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnasked}
 	}
-	return s.listen(ctx, stage, run)
+	return s.awaitStep(ctx, stage, run)
 }
 
-// listen is step for what was asked before, whose reply may be here already.
-func (s *session) listen(ctx context.Context, stage string, run func() error) *delivery.Error {
+// awaitStep is runStep for commands that were sent before, whose replies may have arrived already.
+func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	limit := commandTimeout
 	if stage == delivery.StageDot {
 		limit = dotTimeout
 	}
-	s.wire.begin(limit)
+	s.wire.startStep(limit)
 	err := run()
 	if s.guard.torn != nil {
-		return failure(ctx, stage, s.guard.torn)
+		return newError(ctx, stage, s.guard.torn)
 	}
 	if err != nil {
-		return failure(ctx, stage, err)
+		return newError(ctx, stage, err)
 	}
 	return nil
 }
 
-// cut closes the socket without another word, so nothing that is half written gets ended by it.
-func (s *session) cut() { _ = s.wire.Close() }
+// closeSocket closes the socket without QUIT, so that nothing ends a mail that is half written.
+func (s *session) closeSocket() { _ = s.wire.Close() }
 
 // quit says QUIT and closes. Its failure means nothing: all mails were answered.
 func (s *session) quit() {
-	s.wire.begin(quitTimeout)
+	s.wire.startStep(quitTimeout)
 	_ = s.client.Quit()
-	s.cut()
+	s.closeSocket()
 }
 
-// inStep holds after a refusal that leaves the dialogue usable: ours, or a whole 4xx or 5xx reply other
+// leavesSessionUsable reports whether the session can be used after a failure: after our own refusal, or a whole 4xx or 5xx reply other
 // than 421, with which the server closes (RFC 5321 section 3.8).
-func inStep(fail *delivery.Error) bool {
+func leavesSessionUsable(fail *delivery.Error) bool {
 	return fail.Err == errUTF8 || fail.Status >= 400 && fail.Status != 421
 }

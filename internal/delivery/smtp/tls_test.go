@@ -3,6 +3,7 @@ package smtp_test
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 func tlsFailure() outcome { return outcome{class: delivery.Temporary, stage: delivery.StageTLS} }
 
-// encryption is one row of the TLS table: the mail is accepted, or the client stops before MAIL and before AUTH.
+// encryption is one row of the table: the mail is accepted, or the client stops before MAIL, and after a failure of TLS before AUTH.
 type encryption struct {
 	name   string
 	script smtptest.Script
@@ -31,6 +32,7 @@ type encryption struct {
 func required(c *smtp.Config)      { c.TLS = smtp.TLSRequired }
 func opportunistic(c *smtp.Config) { c.TLS = smtp.TLSOpportunistic }
 func distrustful(c *smtp.Config)   { c.RootCAs = nil }
+func withUser(c *smtp.Config)      { c.Username, c.Password = username, password }
 
 // misnamed gives the server a name that its certificate has not.
 func misnamed(c *smtp.Config) {
@@ -43,6 +45,23 @@ func misnamed(c *smtp.Config) {
 
 func startTLS(rules ...smtptest.Rule) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Rules: rules}
+}
+
+// login wants a user and this password.
+func login(password string, mechanisms ...string) smtptest.Script {
+	return smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password, Mechanisms: mechanisms}
+}
+
+// answers has AUTH answered by a rule.
+func answers(rule smtptest.Rule) smtptest.Script {
+	s := login(password)
+	rule.Stage = smtptest.Auth
+	s.Rules = []smtptest.Rule{rule}
+	return s
+}
+
+func loginFailure(code int, enhanced string) outcome {
+	return outcome{delivery.Temporary, delivery.StageAuth, code, enhanced}
 }
 
 func encryptions() []encryption {
@@ -70,9 +89,16 @@ func encryptions() []encryption {
 		{name: "implicit expected, plain found", want: tlsFailure(), change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
 		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
-		{name: "half a refusal within TLS, properly closed",
-			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}),
-			want:   outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
+		{name: "LOGIN", script: login(password, "X-UNKNOWN", "LOGIN"), change: withUser},
+		{name: "PLAIN, wrong", script: login("another", "PLAIN"), change: withUser, want: loginFailure(535, "5.7.8")},
+		{name: "no known mechanism", script: login(password, "X-UNKNOWN"), change: withUser, want: loginFailure(0, "")},
+		{name: "no AUTH at all", script: startTLS(), change: withUser, want: loginFailure(0, "")},
+		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser, want: loginFailure(535, "5.7.8")},
+		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser, want: loginFailure(0, "")},
+		{name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser, want: loginFailure(0, "")},
+		{name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
 	}
 }
 
@@ -89,8 +115,9 @@ func TestEncryption(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), row.cause) {
 				t.Errorf("%q does not say %q", err, row.cause)
 			}
-			if spoken := verbs(server); row.want.stage == delivery.StageTLS &&
-				(strings.Contains(spoken, "MAIL") || strings.Contains(spoken, "AUTH")) {
+			spoken, stage := verbs(server), row.want.stage
+			if stage == delivery.StageTLS && strings.Contains(spoken, "AUTH") || (stage == delivery.StageTLS || stage == delivery.StageAuth) &&
+				strings.Contains(spoken, "MAIL") {
 				t.Errorf("went on after the failure: %q", spoken)
 			}
 			want := 0
@@ -109,7 +136,9 @@ func TestNothingInTheClear(t *testing.T) {
 	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
 		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
 		var log servertest.Text
-		s := sender(t, server, dialThrough(func(conn net.Conn) net.Conn { return &cutConn{Conn: conn, tape: &log} }))
+		s := sender(t, server, dialThrough(func(c *hooked) {
+			c.write = io.MultiWriter(c.Conn, &log).Write
+		}))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{})
 		for _, readable := range []string{"MAIL", "RCPT", "AUTH", recipient, username, code} {
@@ -134,47 +163,9 @@ func TestPasswordStaysHome(t *testing.T) {
 	})
 }
 
-// TestLoggingIn: a client that cannot log in sends nothing.
-func TestLoggingIn(t *testing.T) {
-	login := func(password string, mechanisms ...string) smtptest.Script {
-		return smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password, Mechanisms: mechanisms}
-	}
-	answers := func(rule smtptest.Rule) smtptest.Script {
-		s := login(password)
-		rule.Stage = smtptest.Auth
-		s.Rules = []smtptest.Rule{rule}
-		return s
-	}
-	at := func(code int, enhanced string) outcome {
-		return outcome{delivery.Temporary, delivery.StageAuth, code, enhanced}
-	}
-	for name, c := range map[string]struct {
-		script smtptest.Script
-		want   outcome
-	}{
-		"PLAIN":              {login(password, "X-UNKNOWN", "PLAIN"), outcome{}},
-		"LOGIN":              {login(password, "X-UNKNOWN", "LOGIN"), outcome{}},
-		"PLAIN, wrong":       {login("another", "PLAIN"), at(535, "5.7.8")},
-		"no known mechanism": {login(password, "X-UNKNOWN"), at(0, "")},
-		"no AUTH at all":     {smtptest.Script{TLS: smtptest.STARTTLS}, at(0, "")},
-		"refused":            {answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), at(535, "5.7.8")},
-		"closed":             {answers(smtptest.Rule{Close: true}), at(0, "")},
-		"a broken challenge": {answers(smtptest.Rule{Reply: blabbing("334 %%%")}), at(0, "")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server, s := overTCP(t, c.script, func(c *smtp.Config) { c.Username, c.Password = username, password })
-			_, err := s.Send(t.Context(), smtptest.Sample(1))
-			expect(t, err, c.want)
-			if mailed := strings.Contains(verbs(server), "MAIL"); mailed != (c.want == outcome{}) {
-				t.Errorf("dialogue %q", verbs(server))
-			}
-		})
-	}
-}
-
 func TestExamine(t *testing.T) {
-	login := smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password}
-	server := smtptest.Start(t, login)
+	script := login(password)
+	server := smtptest.Start(t, script)
 	config, err := smtp.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -196,8 +187,8 @@ func TestExamine(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	examine(cancelled, same, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-	login.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
-	server.SetScript(login)
+	script.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
+	server.SetScript(script)
 	examine(t.Context(), same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
 	server.Stop()
 	examine(t.Context(), same, outcome{class: delivery.Temporary, stage: delivery.StageDial})

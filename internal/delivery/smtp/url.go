@@ -38,7 +38,7 @@ func ParseURL(text string) (Config, error) {
 	if err := config.readParameters(u); err != nil {
 		return Config{}, err
 	}
-	_, err = config.filled()
+	_, err = config.withDefaults()
 	return config, err
 }
 
@@ -71,31 +71,31 @@ func (c *Config) readParameters(u *url.URL) error {
 			return delivery.Problem("smtp URL: a parameter is given twice")
 		}
 	}
-	if u.Port() != "" && !readNumber(&c.Port, u.Port(), 65535) {
+	if u.Port() != "" && !parseCount(&c.Port, u.Port(), 65535) {
 		return delivery.Problem("smtp URL: the port is not within 1 to 65535")
 	}
-	if query.Has("conns") && !readNumber(&c.MaxConns, query.Get("conns"), maxConns) {
+	if query.Has("conns") && !parseCount(&c.MaxConns, query.Get("conns"), maxConns) {
 		return delivery.Problem("smtp URL: conns is not within 1 to 100")
 	}
-	if query.Has("conns_min") && !readNumber(&c.MinConns, query.Get("conns_min"), maxConns) {
+	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
 		return delivery.Problem("smtp URL: conns_min is not within 1 to 100")
 	}
 	c.Hello = query.Get("hello")
-	if c.RootCAs, err = readCA(query.Get("ca")); err != nil {
+	if c.RootCAs, err = loadCAPool(query.Get("ca")); err != nil {
 		return err
 	}
-	c.TLS, err = policyOf(u.Scheme, query, c.Host)
+	c.TLS, err = tlsPolicy(u.Scheme, query, c.Host)
 	return err
 }
 
-// readNumber reads a whole number from 1 to most; false for anything else.
-func readNumber(into *int, text string, most int) bool {
+// parseCount sets into to a whole number from 1 to most; false for any other text.
+func parseCount(into *int, text string, most int) bool {
 	n, err := strconv.Atoi(text)
 	*into = n
 	return err == nil && 1 <= n && n <= most
 }
 
-func policyOf(scheme string, query url.Values, host string) (TLSPolicy, error) {
+func tlsPolicy(scheme string, query url.Values, host string) (TLSPolicy, error) {
 	policy, known := map[string]TLSPolicy{"required": TLSRequired, "opportunistic": TLSOpportunistic, "none": TLSNone}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
@@ -104,14 +104,14 @@ func policyOf(scheme string, query url.Values, host string) (TLSPolicy, error) {
 		return TLSImplicit, nil
 	case given && !known:
 		return 0, delivery.Problem("smtp URL: tls must be required, opportunistic or none")
-	case !given && delivery.Loopback(host):
+	case !given && delivery.IsLoopback(host):
 		return TLSNone, nil
 	}
 	return policy, nil
 }
 
-// readCA gives the pool of a PEM file, nil for no path.
-func readCA(path string) (*x509.CertPool, error) {
+// loadCAPool returns the certificates of a PEM file; nil if path is empty.
+func loadCAPool(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
 	}

@@ -20,8 +20,8 @@ type wire struct {
 	room int
 }
 
-// begin starts a step: its deadline and its room.
-func (w *wire) begin(limit time.Duration) {
+// startStep sets the deadline of a step, and how many bytes the server may say within it.
+func (w *wire) startStep(limit time.Duration) {
 	w.room = maxReply
 	_ = w.SetDeadline(time.Now().Add(limit)) // fails only on a closed socket, and so will the step
 }

@@ -34,15 +34,12 @@ func (d *dialogue) follow(r Rule, usual string) bool {
 	return !r.Stall && !r.ends()
 }
 
-func (r Rule) ends() bool { return r.Close || r.Farewell || r.Abort }
+func (r Rule) ends() bool { return r.Close || r.Abort }
 
-// end closes the connection in the rule's way; TLS has a way of its own to say that no more comes.
+// end closes the connection in the rule's way, without TLS's own end of the stream.
 func (d *dialogue) end(r Rule) {
 	raw := d.conn
 	if secure, ok := raw.(*tls.Conn); ok {
-		if r.Farewell {
-			_ = secure.CloseWrite()
-		}
 		raw = secure.NetConn()
 	}
 	if tcp, ok := raw.(*net.TCPConn); ok && r.Abort {

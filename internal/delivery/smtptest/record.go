@@ -24,7 +24,7 @@ type record struct {
 	messages      []Message
 	commands      []string
 	partial       int
-	opened, peak  int
+	opened        int
 	messageLanded chan struct{} // closed and replaced at each message
 }
 
@@ -62,9 +62,6 @@ func (s *Server) Connections() int { return s.number(func() int { return s.opene
 
 // Open is how many connections are open; one that the client closed counts until the server has noticed.
 func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
-
-// Peak is the largest Open so far.
-func (s *Server) Peak() int { return s.number(func() int { return s.peak }) }
 
 // Partial is how many messages began and never came to their final dot.
 func (s *Server) Partial() int { return s.number(func() int { return s.partial }) }

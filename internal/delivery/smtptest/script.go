@@ -36,7 +36,7 @@ const (
 )
 
 // Rule changes what the server does at one stage. The first rule that fits and has uses left is the one taken.
-// Without Reply, Raw, Stall, Close, Farewell and Abort the usual answer is given (after Delay).
+// Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
 type Rule struct {
 	Stage Stage
 	// To limits the rule to this envelope recipient (from RCPT on); "" fits all.
@@ -56,9 +56,8 @@ type Rule struct {
 	Pause time.Duration
 	// Stall says and reads nothing more until the server stops.
 	Stall bool
-	// Close ends the connection without a word of TLS, Farewell with TLS's own end of the stream, and Abort with a
-	// reset where the transport has one.
-	Close, Farewell, Abort bool
+	// Close ends the connection without a word of TLS, and Abort with a reset where the transport has one.
+	Close, Abort bool
 }
 
 // SlowPause lies between two bytes of a Slow rule without a Pause.

@@ -126,7 +126,6 @@ func (s *Server) Serve(conn net.Conn) {
 	}
 	s.opened++
 	s.conns[conn] = struct{}{}
-	s.peak = max(s.peak, len(s.conns))
 	d := &dialogue{server: s, conn: conn, stopped: s.stopped}
 	s.running.Go(func() {
 		d.run()

@@ -33,11 +33,11 @@ type carrier struct {
 
 // Check gives everything that is wrong, by its key.
 func (c Config) Check() map[string]error {
-	wrong := c.Wrong()
+	wrong := c.CheckAccount()
 	if c.Sign == "" {
 		wrong["sign"] = errors.New("is missing: the approved signature")
 	}
-	sms.CheckEndpoint(wrong, c.Endpoint)
+	sms.NoteEndpointProblem(wrong, c.Endpoint)
 	return wrong
 }
 
@@ -58,13 +58,13 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Er
 	}
 	filled, _ := json.Marshal(params) // texts always encode
 	return c.Attempt(ctx, c.request("SendSms", map[string]string{
-		"PhoneNumbers": aliyunNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled),
+		"PhoneNumbers": formatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled),
 		"OutId": m.ID,
-	}), read)
+	}), parseSendAnswer)
 }
 
-// aliyunNumber is the national number for mainland China, else country code and number without a plus.
-func aliyunNumber(number, country string) string {
+// formatNumber returns the national number for mainland China, else country code and number without a plus.
+func formatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
 		return strings.TrimPrefix(digits, "86")
@@ -108,27 +108,27 @@ func canonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// codes are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes; every other one means that the message
+// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes; every other one means that the message
 // was not taken, for a reason that is ours or theirs and not the recipient's.
-var codes = map[string]sms.Verdict{
-	"isv.MOBILE_NUMBER_ILLEGAL":         sms.Refused,
-	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.Refused,
-	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.Refused,
-	"isv.PARAM_LENGTH_LIMIT":            sms.Refused,
-	"isv.PARAM_NOT_SUPPORT_URL":         sms.Refused,
-	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.Later,
-	"isv.DAY_LIMIT_CONTROL":             sms.Later, // ours for the day: the account's or the signature's
-	"isv.AMOUNT_NOT_ENOUGH":             sms.Later,
-	"isv.OUT_OF_SERVICE":                sms.Later,
-	"isp.SYSTEM_ERROR":                  sms.Doubtful, // theirs, whatever they had done by then
-	"isp.GATEWAY_ERROR":                 sms.Doubtful,
+var verdicts = map[string]sms.Verdict{
+	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictRejected,
+	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.VerdictRejected,
+	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.VerdictRejected,
+	"isv.PARAM_LENGTH_LIMIT":            sms.VerdictRejected,
+	"isv.PARAM_NOT_SUPPORT_URL":         sms.VerdictRejected,
+	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.VerdictTemporary,
+	"isv.DAY_LIMIT_CONTROL":             sms.VerdictTemporary, // ours for the day: the account's or the signature's
+	"isv.AMOUNT_NOT_ENOUGH":             sms.VerdictTemporary,
+	"isv.OUT_OF_SERVICE":                sms.VerdictTemporary,
+	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // theirs, whatever they had done by then
+	"isp.GATEWAY_ERROR":                 sms.VerdictUnknown,
 }
 
-const aliyunLimit = "isv.BUSINESS_LIMIT_CONTROL"
+const codeRecipientLimit = "isv.BUSINESS_LIMIT_CONTROL"
 
-// aliyunHold reads which of the limits on a number was met: 1 a minute, 5 an hour, 10 in 24 hours by default, and 40 in 24
-// hours over all senders. An unknown one holds for an hour.
-func aliyunHold(message string) time.Duration {
+// limitDuration returns for how long a limit holds, by which of the limits on a number was met: 1 a minute, 5 an hour, 10 in 24 hours by
+// default, and 40 in 24 hours over all senders. An unknown one holds for an hour.
+func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
 		return time.Minute
@@ -150,15 +150,15 @@ type answer struct {
 	}
 }
 
-func read(a sms.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	var said answer
 	switch err := json.Unmarshal(a.Body, &said); {
 	case err != nil || said.Code == "":
 		return "", "", sms.ErrorByStatus(a, "")
-	case said.Code == aliyunLimit:
-		fail = sms.Limited(aliyunHold(said.Message)).Fail(a, said.Code)
+	case said.Code == codeRecipientLimit:
+		fail = sms.VerdictLimited(limitDuration(said.Message)).ToError(a, said.Code)
 	case said.Code != "OK" || a.Status >= 300:
-		fail = sms.ByCode(a, said.Code, codes)
+		fail = sms.ErrorByCode(a, said.Code, verdicts)
 	}
 	return said.BizId, said.Code, fail
 }
@@ -170,7 +170,7 @@ var china = time.FixedZone("UTC+8", 8*60*60)
 // under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.request("QuerySendDetails", map[string]string{
-		"PhoneNumber": aliyunNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(china).Format("20060102"),
+		"PhoneNumber": formatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(china).Format("20060102"),
 		"PageSize": "50", "CurrentPage": "1",
 	}))
 	if err != nil {
@@ -178,10 +178,10 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	}
 	var said answer
 	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
-		return sms.Report{}, false, sms.Unreadable(a, said.Code)
+		return sms.Report{}, false, sms.UnreadableError(a, said.Code)
 	}
 	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
-		if r, known := sms.FinalReport(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known && d.OutID == q.Send {
+		if r, known := sms.ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known && d.OutID == q.Send {
 			return r, true, nil
 		}
 	}
@@ -212,7 +212,7 @@ func (c *carrier) Address() string { return c.Endpoint }
 // Probe asks for each template (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
 // approved.
 func (c *carrier) Probe(ctx context.Context) (string, error) {
-	ids := c.Templates.All()
+	ids := c.Templates.TemplateIDs()
 	for _, id := range ids {
 		a, fail := c.Do(ctx, c.request("GetSmsTemplate", map[string]string{"TemplateCode": id}))
 		if fail != nil {
@@ -231,5 +231,5 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
 		}
 	}
-	return sms.KnownTemplates(ids), nil
+	return sms.TemplatesKnownNote(ids), nil
 }

@@ -87,7 +87,7 @@ func TestAliyunNumbers(t *testing.T) {
 	for _, c := range []struct{ to, country, want string }{
 		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"}, {"+4915123456789", "DE", "4915123456789"},
 	} {
-		if got := aliyunNumber(c.to, c.country); got != c.want {
+		if got := formatNumber(c.to, c.country); got != c.want {
 			t.Errorf("%s: %s", c.to, got)
 		}
 	}

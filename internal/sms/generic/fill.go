@@ -17,26 +17,26 @@ var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretName = "secret"
 
-// values are what the placeholders stand for.
-func values(m sms.Message, secret string) map[string]string {
+// placeholderValues returns the values of all placeholders by name.
+func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
 		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose, "language": m.Language,
-		"callback": m.Callback, "coding": coding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())), secretName: secret,
+		"callback": m.Callback, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())), secretName: secret,
 	}
 }
 
-// coding is the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS 23.038 section 4).
-func coding(text string) string {
+// dataCoding returns the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS 23.038 section 4).
+func dataCoding(text string) string {
 	if sms.Unicode(text) {
 		return "2"
 	}
 	return "0"
 }
 
-// unknownNames lists the placeholders that mean nothing.
-func unknownNames(template string) []string {
-	known := values(sms.Message{}, "")
+// unknownPlaceholders returns the placeholders in a template that have no value, in braces.
+func unknownPlaceholders(template string) []string {
+	known := placeholderValues(sms.Message{}, "")
 	var unknown []string
 	for _, found := range placeholder.FindAllStringSubmatch(template, -1) {
 		if _, ok := known[found[1]]; !ok && !slices.Contains(unknown, found[0]) {
@@ -46,15 +46,15 @@ func unknownNames(template string) []string {
 	return unknown
 }
 
-// fillIn puts the values in, each escaped for where it stands.
+// fillIn replaces the placeholders of a template by their escaped values.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
 	return placeholder.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])
 	})
 }
 
-// forJSON escapes for the inside of a JSON string.
-func forJSON(s string) string {
+// escapeJSON escapes text for the inside of a JSON string.
+func escapeJSON(s string) string {
 	var quoted strings.Builder
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)
@@ -63,8 +63,8 @@ func forJSON(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// forHeader leaves printable ASCII: what a header can carry without breaking out of it.
-func forHeader(s string) string {
+// keepPrintableASCII drops all other characters, so that nothing breaks out of a header.
+func keepPrintableASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
@@ -90,12 +90,12 @@ var contentTypes = map[Format]string{
 // checkBody looks whether the worst text still makes a body of the format.
 func checkBody(template string, format Format) error {
 	nasty := "\"\\\n&=%+{text}é😀"
-	filled := values(sms.Message{
+	filled := placeholderValues(sms.Message{
 		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty, Country: nasty,
 	}, nasty)
 	switch format {
 	case FormatJSON:
-		if !json.Valid([]byte(fillIn(template, filled, forJSON))) {
+		if !json.Valid([]byte(fillIn(template, filled, escapeJSON))) {
 			return fmt.Errorf("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
 		}
 	case FormatForm:

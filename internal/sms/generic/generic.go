@@ -72,9 +72,9 @@ func (m Meaning) verdict() (sms.Verdict, error) {
 		if err != nil || hold < time.Second || hold > maxHold {
 			return sms.Verdict{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
 		}
-		return sms.Limited(hold), nil
+		return sms.VerdictLimited(hold), nil
 	}
-	known := map[Meaning]sms.Verdict{"rejected": sms.Refused, "temporary": sms.Later, "unknown": sms.Doubtful, "opted_out": sms.OptedOut}
+	known := map[Meaning]sms.Verdict{"rejected": sms.VerdictRejected, "temporary": sms.VerdictTemporary, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut}
 	v, ok := known[m]
 	if !ok {
 		return sms.Verdict{}, errors.New("must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
@@ -102,7 +102,7 @@ func (g Config) Check() map[string]error {
 	}
 	note("body", checkBody(g.Body, g.Format))
 	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
-		if unknown := unknownNames(text); len(unknown) > 0 {
+		if unknown := unknownPlaceholders(text); len(unknown) > 0 {
 			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
 		}
 	}
@@ -119,7 +119,7 @@ func (g Config) Check() map[string]error {
 			}
 		}
 	}
-	if (len(g.Answer.Accepted) > 0 || len(g.Answer.Codes) > 0) && !g.Answer.Code.set() {
+	if (len(g.Answer.Accepted) > 0 || len(g.Answer.Codes) > 0) && !g.Answer.Code.isSet() {
 		note("answer", errors.New("code is missing: where in the answer the codes stand"))
 	}
 	g.Receipt.check(note)
@@ -136,7 +136,7 @@ func (g Config) NeedsSecret() bool {
 // checkTemplateURL wants a fixed place to connect to: only what comes behind the host may vary.
 func checkTemplateURL(text string) error {
 	fixed := placeholder.ReplaceAllString(text, "x")
-	if problem := sms.CheckURL(fixed); problem != "" {
+	if problem := sms.URLProblem(fixed); problem != "" {
 		return errors.New(problem)
 	}
 	u, _ := url.Parse(fixed)
@@ -156,17 +156,17 @@ func checkHeader(name, value string) error {
 		return fmt.Errorf("%q is not the name of a header", name)
 	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"}, http.CanonicalHeaderKey(name)):
 		return fmt.Errorf("%s is not for you to set", name)
-	case forHeader(value) != value:
+	case keepPrintableASCII(value) != value:
 		return fmt.Errorf("%s holds what a header can't carry", name)
 	}
-	if unknown := unknownNames(value); len(unknown) > 0 {
+	if unknown := unknownPlaceholders(value); len(unknown) > 0 {
 		return fmt.Errorf("%s: there is no placeholder %s", name, strings.Join(unknown, ", "))
 	}
 	return nil
 }
 
 // Polled implements Settings.
-func (g Config) Polled() bool { return g.Poll.set() && !g.Poll.Off }
+func (g Config) Polled() bool { return g.Poll.isSet() && !g.Poll.Off }
 
 // NeedsCallback reports whether requests hold the address for receipts.
 func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
@@ -178,14 +178,14 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
-	return g.Attempt(ctx, g.request(m), g.read)
+	return g.Attempt(ctx, g.sendRequest(m), g.parseSendAnswer)
 }
 
-// header is what each request carries.
-func (g *carrier) header(values map[string]string) http.Header {
+// requestHeader returns the configured headers, filled in, and the login.
+func (g *carrier) requestHeader(values map[string]string) http.Header {
 	header := http.Header{}
 	for name, value := range g.Config.Header {
-		header.Set(name, fillIn(value, values, forHeader))
+		header.Set(name, fillIn(value, values, keepPrintableASCII))
 	}
 	if g.User != "" {
 		header.Set("Authorization", sms.BasicAuth(g.User, g.Secret))
@@ -193,12 +193,12 @@ func (g *carrier) header(values map[string]string) http.Header {
 	return header
 }
 
-func (g *carrier) request(m sms.Message) sms.Request {
-	filled := values(m, g.Secret)
-	header := g.header(filled)
+func (g *carrier) sendRequest(m sms.Message) sms.Request {
+	filled := placeholderValues(m, g.Secret)
+	header := g.requestHeader(filled)
 	escape := sms.EscapeURL
 	if g.Format == FormatJSON {
-		escape = forJSON
+		escape = escapeJSON
 	}
 	if kind := contentTypes[g.Format]; kind != "" {
 		header.Set("Content-Type", kind)
@@ -207,21 +207,21 @@ func (g *carrier) request(m sms.Message) sms.Request {
 	return sms.Request{Method: g.Method, URL: fillIn(g.URL, filled, sms.EscapeURL), Header: header, Body: body}
 }
 
-// read sorts an answer.
-func (g *carrier) read(a sms.Response) (id, code string, fail *sms.Error) {
-	id, _ = g.Answer.ID.from(a.Body)
-	code, coded := g.Answer.Code.from(a.Body)
+// parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
+func (g *carrier) parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
+	id, _ = g.Answer.ID.find(a.Body)
+	code, coded := g.Answer.Code.find(a.Body)
 	meaning, known := g.Answer.Codes[code]
 	if known = known && coded; !known {
 		meaning, known = g.Answer.Statuses[strconv.Itoa(a.Status)]
 	}
 	switch v, _ := meaning.verdict(); {
 	case known:
-		fail = v.Fail(a, code)
+		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		fail = sms.ErrorByStatus(a, code)
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
-		fail = sms.Later.Fail(a, code) // it answered, and not with yes
+		fail = sms.VerdictTemporary.ToError(a, code) // it answered, and not with yes
 	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
 		fail = &sms.Error{Class: delivery.Unknown, Stage: sms.StageAnswer, Status: a.Status, Err: sms.ErrAnswer}
 	}

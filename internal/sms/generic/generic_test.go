@@ -200,7 +200,7 @@ func TestExtract(t *testing.T) {
 	for text, want := range map[string]string{
 		"$.a.0.b": "x", "$.a.1.b": "12", "$.t": "true", "$.n": "", "$.z": "", `"b": (\d+)`: "12", `no(.)such`: "",
 	} {
-		if got, found := extract(text).from([]byte(body)); got != want || found != (want != "") {
+		if got, found := extract(text).find([]byte(body)); got != want || found != (want != "") {
 			t.Errorf("%s: %q, %v", text, got, found)
 		}
 	}
@@ -209,7 +209,7 @@ func TestExtract(t *testing.T) {
 			t.Errorf("%q is taken", text)
 		}
 	}
-	if got, found := extract("$.a").from([]byte("no json")); found {
+	if got, found := extract("$.a").find([]byte("no json")); found {
 		t.Errorf("%q", got)
 	}
 }

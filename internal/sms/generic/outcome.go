@@ -26,10 +26,10 @@ type ReceiptWords struct {
 	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 
-func (w ReceiptWords) set() bool { return w.Status != "" }
+func (w ReceiptWords) isSet() bool { return w.Status != "" }
 
 func (w ReceiptWords) check(note func(string, error)) {
-	if w.set() != (len(w.Delivered)+len(w.Undelivered) > 0) {
+	if w.isSet() != (len(w.Delivered)+len(w.Undelivered) > 0) {
 		note("receipt", errors.New("needs status, where the status stands, and the words that it has when delivered and undelivered"))
 	}
 	if strings.HasPrefix(w.Status, "$") {
@@ -44,23 +44,23 @@ func (w ReceiptWords) check(note func(string, error)) {
 
 // Reports implements Reporter.
 func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
-	word, found := g.Receipt.find(in)
+	word, found := g.Receipt.findStatus(in)
 	if send == "" || !found {
 		return nil, "", sms.ErrReport
 	}
-	if report, final := sms.FinalReport(send, word, g.Receipt.Delivered, g.Receipt.Undelivered); final {
+	if report, final := sms.ReportByStatus(send, word, g.Receipt.Delivered, g.Receipt.Undelivered); final {
 		return []sms.Report{report}, "", nil
 	}
 	return nil, "", nil
 }
 
-func (w ReceiptWords) find(in sms.Incoming) (string, bool) {
+func (w ReceiptWords) findStatus(in sms.Incoming) (string, bool) {
 	if strings.HasPrefix(w.Status, "$") {
 		e, err := parseExtract(w.Status)
 		if err != nil {
 			return "", false
 		}
-		return e.from(in.Body)
+		return e.find(in.Body)
 	}
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -108,10 +108,10 @@ func (e *Extract) UnmarshalText(text []byte) (err error) {
 // MarshalText is String.
 func (e Extract) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
-func (e Extract) set() bool { return e.path != nil || e.pattern != nil }
+func (e Extract) isSet() bool { return e.path != nil || e.pattern != nil }
 
-// from finds the value; false when it is not there.
-func (e Extract) from(body []byte) (string, bool) {
+// find returns the value in a body; false if it is not there.
+func (e Extract) find(body []byte) (string, bool) {
 	if e.pattern != nil {
 		found := e.pattern.FindSubmatch(body)
 		if found == nil {
@@ -155,20 +155,20 @@ func (p Poll) MarshalText() ([]byte, error) {
 	return nil, nil
 }
 
-func (p Poll) set() bool { return p.URL != "" || p.ReceiptWords.set() }
+func (p Poll) isSet() bool { return p.URL != "" || p.ReceiptWords.isSet() }
 
 func (p Poll) check(note func(string, error), id Extract) {
 	switch {
-	case !p.set():
+	case !p.isSet():
 		return
 	case p.URL == "" || !strings.HasPrefix(p.Status, "$"):
 		note("poll", errors.New("needs url, and status, a path such as $.status through the answer"))
-	case strings.Contains(p.URL, "{message}") && !id.set():
+	case strings.Contains(p.URL, "{message}") && !id.isSet():
 		note("poll", errors.New("asks for {message}, so answer needs id: where the carrier's ID stands"))
 	case !strings.Contains(p.URL, "{message}") && !strings.Contains(p.URL, "{id}"):
 		note("poll", errors.New("url names no message: {message} is the carrier's ID, {id} the send's"))
 	default:
-		if unknown := unknownNames(strings.ReplaceAll(p.URL, "{message}", "")); len(unknown) > 0 {
+		if unknown := unknownPlaceholders(strings.ReplaceAll(p.URL, "{message}", "")); len(unknown) > 0 {
 			note("poll", errors.New("there is no placeholder "+strings.Join(unknown, ", ")))
 		}
 		if err := checkTemplateURL(p.URL); err != nil {
@@ -183,21 +183,21 @@ const errNoPoll = delivery.Problem("it is not described how the carrier is asked
 
 // Ask implements Asker.
 func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
-	if !g.Poll.set() {
+	if !g.Poll.isSet() {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: errNoPoll}
 	}
-	filled := values(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
+	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
 	filled["message"] = q.ID
-	r := sms.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, sms.EscapeURL), Header: g.header(filled)}
+	r := sms.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, sms.EscapeURL), Header: g.requestHeader(filled)}
 	a, err := g.Query(ctx, r)
 	if err != nil {
 		return sms.Report{}, false, err
 	}
-	word, found := g.Poll.find(sms.Incoming{Body: a.Body})
+	word, found := g.Poll.findStatus(sms.Incoming{Body: a.Body})
 	if !found {
-		return sms.Report{}, false, sms.Unreadable(a, "")
+		return sms.Report{}, false, sms.UnreadableError(a, "")
 	}
-	report, known := sms.FinalReport(q.Send, word, g.Poll.Delivered, g.Poll.Undelivered)
+	report, known := sms.ReportByStatus(q.Send, word, g.Poll.Delivered, g.Poll.Undelivered)
 	return report, known, nil
 }
 

@@ -34,20 +34,20 @@ type carrier struct {
 }
 
 var (
-	tencentApp    = regexp.MustCompile(`^[0-9]{6,20}$`)
-	tencentRegion = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
+	appPattern    = regexp.MustCompile(`^[0-9]{6,20}$`)
+	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
 // Check gives everything that is wrong, by its key.
 func (c Config) Check() map[string]error {
-	wrong := c.Wrong()
-	if !tencentApp.MatchString(c.App) {
+	wrong := c.CheckAccount()
+	if !appPattern.MatchString(c.App) {
 		wrong["app"] = errors.New("must be the SDK app ID, such as 1400006666")
 	}
-	if c.Region != "" && !tencentRegion.MatchString(c.Region) {
+	if c.Region != "" && !regionPattern.MatchString(c.Region) {
 		wrong["region"] = errors.New("is no region such as ap-guangzhou")
 	}
-	sms.CheckEndpoint(wrong, c.Endpoint)
+	sms.NoteEndpointProblem(wrong, c.Endpoint)
 	return wrong
 }
 
@@ -71,14 +71,14 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Er
 	if m.Sender != "" && m.Country != "CN" {
 		body["SenderId"] = m.Sender
 	}
-	return c.Attempt(ctx, c.request("SendSms", body), read)
+	return c.Attempt(ctx, c.request("SendSms", body), parseSendAnswer)
 }
 
 const (
 	tc3     = "TC3-HMAC-SHA256"
 	service = "sms"
-	// tencentJSON is the type of every body, as it is signed.
-	tencentJSON = "application/json; charset=utf-8"
+	// contentType is the type of every body, as it is signed.
+	contentType = "application/json; charset=utf-8"
 )
 
 // request signs an action (cloud.tencent.com/document/api/382/52072).
@@ -86,13 +86,13 @@ func (c *carrier) request(action string, content map[string]any) sms.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.Time().UTC()
 	signed := map[string]string{
-		"content-type": tencentJSON, "host": sms.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
+		"content-type": contentType, "host": sms.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
 	}
 	return sms.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
 			"Authorization": {signTC3(c.KeyID, c.Secret, service, now, http.MethodPost, "", signed, string(body))},
-			"Content-Type":  {tencentJSON}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
+			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
 			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
 		},
 	}
@@ -108,24 +108,24 @@ func signTC3(id, secret, service string, at time.Time, method, query string, sig
 	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(sms.HMACSHA256(key, text))
 }
 
-// codes are those of cloud.tencent.com/document/product/382/55981#6.-错误码; every other one means that the message was
+// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码; every other one means that the message was
 // not taken, for a reason that is ours or theirs and not the recipient's.
-var codes = map[string]sms.Verdict{
-	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.Limited(30 * time.Second),
-	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.Limited(time.Hour),
-	"LimitExceeded.PhoneNumberDailyLimit":                       sms.Limited(24 * time.Hour),
-	"LimitExceeded.PhoneNumberSameContentDailyLimit":            sms.Limited(24 * time.Hour),
-	"LimitExceeded.DeliveryFrequencyLimit":                      sms.Limited(30 * time.Second),
-	"InvalidParameterValue.IncorrectPhoneNumber":                sms.Refused,
-	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": sms.Refused,
-	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.Refused,
-	"FailedOperation.ContainSensitiveWord":                      sms.Refused,
-	"FailedOperation.PhoneNumberInBlacklist":                    sms.OptedOut,
-	"InternalError.OtherError":                                  sms.Doubtful,
-	"InternalError.SendAndRecvFail":                             sms.Doubtful,
-	"InternalError.Timeout":                                     sms.Doubtful,
-	"InternalError.UnknownError":                                sms.Doubtful,
-	"InternalError":                                             sms.Doubtful,
+var verdicts = map[string]sms.Verdict{
+	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.VerdictLimited(30 * time.Second),
+	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.VerdictLimited(time.Hour),
+	"LimitExceeded.PhoneNumberDailyLimit":                       sms.VerdictLimited(24 * time.Hour),
+	"LimitExceeded.PhoneNumberSameContentDailyLimit":            sms.VerdictLimited(24 * time.Hour),
+	"LimitExceeded.DeliveryFrequencyLimit":                      sms.VerdictLimited(30 * time.Second),
+	"InvalidParameterValue.IncorrectPhoneNumber":                sms.VerdictRejected,
+	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": sms.VerdictRejected,
+	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.VerdictRejected,
+	"FailedOperation.ContainSensitiveWord":                      sms.VerdictRejected,
+	"FailedOperation.PhoneNumberInBlacklist":                    sms.VerdictOptedOut,
+	"InternalError.OtherError":                                  sms.VerdictUnknown,
+	"InternalError.SendAndRecvFail":                             sms.VerdictUnknown,
+	"InternalError.Timeout":                                     sms.VerdictUnknown,
+	"InternalError.UnknownError":                                sms.VerdictUnknown,
+	"InternalError":                                             sms.VerdictUnknown,
 }
 
 // answer is what the actions answer, each with a list of its own.
@@ -138,7 +138,7 @@ type answer struct {
 	}
 }
 
-func read(a sms.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	var said answer
 	if json.Unmarshal(a.Body, &said) == nil {
 		code = said.Response.Error.Code
@@ -150,7 +150,7 @@ func read(a sms.Response) (id, code string, fail *sms.Error) {
 	case code == "":
 		fail = sms.ErrorByStatus(a, "")
 	case code != "Ok" || a.Status >= 300:
-		fail = sms.ByCode(a, code, codes)
+		fail = sms.ErrorByCode(a, code, verdicts)
 	}
 	return id, code, fail
 }
@@ -162,7 +162,7 @@ func (c *carrier) ReportsByID() bool { return true }
 // not PullSmsSendStatus, which hands each status out once, to the first of the account that asks, and has to be applied for.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", map[string]any{
-		"BeginTime": q.At.Add(-tencentSlack).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
+		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
 		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
 	}))
 	if err != nil {
@@ -170,23 +170,23 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	}
 	var said answer
 	if json.Unmarshal(a.Body, &said) != nil || said.Response.Error.Code != "" {
-		return sms.Report{}, false, sms.Unreadable(a, said.Response.Error.Code)
+		return sms.Report{}, false, sms.UnreadableError(a, said.Response.Error.Code)
 	}
 	for _, s := range said.Response.PullSmsSendStatusSet {
-		if r, known := sms.FinalReport(q.Send, s.ReportStatus, tencentDelivered, tencentLost); known && s.SerialNo == q.ID {
+		if r, known := sms.ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known && s.SerialNo == q.ID {
 			return r, true, nil
 		}
 	}
 	return sms.Report{}, false, nil
 }
 
-// tencentSlack is how far their clock may be from ours.
-const tencentSlack = time.Minute
+// maxClockDifference is how far Tencent's clock may be behind ours.
+const maxClockDifference = time.Minute
 
 // The words for what became of a message.
 var (
-	tencentDelivered = []string{"SUCCESS"}
-	tencentLost      = []string{"FAIL"}
+	statusDelivered = []string{"SUCCESS"}
+	statusFailed    = []string{"FAIL"}
 )
 
 // Reports implements Reporter (tencentcloud.com/document/product/382/43547): a list, at an address that the application has
@@ -201,7 +201,7 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 	}
 	var reports []sms.Report
 	for _, r := range all {
-		if report, known := sms.FinalReport("", r.Status, tencentDelivered, tencentLost); known && sms.SafeID(r.SID) != "" {
+		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known && sms.SafeID(r.SID) != "" {
 			report.ID = r.SID
 			reports = append(reports, report)
 		}
@@ -214,7 +214,7 @@ func (c *carrier) Address() string { return c.Endpoint }
 // Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland and then the others: status
 // 0 is approved.
 func (c *carrier) Probe(ctx context.Context) (string, error) {
-	ids := c.Templates.All()
+	ids := c.Templates.TemplateIDs()
 	var numbers []int
 	for _, id := range ids {
 		n, err := strconv.Atoi(id)
@@ -225,7 +225,7 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 	}
 	approved := map[int]bool{}
 	for international := range 2 {
-		if err := c.templates(ctx, international, numbers, approved); err != nil {
+		if err := c.fetchApproved(ctx, international, numbers, approved); err != nil {
 			return "", err
 		}
 	}
@@ -234,10 +234,10 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("template %s: %w", ids[i], sms.ErrUnknownTemplate)
 		}
 	}
-	return sms.KnownTemplates(ids), nil
+	return sms.TemplatesKnownNote(ids), nil
 }
 
-func (c *carrier) templates(ctx context.Context, international int, ids []int, approved map[int]bool) error {
+func (c *carrier) fetchApproved(ctx context.Context, international int, ids []int, approved map[int]bool) error {
 	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList", map[string]any{"International": international, "TemplateIdSet": ids}))
 	if fail != nil {
 		return fail

@@ -41,20 +41,20 @@ type carrier struct {
 	*sms.Client
 }
 
-var twilioSID = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
+var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
 
 // Check gives everything that is wrong, by its key.
 func (t Config) Check() map[string]error {
 	wrong := map[string]error{}
 	sid := func(key, value, prefix string, needed bool) {
-		if (value != "" || needed) && (!twilioSID.MatchString(value) || !strings.HasPrefix(value, prefix)) {
+		if (value != "" || needed) && (!sidPattern.MatchString(value) || !strings.HasPrefix(value, prefix)) {
 			wrong[key] = errors.New("must be " + prefix + " and 32 hexadecimal digits")
 		}
 	}
 	sid("account", t.Account, "AC", true)
 	sid("key", t.Key, "SK", false)
 	sid("service", t.Service, "MG", false)
-	sms.CheckEndpoint(wrong, t.Endpoint)
+	sms.NoteEndpointProblem(wrong, t.Endpoint)
 	return wrong
 }
 
@@ -74,13 +74,13 @@ func (t Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token.
 func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
-	return t.Attempt(ctx, t.request(http.MethodPost, "/Messages", t.form(m)), read)
+	return t.Attempt(ctx, t.request(http.MethodPost, "/Messages", t.messageForm(m)), parseSendAnswer)
 }
 
 // The bounds of ValidityPeriod, in seconds.
 const minValidity, maxValidity = 1, 36_000
 
-func (t *carrier) form(m sms.Message) url.Values {
+func (t *carrier) messageForm(m sms.Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
 	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender, "StatusCallback": m.Callback} {
 		if value != "" {
@@ -106,40 +106,40 @@ func (t *carrier) request(method, resource string, form url.Values) sms.Request 
 	return r
 }
 
-// fetch asks for a message (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
-func (t *carrier) fetch(sid string) sms.Request {
+// fetchRequest returns the request for the state of a message (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
+func (t *carrier) fetchRequest(sid string) sms.Request {
 	return t.request(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-// codes are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them
+// verdicts are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them
 // may come: what is not here goes by its status.
-var codes = map[string]sms.Verdict{
-	"20003": sms.Later,    // authentication
-	"20429": sms.Later,    // too many requests
-	"21211": sms.Refused,  // To is not a valid number
-	"21214": sms.Refused,  // To can't be reached
-	"21217": sms.Refused,  // To does not look valid
-	"21265": sms.Refused,  // To is a short code
-	"21408": sms.Later,    // the account may not send to the region: ours to change
-	"21602": sms.Refused,  // no body
-	"21603": sms.Later,    // no sender
-	"21606": sms.Later,    // the sender is not ours, or can't send there
-	"21608": sms.Later,    // trial account
-	"21610": sms.OptedOut, // the person wrote STOP
-	"21611": sms.Later,    // the sender's queue is full
-	"21612": sms.Later,    // no route from this sender
-	"21614": sms.Refused,  // To is not a mobile number
-	"21617": sms.Refused,  // too long
-	"21635": sms.Refused,  // To is a landline
-	"21659": sms.Later,    // the sender is not ours
-	"21660": sms.Later,    // the sender belongs to another account
-	"21703": sms.Later,    // the messaging service has no sender
-	"30450": sms.Refused,  // blocked by the vendor's fraud guard
-	"30453": sms.Refused,
-	"63038": sms.Later, // the account's daily limit
+var verdicts = map[string]sms.Verdict{
+	"20003": sms.VerdictTemporary, // authentication
+	"20429": sms.VerdictTemporary, // too many requests
+	"21211": sms.VerdictRejected,  // To is not a valid number
+	"21214": sms.VerdictRejected,  // To can't be reached
+	"21217": sms.VerdictRejected,  // To does not look valid
+	"21265": sms.VerdictRejected,  // To is a short code
+	"21408": sms.VerdictTemporary, // the account may not send to the region: ours to change
+	"21602": sms.VerdictRejected,  // no body
+	"21603": sms.VerdictTemporary, // no sender
+	"21606": sms.VerdictTemporary, // the sender is not ours, or can't send there
+	"21608": sms.VerdictTemporary, // trial account
+	"21610": sms.VerdictOptedOut,  // the person wrote STOP
+	"21611": sms.VerdictTemporary, // the sender's queue is full
+	"21612": sms.VerdictTemporary, // no route from this sender
+	"21614": sms.VerdictRejected,  // To is not a mobile number
+	"21617": sms.VerdictRejected,  // too long
+	"21635": sms.VerdictRejected,  // To is a landline
+	"21659": sms.VerdictTemporary, // the sender is not ours
+	"21660": sms.VerdictTemporary, // the sender belongs to another account
+	"21703": sms.VerdictTemporary, // the messaging service has no sender
+	"30450": sms.VerdictRejected,  // blocked by the vendor's fraud guard
+	"30453": sms.VerdictRejected,
+	"63038": sms.VerdictTemporary, // the account's daily limit
 }
 
-func read(a sms.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
 		Status    json.RawMessage `json:"status"` // a word of a message, a number of an error
@@ -147,21 +147,21 @@ func read(a sms.Response) (id, code string, fail *sms.Error) {
 		Code      json.RawMessage `json:"code"`
 	}
 	readable := json.Unmarshal(a.Body, &said) == nil
-	code = cmp.Or(number(said.Code), number(said.ErrorCode))
-	v, known := codes[code]
+	code = cmp.Or(jsonDigits(said.Code), jsonDigits(said.ErrorCode))
+	v, known := verdicts[code]
 	switch {
 	case readable && known:
-		fail = v.Fail(a, code)
+		fail = v.ToError(a, code)
 	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
 		fail = sms.ErrorByStatus(a, code)
 	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
-		fail = sms.Refused.Fail(a, code)
+		fail = sms.VerdictRejected.ToError(a, code)
 	}
 	return said.SID, code, fail
 }
 
-// number gives a JSON number's digits; "" for everything else.
-func number(raw json.RawMessage) string {
+// jsonDigits returns a JSON number's digits; "" for everything else.
+func jsonDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return ""
@@ -176,7 +176,7 @@ func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 	if err != nil || send == "" {
 		return nil, "", sms.ErrReport
 	}
-	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")), []byte(sign(t.Secret, in.URL, form))) {
+	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")), []byte(webhookSignature(t.Secret, in.URL, form))) {
 		return nil, "", sms.ErrForged
 	}
 	switch form.Get("MessageStatus") {
@@ -190,9 +190,9 @@ func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 	return nil, "", nil
 }
 
-// sign is X-Twilio-Signature (twilio.com/docs/usage/security#validating-requests): of the exact URL, and each
+// webhookSignature returns X-Twilio-Signature (twilio.com/docs/usage/security#validating-requests): of the exact URL, and each
 // parameter of the form after its name, sorted.
-func sign(token, address string, form url.Values) string {
+func webhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)
 	for _, name := range slices.Sorted(maps.Keys(form)) {
@@ -207,10 +207,10 @@ func sign(token, address string, form url.Values) string {
 
 // Ask implements Asker: it fetches the message.
 func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
-	if !twilioSID.MatchString(q.ID) {
+	if !sidPattern.MatchString(q.ID) {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}
 	}
-	a, err := t.Query(ctx, t.fetch(q.ID))
+	a, err := t.Query(ctx, t.fetchRequest(q.ID))
 	if err != nil {
 		return sms.Report{}, false, err
 	}
@@ -219,9 +219,9 @@ func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 		Status string `json:"status"`
 	}
 	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.ID {
-		return sms.Report{}, false, sms.Unreadable(a, "")
+		return sms.Report{}, false, sms.UnreadableError(a, "")
 	}
-	r, known := sms.FinalReport(q.Send, said.Status, []string{"delivered", "read"}, []string{"undelivered", "failed", "canceled"})
+	r, known := sms.ReportByStatus(q.Send, said.Status, []string{"delivered", "read"}, []string{"undelivered", "failed", "canceled"})
 	return r, known, nil
 }
 
@@ -229,7 +229,7 @@ func (t *carrier) Address() string { return t.Endpoint }
 
 // Probe fetches a message that there is not: with the right login that is a 404 (twilio.com/docs/usage/requests-to-twilio).
 func (t *carrier) Probe(ctx context.Context) (string, error) {
-	a, fail := t.Do(ctx, t.fetch("SM"+strings.Repeat("0", 32)))
+	a, fail := t.Do(ctx, t.fetchRequest("SM"+strings.Repeat("0", 32)))
 	switch {
 	case fail != nil:
 		return "", fail

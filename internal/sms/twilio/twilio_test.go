@@ -114,7 +114,7 @@ func TestTwilioSignatureAsPublished(t *testing.T) {
 	} {
 		form.Set(name, value)
 	}
-	if got := sign("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice",
+	if got := webhookSignature("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice",
 		form); got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
 		t.Errorf("%s", got)
 	}
@@ -125,7 +125,7 @@ func TestTwilioReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, twilioRig().Make(t, "https://api.twilio.com"))
 	signed := func(status, at, token string) sms.Incoming {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
-		return sms.Incoming{URL: address, Body: []byte(form.Encode()), Header: http.Header{"X-Twilio-Signature": {sign(token, at, form)}}}
+		return sms.Incoming{URL: address, Body: []byte(form.Encode()), Header: http.Header{"X-Twilio-Signature": {webhookSignature(token, at, form)}}}
 	}
 	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
 		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {

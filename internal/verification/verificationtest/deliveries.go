@@ -22,7 +22,7 @@ type MailServer struct {
 
 // Send implements outbox.Sender.
 func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
-	m, err := m.Filled()
+	m, err := m.WithTexts()
 	p.mu.Lock()
 	p.mails = append(p.mails, m)
 	var answer func(context.Context) error
@@ -85,7 +85,7 @@ var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\
 
 // CodeIn is the code in a mail.
 func CodeIn(m delivery.Message) string {
-	m, err := m.Filled()
+	m, err := m.WithTexts()
 	found := codeLine.FindStringSubmatch(m.Text)
 	if found == nil {
 		return fmt.Sprintf("no code in mail %q, %v", m.Subject, err)
