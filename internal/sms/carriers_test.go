@@ -167,38 +167,25 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What no cap has room for goes nowhere; a cheaper carrier may do.
+// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing while it is not known whether another carrier
+// takes the message later: it is away, or the ledger is. No cap is held against a carrier.
 func TestCapsStopMessages(t *testing.T) {
-	dear, cheap := &scripted{name: "dear"}, &scripted{name: "cheap"}
-	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
-	left := int64(50)
-	all := NewCarriers([]Route{{Carrier: dear, DefaultPrice: 60}, {Carrier: cheap, DefaultPrice: 30}}, Options{
-		Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
-			if cost > left {
-				return nil, over
-			}
-			left -= cost
-			return func() { left += cost }, nil
-		},
-	})
-	for n := range 4 {
-		if e := send(all); (e == nil) != (n == 0) || n > 0 && e.Reason != ReasonSpend || len(cheap.got) != 1 || len(dear.got) != 0 {
-			t.Errorf("%d: %v; %d, %d", n, e, len(cheap.got), len(dear.got))
-		}
-	}
-	if !all.Health()[0].Up || !all.Health()[1].Up {
-		t.Error("a cap is held against a carrier")
-	}
-}
-
-// A cap ends nothing while it is not known of another carrier whether it takes the message later: it is away, or the ledger is.
-func TestCapsDoNotEndWhatACarrierMayTakeLater(t *testing.T) {
 	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
 	unknown := &Error{Class: delivery.Temporary, Stage: StageBudget}
-	for name, cheap := range map[string]*Error{"away": nil, "not known to be payable": unknown} {
+	for name, c := range map[string]struct {
+		unpaid, fail *Error // of the cheap carrier
+		want         delivery.Class
+		asked        int // the cheap one, of as many times and one more as set it aside
+	}{
+		"the cheap one takes it":           {nil, nil, "", failover.FaultsInRow + 1},
+		"no room for either":               {over, nil, delivery.Rejected, 0},
+		"the cheap one is away":            {nil, failing(delivery.Temporary), delivery.Temporary, failover.FaultsInRow},
+		"the ledger of the cheap one is":   {unknown, nil, delivery.Temporary, 0},
+		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected, failover.FaultsInRow + 1},
+	} {
 		for _, cheapFirst := range []bool{true, false} {
-			first, dear := &scripted{name: "cheap", fail: failing(delivery.Temporary)}, &scripted{name: "dear"}
-			routes := []Route{{Carrier: first, DefaultPrice: 30}, {Carrier: dear, DefaultPrice: 60}}
+			cheap, dear := &scripted{name: "cheap", fail: c.fail}, &scripted{name: "dear"}
+			routes := []Route{{Carrier: cheap, DefaultPrice: 30}, {Carrier: dear, DefaultPrice: 60}}
 			if !cheapFirst {
 				slices.Reverse(routes)
 			}
@@ -206,15 +193,16 @@ func TestCapsDoNotEndWhatACarrierMayTakeLater(t *testing.T) {
 				if cost > 50 {
 					return nil, over
 				}
-				return func() {}, cheap
+				return func() {}, c.unpaid
 			}})
-			for n := range failover.FaultsInRow + 1 { // the last of them finds it set aside
-				if e := send(all); e == nil || e.Class != delivery.Temporary {
-					t.Errorf("%s, first %v, %d: %v", name, cheapFirst, n, e)
+			for range failover.FaultsInRow + 1 {
+				if e := send(all); (e == nil) != (c.want == "") || e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpend) {
+					t.Errorf("%s, first %v: %v", name, cheapFirst, e)
 				}
 			}
-			if cheap == nil && len(first.got) != failover.FaultsInRow || len(dear.got) != 0 {
-				t.Errorf("%s, first %v: asked %d and %d times", name, cheapFirst, len(first.got), len(dear.got))
+			if up := all.routeByName("cheap").breaker.Health().Up; len(cheap.got) != c.asked || len(dear.got) != 0 ||
+				up == (c.want == delivery.Temporary && c.unpaid == nil) || !all.routeByName("dear").breaker.Health().Up {
+				t.Errorf("%s, first %v: asked %d and %d times, %+v", name, cheapFirst, len(cheap.got), len(dear.got), all.Health())
 			}
 		}
 	}
