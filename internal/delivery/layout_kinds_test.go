@@ -68,33 +68,6 @@ func TestLayoutsGiveTheSameMails(t *testing.T) {
 	}
 }
 
-func TestWhichMailsHaveALayout(t *testing.T) {
-	for name, c := range map[string]struct {
-		form   fillForm
-		change func(*Message)
-		want   bool
-	}{
-		"usual":                {usual, func(*Message) {}, true},
-		"glance":               {fillForm{"§ is your code", "§\n", "<p>§</p>"}, func(*Message) {}, true},
-		"dashes in encoded":    {fillForm{"验证码 §", "§\n", "<p>§</p>"}, func(*Message) {}, false},
-		"long recipient":       {usual, func(m *Message) { m.To = strings.Repeat("a", 55) + "@example.org" }, false},
-		"recipient in Unicode": {usual, func(m *Message) { m.To = "用户@example.org" }, false},
-		"another mark":         {usual, func(m *Message) { m.Marks = map[string]string{"X-Send": "1"} }, false},
-	} {
-		var l Layouts
-		m := formed(&c.form, "123456S-7K3M-Q2XP")
-		c.change(&m)
-		sameMail(t, &l, m)
-		used := false
-		for _, kept := range l.kept {
-			used = kept != nil
-		}
-		if used != c.want {
-			t.Errorf("%s: a layout is used: %v", name, used)
-		}
-	}
-}
-
 // What is kept is bounded, and holds neither recipient nor code.
 func TestLayoutsAreBoundedAndHoldNoCode(t *testing.T) {
 	var l Layouts

@@ -1,7 +1,7 @@
 // Package message turns a code into the mail that carries it, from template files that a user can replace one by one.
 //
-// It stands after the log and before delivery: the outbox prepares a message when a send is about to go out, and again for a retry, with the
-// time that is then left. No error has a code. Package delivery keeps everything of a mail but the code, by its [Form].
+// It stands after the log and before delivery: the outbox prepares a message when a send is about to go out, and again for a retry, with
+// the time that is then left. No error has a code. Package delivery keeps everything of a mail but the code, by its [Form].
 //
 // Everything that can be wrong with a template is found by New: it parses every file, knows every field, and renders
 // samples of every purpose, locale and setting, also to see that a private mail does not show its code in a preview.

@@ -8,7 +8,6 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/failover"
-	"sendcode/internal/servertest"
 )
 
 // scripted is a carrier whose outcomes are told.
@@ -39,24 +38,28 @@ func failing(class delivery.Class) *Error {
 	return &Error{Class: class, Stage: StageAnswer, Status: 500}
 }
 
-// Only what was certainly not accepted is offered to the next carrier.
+// Only what was certainly not accepted is offered to the next carrier, and what comes while the first is set aside.
 func TestFailover(t *testing.T) {
+	const n = failover.FaultsInRow
 	for name, c := range map[string]struct {
-		first *Error
-		want  int // messages that the second gets
+		fail          *Error
+		first, second int // how many of n+1 messages they get
 	}{
-		"accepted": {nil, 0}, "rejected": {failing(delivery.Rejected), 0}, "unknown": {failing(delivery.Unknown), 0},
-		"temporary": {failing(delivery.Temporary), 1},
-		"limit":     {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, 0},
+		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0}, "unknown": {failing(delivery.Unknown), n, 1},
+		"temporary": {failing(delivery.Temporary), n, n + 1},
+		"limit":     {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, n + 1, 0},
 	} {
-		first, second := &scripted{name: "first", fail: c.first}, &scripted{name: "second"}
+		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
-		receipt, err := all.Send(t.Context(), sample)
-		if len(first.got) != 1 || len(second.got) != c.want {
-			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
+		for range n + 1 {
+			asked := len(second.got)
+			receipt, err := all.Send(t.Context(), sample)
+			if went := len(second.got) > asked; went && (err != nil || receipt.Provider != "second") || !went && (err == nil) != (c.fail == nil) {
+				t.Errorf("%s: %v, %v", name, receipt, err)
+			}
 		}
-		if c.want == 1 && (err != nil || receipt.Provider != "second") || c.want == 0 && (err == nil) != (c.first == nil) {
-			t.Errorf("%s: %v, %v", name, receipt, err)
+		if len(first.got) != c.first || len(second.got) != c.second {
+			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
 		}
 	}
 }
@@ -89,56 +92,32 @@ func TestRoutesByPrefix(t *testing.T) {
 	}
 }
 
-func TestCarriersAreSetAside(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
-		var heard []bool
-		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h failover.Health) { heard = append(heard, h.Up) }})
-		sendFive := func(wantFirst int, wantUp bool) {
-			t.Helper()
-			first.got = nil
-			for range 5 {
-				if fail := send(all); fail != nil {
-					t.Error(fail)
-				}
-			}
-			if h := all.Health(); len(first.got) != wantFirst || h[0].Up != wantUp || (h[0].Why == "") != wantUp || !h[1].Up {
-				t.Errorf("%d messages to the first, %+v", len(first.got), h)
-			}
-		}
-		sendFive(failover.FaultsInRow, false)
-		time.Sleep(failover.RestFor + time.Millisecond)
-		first.fail = nil
-		sendFive(5, true)
-		if !slices.Equal(heard, []bool{false, true}) {
-			t.Errorf("%v", heard)
-		}
-	})
-}
-
 // A carrier that refuses numbers does its work; one that times out does not, though its messages go nowhere else, and neither does one that
 // fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
-	for class, want := range map[delivery.Class]bool{delivery.Rejected: true, delivery.Unknown: false, delivery.Temporary: false} {
-		all := NewCarriers([]Route{{Carrier: &scripted{name: "only", fail: failing(class)}}}, Options{})
-		for range failover.FaultsInRow {
+	fails := func(class delivery.Class) []*Error {
+		return slices.Repeat([]*Error{failing(class)}, failover.FaultsInRow)
+	}
+	half := slices.Repeat([]*Error{nil, failing(delivery.Temporary)}, failover.RateFrom/2)
+	for name, c := range map[string]struct {
+		outcomes []*Error
+		up       bool
+	}{
+		"refusals": {fails(delivery.Rejected), true}, "no answers": {fails(delivery.Unknown), false},
+		"faults": {fails(delivery.Temporary), false}, "half": {half, false}, "fewer": {half[2:], true},
+	} {
+		only, told := &scripted{name: "only"}, true
+		all := NewCarriers([]Route{{Carrier: only}}, Options{Watch: func(h failover.Health) { told = h.Up }})
+		for _, only.fail = range c.outcomes {
 			send(all)
 		}
-		if up := all.Health()[0].Up; up != want {
-			t.Errorf("%v: up %v", class, up)
+		if h := all.Health()[0]; h.Up != c.up || told != c.up || h.Server != "only" {
+			t.Errorf("%s: %+v, told %v", name, h, told)
 		}
-		if e := send(all); (e.Err == errAside && e.Stage == delivery.StageAside) == want {
-			t.Errorf("%v: %v", class, e)
+		only.fail = failing(delivery.Rejected)
+		if e := send(all); (e.Err == errAside && e.Stage == delivery.StageAside) == c.up {
+			t.Errorf("%s: %v", name, e)
 		}
-	}
-	c := &scripted{name: "c"}
-	all := NewCarriers([]Route{{Carrier: c}}, Options{})
-	for n := range failover.RateFrom {
-		c.fail = []*Error{nil, failing(delivery.Temporary)}[n%2]
-		send(all)
-	}
-	if all.Health()[0].Up {
-		t.Error("still up")
 	}
 }
 
@@ -167,8 +146,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing while it is not known whether another carrier
-// takes the message later: it is away, or the ledger is. No cap is held against a carrier.
+// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing while it is not known whether another
+// carrier takes the message later: it is away, or the ledger is. No cap is held against a carrier.
 func TestCapsStopMessages(t *testing.T) {
 	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
 	unknown := &Error{Class: delivery.Temporary, Stage: StageBudget}

@@ -129,8 +129,8 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock; pipelined, those that need no waiting over real
-// sockets too, whose buffers and resets a pipe has not.
+// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock; pipelined, those that need no waiting over
+// real sockets too, whose buffers and resets a pipe has not.
 func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {

@@ -2,6 +2,7 @@ package smtp_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -28,51 +29,59 @@ func TestCommandsGoTogether(t *testing.T) {
 	}
 }
 
-// TestRefusedInThePipeline: the refusal that counts is the first. The connection serves the next mail, unless the server went away, or asked
-// for the content all the same: then it gets neither content nor dot.
-func TestRefusedInThePipeline(t *testing.T) {
+// TestRefusals: the refusal that counts is the first. The connection serves the next mail, after RSET, unless the server went away, does
+// not take RSET, or asked in the pipeline for the content all the same: then it gets neither content nor dot.
+func TestRefusals(t *testing.T) {
 	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
 		return smtptest.Rule{Stage: stage, Times: 1, Reply: reply}
 	}
-	unknown, noSender := at(smtptest.Rcpt, "550 5.1.1 unknown"), at(smtptest.Mail, "550 5.1.1 unknown")
-	refused := func(stage string) outcome { return outcome{delivery.Rejected, stage, 550, "5.1.1"} }
+	no := func(stage smtptest.Stage) smtptest.Rule { return at(stage, "550 5.1.1 no") }
+	const mail, rcpt, data, dot = smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot
 	for name, c := range map[string]struct {
-		rules       []smtptest.Rule
-		want        outcome
-		connections int
+		extensions []string
+		stage      smtptest.Stage // of the refusal that counts
+		rules      []smtptest.Rule
+		dialogue   string // before the next MAIL
 	}{
-		"the sender, for now": {[]smtptest.Rule{at(smtptest.Mail, "451 4.7.1 later")}, outcome{delivery.Temporary, delivery.StageMail, 451, "4.7.1"}, 1},
-		"the recipient":       {[]smtptest.Rule{unknown}, refused(delivery.StageRcpt), 1},
-		"the content":         {[]smtptest.Rule{at(smtptest.Data, "550 5.1.1 no")}, refused(delivery.StageData), 1},
+		"one by one, the sender":    {nil, mail, []smtptest.Rule{no(mail)}, "EHLO MAIL RSET"},
+		"one by one, the recipient": {nil, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT RSET"},
+		"one by one, DATA":          {nil, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
+		"the mail":                  {nil, dot, []smtptest.Rule{no(dot)}, "EHLO MAIL RCPT DATA RSET"},
+		"RSET fails":                {nil, rcpt, []smtptest.Rule{no(rcpt), no(smtptest.Reset)}, "EHLO MAIL RCPT RSET EHLO"},
+		"RSET closes":               {nil, rcpt, []smtptest.Rule{no(rcpt), {Stage: smtptest.Reset, Close: true}}, "EHLO MAIL RCPT RSET EHLO"},
 
-		"the sender, not the content":    {[]smtptest.Rule{noSender, at(smtptest.Data, "354 go on")}, refused(delivery.StageMail), 2},
-		"the recipient, not the content": {[]smtptest.Rule{unknown, at(smtptest.Data, "354 go on")}, refused(delivery.StageRcpt), 2},
+		"the sender":    {pipelining, mail, []smtptest.Rule{no(mail)}, "EHLO MAIL RCPT DATA RSET"},
+		"the recipient": {pipelining, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT DATA RSET"},
+		"DATA":          {pipelining, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
 
-		"and closed":         {[]smtptest.Rule{unknown, {Stage: smtptest.Data, Times: 1, Close: true}}, refused(delivery.StageRcpt), 2},
-		"and 421":            {[]smtptest.Rule{unknown, at(smtptest.Data, "421 4.3.2 bye")}, refused(delivery.StageRcpt), 2},
-		"and 421 midway":     {[]smtptest.Rule{noSender, at(smtptest.Rcpt, "421 4.3.2 bye")}, refused(delivery.StageMail), 2},
-		"and half a refusal": {[]smtptest.Rule{unknown, {Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}}, refused(delivery.StageRcpt), 2},
+		"the sender, and 354":    {pipelining, mail, []smtptest.Rule{no(mail), at(data, "354 go on")}, "EHLO MAIL RCPT DATA EHLO"},
+		"the recipient, and 354": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "354 go on")}, "EHLO MAIL RCPT DATA EHLO"},
+
+		"and closed":     {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Close: true}}, "EHLO MAIL RCPT DATA EHLO"},
+		"and 421":        {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
+		"and 421 midway": {pipelining, mail, []smtptest.Rule{no(mail), at(rcpt, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
+		"and half a refusal": {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
+			"EHLO MAIL RCPT DATA EHLO"},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
-			server, s := inBubble(t, smtptest.Script{Extensions: pipelining, Rules: c.rules})
+			server, s := inBubble(t, smtptest.Script{Extensions: c.extensions, Rules: c.rules})
 			_, err := s.Send(t.Context(), smtptest.Sample(1))
-			expect(t, err, c.want)
+			expect(t, err, outcome{delivery.Rejected, seenAt[c.stage], 550, "5.1.1"})
 			synctest.Wait()
 			sendAll(t, s, 2, 2)
-			expectCounts(t, server, 1, c.connections)
-			next := map[int]string{1: "RSET", 2: "EHLO"}[c.connections]
-			if got := verbs(server); got != "EHLO MAIL RCPT DATA "+next+" MAIL RCPT DATA" {
+			expectCounts(t, server, 1, strings.Count(c.dialogue, "EHLO"))
+			if got := verbs(server); got != c.dialogue+" MAIL RCPT DATA" {
 				t.Errorf("%s: dialogue %q", name, got)
 			}
 		})
 	}
 }
 
-// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one. Not so twice, nor once the server
-// has said 354 or has given a whole refusal.
+// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one. Not so twice, nor once the
+// server has said 354 or has given a whole refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
-	failed := func(class delivery.Class, stage string) outcome { return outcome{class: class, stage: stage} }
+	notSent := func(stage string) outcome { return outcome{class: delivery.Temporary, stage: stage} }
 	rows := map[string]struct {
 		rule                  smtptest.Rule
 		want                  outcome
@@ -87,9 +96,9 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		"closed at RCPT":          {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
 		"250 in place of the 354": {smtptest.Rule{Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"}, sent, 2, 2},
 
-		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, failed(delivery.Temporary, delivery.StageMail), 1, 2},
-		"reset within the body":   {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true}, failed(delivery.Temporary, delivery.StageBody), 1, 1},
-		"closed after the dot":    {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true}, failed(delivery.Unknown, delivery.StageDot), 2, 1},
+		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, notSent(delivery.StageMail), 1, 2},
+		"reset within the body":   {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true}, notSent(delivery.StageBody), 1, 1},
+		"closed after the dot":    {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true}, outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2, 1},
 		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
 			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1, 1},
 		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
@@ -112,33 +121,4 @@ func TestKeptConnectionThatFails(t *testing.T) {
 			})
 		}
 	})
-}
-
-// TestRefusalKeepsTheConnection: the next mail starts with RSET, and with a fresh connection where that fails.
-func TestRefusalKeepsTheConnection(t *testing.T) {
-	for stage, at := range map[smtptest.Stage]string{
-		smtptest.Mail: "EHLO MAIL", smtptest.Rcpt: "EHLO MAIL RCPT", smtptest.Data: "EHLO MAIL RCPT DATA", smtptest.Dot: "EHLO MAIL RCPT DATA",
-	} {
-		refusal := smtptest.Rule{Stage: stage, Times: 1, Reply: "550 5.1.1 no"}
-		for name, c := range map[string]struct {
-			reset       smtptest.Rule
-			connections int
-			dialogue    string
-		}{
-			"RSET works":  {smtptest.Rule{}, 1, at + " RSET MAIL RCPT DATA"},
-			"RSET fails":  {smtptest.Rule{Stage: smtptest.Reset, Reply: "500 5.5.1 no"}, 2, at + " RSET EHLO MAIL RCPT DATA"},
-			"RSET closes": {smtptest.Rule{Stage: smtptest.Reset, Close: true}, 2, at + " RSET EHLO MAIL RCPT DATA"},
-		} {
-			t.Run(string(stage)+" "+name, func(t *testing.T) {
-				server, s := overTCP(t, misbehaving(refusal, c.reset))
-				_, err := s.Send(t.Context(), smtptest.Sample(1))
-				expect(t, err, outcome{delivery.Rejected, seenAt[stage], 550, "5.1.1"})
-				sendAll(t, s, 2, 2)
-				expectCounts(t, server, 1, c.connections)
-				if got := verbs(server); got != c.dialogue {
-					t.Errorf("dialogue %q, want %q", got, c.dialogue)
-				}
-			})
-		}
-	}
 }

@@ -205,8 +205,8 @@ func TestWaitingHonoursTheContext(t *testing.T) {
 	}
 }
 
-// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in between. There are never more sockets than allowed,
-// also while connections are replaced or retired.
+// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in between. There are never more sockets than
+// allowed, also while connections are replaced or retired.
 func TestManySendersAtOnce(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
 		{Stage: smtptest.Mail, Skip: 5, Times: 2, Close: true},

@@ -74,7 +74,9 @@ func (m Meaning) verdict() (sms.Verdict, error) {
 		}
 		return sms.VerdictLimited(hold), nil
 	}
-	known := map[Meaning]sms.Verdict{"rejected": sms.VerdictRejected, "temporary": sms.VerdictTemporary, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut}
+	known := map[Meaning]sms.Verdict{
+		"rejected": sms.VerdictRejected, "temporary": sms.VerdictTemporary, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut,
+	}
 	v, ok := known[m]
 	if !ok {
 		return sms.Verdict{}, errors.New("must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")

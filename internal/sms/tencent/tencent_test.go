@@ -42,7 +42,8 @@ func checkTC3(r *http.Request, body string) error {
 		signed["x-tc-action"] = strings.ToLower(r.Header.Get("X-TC-Action"))
 	}
 	want := signTC3("AKIDexample", smstest.Private, "sms", smstest.SignedAt, r.Method, r.URL.RawQuery, signed, body)
-	return smstest.Want([]string{r.Header.Get("X-TC-Timestamp"), r.Header.Get("Authorization")}, strconv.FormatInt(smstest.SignedAt.Unix(), 10), want)
+	return smstest.Want([]string{r.Header.Get("X-TC-Timestamp"), r.Header.Get("Authorization")},
+		strconv.FormatInt(smstest.SignedAt.Unix(), 10), want)
 }
 
 func tencentRig() smstest.Rig {
