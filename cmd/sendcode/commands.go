@@ -21,30 +21,30 @@ import (
 type serve struct{}
 
 func (serve) Run(ctx context.Context, p program, cfg config.Config) error {
-	again, stop := p.reload()
+	reload, stop := p.reloadOptions()
 	defer stop()
-	return unlessAsked(ctx, p.serve(ctx, cfg, again, p.logger(cfg.LogLevel), p.out))
+	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))
 }
 
-// unlessAsked is the error of a service that ended, but for one that was asked to stop.
-func unlessAsked(ctx context.Context, err error) error {
+// ignoreCanceled returns err, but nil for a service that was asked to stop.
+func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-// reload has SIGHUP read the configuration again. Not at a terminal: closing it sends the same signal, and must end
-// the program; a change of the file is seen there too.
-func (p program) reload() (again app.Reload, stop func()) {
-	again.Environ = append([]string{}, p.environ...) // never nil
+// reloadOptions makes SIGHUP reload the configuration until stop is called. Not at a terminal: closing it sends the same signal, and must
+// end the program; a change of the file is seen there too.
+func (p program) reloadOptions() (reload app.ReloadOptions, stop func()) {
+	reload.Environ = append([]string{}, p.environ...) // never nil
 	if p.terminal {
-		return again, func() {}
+		return reload, func() {}
 	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	again.Hangup = hangups
-	return again, func() { signal.Stop(hangups) }
+	reload.Hangup = hangups
+	return reload, func() { signal.Stop(hangups) }
 }
 
 type showcase struct {
@@ -52,7 +52,7 @@ type showcase struct {
 }
 
 func (d showcase) Run(ctx context.Context, p program) error {
-	return unlessAsked(ctx, app.Demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
+	return ignoreCanceled(ctx, app.Demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
 }
 
 type migrate struct{}
@@ -86,7 +86,7 @@ func (doctor) Run(ctx context.Context, p program, cfg config.Config) error {
 	return checks.Examine(ctx, cfg, p.out)
 }
 
-// load has kong give the configuration to the commands that take one.
+// load loads the configuration; kong calls it for the commands that take one.
 func (p program) load() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
 
 func (p program) warn(cfg config.Config) {

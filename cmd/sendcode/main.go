@@ -38,15 +38,15 @@ type program struct {
 	out, err io.Writer
 	terminal bool // err is read by a person
 	environ  []string
-	serve    func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error // app.Run
+	serve    func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error // app.Run
 }
 
 func main() {
 	p := program{out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(), serve: app.Run}
-	app.TuneRuntime()
+	app.TuneGC()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	os.Exit(p.run(untilSignal(signals, os.Exit), os.Args[1:], os.Exit))
+	os.Exit(p.run(contextUntilSignal(signals, os.Exit), os.Args[1:], os.Exit))
 }
 
 // run executes one command line. Help and mistakes in the line leave through exit.
@@ -67,9 +67,9 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	return 0
 }
 
-// untilSignal gives a context that ends with the first signal, for a stop that finishes its work. The second one
+// contextUntilSignal returns a context that ends with the first signal, for a stop that finishes its work. The second one
 // exits at once.
-func untilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
+func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		<-signals

@@ -35,12 +35,12 @@ func TestMain(m *testing.M) {
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		p := program{out: os.Stdout, err: os.Stderr, environ: os.Environ(), serve: waits}
-		os.Exit(p.run(untilSignal(signals, os.Exit), os.Args[1:], os.Exit))
+		os.Exit(p.run(contextUntilSignal(signals, os.Exit), os.Args[1:], os.Exit))
 	}
 	os.Exit(m.Run())
 }
 
-func waits(ctx context.Context, _ config.Config, _ app.Reload, _ *slog.Logger, out io.Writer) error {
+func waits(ctx context.Context, _ config.Config, _ app.ReloadOptions, _ *slog.Logger, out io.Writer) error {
 	fmt.Fprintln(out, "running")
 	<-ctx.Done()
 	fmt.Fprintln(out, "stopping")
@@ -261,7 +261,7 @@ func commandLine(p program, args ...string) (out, stderr string, code int) {
 
 func TestFailuresEndWithOne(t *testing.T) {
 	failure := errors.New("the port is taken")
-	p := program{serve: func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error { return failure }}
+	p := program{serve: func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error { return failure }}
 	if out, stderr, code := commandLine(p, "serve"); code != 1 || out != "" || stderr != "sendcode: the port is taken\n" {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
 	}
@@ -271,7 +271,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 	east := time.FixedZone("east", 8*3600)
 	for _, terminal := range []bool{false, true} {
 		p := program{terminal: terminal, environ: []string{"SENDCODE_ADDR=127.0.0.1:7", "SENDCODE_LOG_LEVEL=warn"}}
-		p.serve = func(_ context.Context, c config.Config, _ app.Reload, l *slog.Logger, out io.Writer) error {
+		p.serve = func(_ context.Context, c config.Config, _ app.ReloadOptions, l *slog.Logger, out io.Writer) error {
 			l.Info("not this")
 			l.Warn("this", "at", time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, east))
 			_, err := fmt.Fprint(out, c.Addr)

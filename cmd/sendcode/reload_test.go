@@ -41,7 +41,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 // At a terminal SIGHUP says that it was closed: nothing catches it there.
 func TestATerminalThatClosesEndsTheProgram(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
-		again, stop := program{terminal: terminal}.reload()
+		again, stop := program{terminal: terminal}.reloadOptions()
 		stop()
 		if again.Environ == nil || (again.Hangup == nil) != terminal {
 			t.Errorf("terminal %v: %+v", terminal, again)

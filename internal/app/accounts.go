@@ -25,7 +25,7 @@ type AccountChange struct {
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
 // prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	log, done, err := openBeside(ctx, cfg)
+	log, done, err := openStoreForCommand(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -65,16 +65,16 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 	return nil
 }
 
-// openBeside opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running service; a
+// openStoreForCommand opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running service; a
 // SQLite file can't, since it belongs to one process. With a new file it also makes its keys, which the service would else take for lost.
-func openBeside(ctx context.Context, cfg config.Config) (store.Store, func() error, error) {
+func openStoreForCommand(ctx context.Context, cfg config.Config) (store.Store, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
 		var err error
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
 			return store.Store{}, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 		}
-		if !config.HasLog(cfg.DataDir) {
+		if !config.LogFileExists(cfg.DataDir) {
 			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
 				return store.Store{}, nil, errors.Join(err, unlock())
 			}

@@ -24,7 +24,7 @@ func TestTheServiceStartsAfterACommandThatMadeTheDatabase(t *testing.T) {
 		t.Error(err)
 	}
 	a := newApp(cfg, nil, time.Now)
-	if err := a.secrets(); err != nil {
+	if err := a.fillSecrets(); err != nil {
 		t.Error(err)
 	}
 	if err := a.close(); err != nil {

@@ -37,12 +37,12 @@ import (
 type App struct {
 	cfg       config.Config // as it was at the start
 	given     config.Config // the same before secrets were filled in
-	again     Reload
+	reload    ReloadOptions
 	logger    *slog.Logger
 	now       func() time.Time
 	ring      *keyring.Ring
 	ids       *store.IDs
-	generated []config.Generated
+	generated []config.GeneratedSecret
 
 	log     store.Store
 	limiter gates.Limiter
@@ -69,26 +69,26 @@ type App struct {
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner, with the secrets that were generated, to out.
-func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logger, out io.Writer) error {
+func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
-	a.ReadAgain(again)
+	a.SetReload(reload)
 	a.banner(out)
 	return a.Serve(ctx)
 }
 
-// collectAt is how far the heap may grow beyond what lives, in percent: what lives is a few MiB, and Go's own 100 has
-// the garbage collector run for a sixth of the processor's time under load.
-const collectAt = 400
+// gcPercent is GOGC: how far the heap may grow beyond what is in use, a few MiB, in percent. With Go's own 100 the garbage collector
+// takes a sixth of the processor's time under load.
+const gcPercent = 400
 
-// TuneRuntime sets Go's garbage collection and, in a container, its memory limit, unless GOGC and GOMEMLIMIT do. Without a limit the
+// TuneGC sets GOGC and, in a container, Go's memory limit, unless the environment sets GOGC and GOMEMLIMIT. Without a limit the
 // collector would let the heap grow beyond the container. The limit is nine tenths of the container's memory; the rest is for what
 // the runtime does not count, such as the binary itself and the kernel's buffers.
-func TuneRuntime(options ...memlimit.Option) {
+func TuneGC(options ...memlimit.Option) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		debug.SetGCPercent(gcPercent)
 	}
 	_, _ = memlimit.Set(options...) // fails where the container's limit can't be read, and leaves none then
 }
@@ -104,8 +104,8 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	for _, w := range cfg.Warnings {
 		a.logger.Warn(w)
 	}
-	return a, inOrder(
-		a.secrets,
+	return a, runSteps(
+		a.fillSecrets,
 		func() error { return a.openLog(ctx) },
 		func() error { return a.openLimiter(ctx) },
 		a.openSender,
@@ -116,8 +116,8 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	)
 }
 
-// inOrder calls functions until one fails, and returns its error.
-func inOrder(steps ...func() error) error {
+// runSteps calls functions until one fails, and returns its error.
+func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -130,8 +130,9 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	return &App{cfg: cfg, given: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New()}
 }
 
-// secrets locks the data directory and fills in the secrets that are stored there, if the configuration needs it.
-func (a *App) secrets() (err error) {
+// fillSecrets parses the key ring. If the configuration needs the data directory, it first locks that and fills in the secrets stored
+// there.
+func (a *App) fillSecrets() (err error) {
 	if a.cfg.NeedsDataDir() {
 		unlock, err := config.LockDataDir(a.cfg.DataDir)
 		if err != nil {
@@ -146,8 +147,8 @@ func (a *App) secrets() (err error) {
 	return err
 }
 
-// ReadAgain sets how Serve reloads the configuration.
-func (a *App) ReadAgain(again Reload) { a.again = again }
+// SetReload makes Serve reload the configuration. Call it before Serve.
+func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
 // Serve answers requests and works in the background until ctx ends. Then it stops: it takes no new requests, ends those under way,
 // ends or releases sends in flight, and closes the parts.
@@ -165,16 +166,16 @@ func (a *App) Serve(ctx context.Context) error {
 	return errors.Join(err, a.close())
 }
 
-// Addr is where the API and the page listen.
+// Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// AdminAddr is the address of the console: Addr, unless it has its own listener.
+// AdminAddr returns the address of the console: Addr, unless the console has a listener of its own.
 func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
-// Mailbox is the dev mailbox; nil when a real mail server is configured.
+// Mailbox returns the dev mailbox; nil when a mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
-// Log is the log of what was sent.
+// Log returns the store.
 func (a *App) Log() store.Store { return a.log }
 
 func (a *App) close() error {
@@ -188,5 +189,5 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// openTimeout bounds reaching a part at start.
+// openTimeout bounds opening the log at the start.
 const openTimeout = 30 * time.Second

@@ -39,24 +39,24 @@ func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, 
 	if !cfg.Loopback() {
 		return nil, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, so give it an address of this machine", addr)
 	}
-	if err := fill(ctx, cfg, time.Now()); err != nil {
+	if err := fillDemo(ctx, cfg, time.Now()); err != nil {
 		return nil, err
 	}
 	return New(ctx, cfg, logger)
 }
 
-// fill plays the week before an instant into the data directory: use cases, outbox, gates and log are the real ones, on a clock of
+// fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and log are the real ones, on a clock of
 // their own; mail servers and carriers are played.
-func fill(ctx context.Context, cfg config.Config, until time.Time) (err error) {
+func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err error) {
 	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	post := demo.NewPost(clock)
 	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), post, demo.Texts{Post: post}
-	if a.texts, err = a.textRenderer(); err != nil {
+	if a.texts, err = a.newTextRenderer(); err != nil {
 		return err
 	}
-	if err := inOrder(a.secrets, func() error { return a.openLog(ctx) }, a.newOutbox); err != nil {
+	if err := runSteps(a.fillSecrets, func() error { return a.openLog(ctx) }, a.newOutbox); err != nil {
 		return err
 	}
 	a.newServices(demo.Waiting{Outbox: a.outbox})

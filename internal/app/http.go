@@ -60,19 +60,19 @@ func (a *App) listen() error {
 			_ = l.Close() // the server closes it as well
 			return nil
 		})
-		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(address)})
+		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address)})
 		health.Register(e)
 		page.RegisterStatic(e)
 		a.listeners = append(a.listeners, listener{l, e})
 	}
 	front, back := a.listeners[0].handler, a.listeners[len(a.listeners)-1].handler
-	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, a.now)
+	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
 	a.api = api.New(a.codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
 	a.api.Register(front)
 	a.registerProviders(front)
 	widget.Register(front)
-	a.metrics.Keys(func(show func(app, key string, used time.Time)) {
+	a.metrics.RegisterKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
 			show(k.App, k.ID, k.LastUsed())
 		}
@@ -87,10 +87,10 @@ func (a *App) listen() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(back)
-	a.metrics.Limiter(a.limiterPing())
-	a.metrics.Rebuilds(a.gate.Rebuilds)
-	a.metrics.Writable(a.writable.Check)
-	a.metrics.Storage(a.storage)
+	a.metrics.RegisterLimiter(a.limiterPing())
+	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
+	a.metrics.RegisterLogWritable(a.writable.Check)
+	a.metrics.RegisterStorage(a.storageStatus)
 	a.registerMetrics(back)
 	return nil
 }
@@ -99,11 +99,11 @@ func (a *App) listen() error {
 func (a *App) registerProviders(e *echo.Echo) {
 	var sources []events.Source
 	for _, p := range a.cfg.Providers {
-		sources = append(sources, p.Complete())
-		a.metrics.Provider(p.Name, api.ProviderOutcomes())
+		sources = append(sources, p.SourceWithSecret())
+		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
 	if len(sources) > 0 {
-		api.NewProviders(sources, a.providers, a.gate, a.metrics.Event, a.logger).Register(e)
+		api.NewProviders(sources, a.providers, a.gate, a.metrics.ProviderEvent, a.logger).Register(e)
 	}
 }
 
@@ -134,11 +134,11 @@ func (a *App) limiterPing() func(context.Context) error {
 	if a.redis == nil {
 		return nil
 	}
-	return func(ctx context.Context) error { return reasonOfRedis(a.redis.Ping(ctx)) }
+	return func(ctx context.Context) error { return publicRedisReason(a.redis.Ping(ctx)) }
 }
 
-// reasonOfRedis returns the public reason why Redis does not decide, if its answer tells; else err.
-func reasonOfRedis(err error) error {
+// publicRedisReason returns the public reason why Redis does not decide, if its answer tells; else err.
+func publicRedisReason(err error) error {
 	if !errors.Is(err, quota.ErrNotPermitted) {
 		return err
 	}
@@ -157,23 +157,23 @@ func (a *App) registerPages(e *echo.Echo) {
 		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country,
 		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
-	a.updatePage(a.cfg)
+	a.configurePage(a.cfg)
 	a.page.Register(e)
 }
 
 // defaultPurpose is the purpose of the page's codes.
 const defaultPurpose = "default"
 
-// updatePage makes the page use the present configuration.
-func (a *App) updatePage(cfg config.Config) {
+// configurePage makes the page use the present configuration.
+func (a *App) configurePage(cfg config.Config) {
 	p := cfg.Purposes[defaultPurpose]
 	shape := code.Shape{Alphabet: p.Code.Alphabet, Length: p.Code.Length}
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: title(cfg, app), Brand: brandOf(app), ReturnURLs: app.ReturnURLs, Sender: sender(cfg, app).Address,
+			App: app.Name, Title: appTitle(cfg, app), Brand: appBrand(app), ReturnURLs: app.ReturnURLs, Sender: appSender(cfg, app).Address,
 		}
-		one.Subject = subject(a.mails, p, one.App, one.Title)
+		one.Subject = subjectByLanguage(a.mails, p, one.App, one.Title)
 		switch {
 		case app.Name == cfg.Page.App:
 			first = one
@@ -184,8 +184,8 @@ func (a *App) updatePage(cfg config.Config) {
 	a.page.Configure(shape, append([]page.AppPage{first}, others...)...)
 }
 
-// subject returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.
-func subject(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
+// subjectByLanguage returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.
+func subjectByLanguage(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
 	if p.Notify == message.Glance {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	}
 	a.console = console.New(console.Config{
 		Log: a.log, Desk: a.desk, Policies: a.desk,
-		Logger: a.logger, Aside: a.SetAside, Extent: a.storage,
+		Logger: a.logger, Aside: a.ServersSetAside, Extent: a.storageStatus,
 		Auth: auth.Config{
 			Store: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
@@ -227,8 +227,8 @@ func (a *App) registerMetrics(e *echo.Echo) {
 	}
 }
 
-// storage returns the log's storage status.
-func (a *App) storage(ctx context.Context) (store.StorageStatus, error) {
+// storageStatus returns the log's storage status.
+func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
 }
 
@@ -242,8 +242,8 @@ func adminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// SetAside returns the mail servers and carriers that are not used at present because they fail.
-func (a *App) SetAside() (out []console.Aside) {
+// ServersSetAside returns the mail servers and carriers that are not used at present because they fail.
+func (a *App) ServersSetAside() (out []console.Aside) {
 	add := func(carrier bool, all []failover.Health) {
 		for _, h := range all {
 			if !h.Up {

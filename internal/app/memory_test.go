@@ -11,10 +11,10 @@ import (
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
-	TuneRuntime(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
+	TuneGC(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
 	t.Setenv("GOMEMLIMIT", "8TiB")
-	TuneRuntime(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))
-	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != collectAt {
+	TuneGC(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))
+	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != gcPercent {
 		t.Errorf("the limit is %d, GOGC %d", limit, gc)
 	}
 }

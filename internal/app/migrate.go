@@ -16,7 +16,7 @@ func Migrate(ctx context.Context, cfg config.Config) error {
 		}
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
-	_, done, err := openBeside(ctx, cfg)
+	_, done, err := openStoreForCommand(ctx, cfg)
 	if err != nil {
 		return err
 	}

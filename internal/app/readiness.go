@@ -23,15 +23,15 @@ type writableLog struct {
 	err error
 }
 
-// askAgain is how long an answer is kept: each one is a write.
-const askAgain = time.Second
+// recheckAfter is how long an answer is repeated: each check is a write.
+const recheckAfter = time.Second
 
 // Check returns nil if the database takes writes, else a *server.Reason. It tries at most once a second, and repeats that answer in
 // between.
 func (w *writableLog) Check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.at.IsZero() && w.now().Sub(w.at) < askAgain {
+	if !w.at.IsZero() && w.now().Sub(w.at) < recheckAfter {
 		return w.err
 	}
 	err := unwritableReason(w.ping(ctx))

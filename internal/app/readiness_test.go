@@ -24,7 +24,7 @@ func TestReasonsOfTheLog(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		now = now.Add(askAgain)
+		now = now.Add(recheckAfter)
 		_ = w.Check(t.Context())
 		if asked != 2 {
 			t.Errorf("asked %d times", asked)

@@ -13,56 +13,56 @@ import (
 	"sendcode/internal/metrics"
 )
 
-// Reload says how the configuration is read again while the service runs. With the zero value it never is.
-type Reload struct {
+// ReloadOptions says how the configuration is read again while the service runs. With the zero value it never is.
+type ReloadOptions struct {
 	Environ []string         // as at the start
 	Hangup  <-chan os.Signal // has it read at once; nil: only a change of its file does
 }
 
-// look is the time between two looks at the file. What it holds is read there, not when it was changed: that sees files that
-// were replaced, and the links that Kubernetes turns.
-const look = time.Second
+// lookEvery is the time between two looks at the file. Its contents are compared, not its time of change: so files that were replaced,
+// and links that Kubernetes turns, are seen too.
+const lookEvery = time.Second
 
-// reloader is the App while it serves, with what it goes by now. One goroutine has it.
+// reloader is the App while it serves, with the configuration in force. One goroutine uses it.
 type reloader struct {
 	*App
-	now config.Config
+	current config.Config
 }
 
 // watchConfig reloads the configuration when it is told to or its file has changed, until ctx ends.
 func (a *App) watchConfig(ctx context.Context) {
-	if a.again.Environ == nil {
+	if a.reload.Environ == nil {
 		return
 	}
-	r := &reloader{App: a, now: a.cfg}
-	file := watched{name: a.cfg.File, read: readFile}
-	looks := time.NewTicker(look)
+	r := &reloader{App: a, current: a.cfg}
+	file := watchedFile{name: a.cfg.File, read: readFile}
+	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
 	for first := true; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.again.Hangup:
-			r.reload(ctx, readFile, false)
+		case <-a.reload.Hangup:
+			r.reloadFrom(ctx, readFile, false)
 		case <-looks.C:
-			if read := file.look(); read != nil {
-				r.reload(ctx, read, first)
+			if read := file.changed(); read != nil {
+				r.reloadFrom(ctx, read, first)
 				first = false
 			}
 		}
 	}
 }
 
-// watched is the file of the configuration.
-type watched struct {
+// watchedFile is the file of the configuration.
+type watchedFile struct {
 	name         string
 	read         func(string) ([]byte, error)
 	seen, loaded [sha256.Size]byte
 }
 
-// look returns a function that reads the file, if the contents are new and equal to those of the look before, so that a file that
-// is being written is not read; else nil. The first contents count as new, since the file may have changed during the start.
-func (w *watched) look() func(string) ([]byte, error) {
+// changed looks at the file. If its contents are new, and the same as at the last look, so that they are not half written, it returns a
+// function to read files with, for config.Load; else nil. The first contents count as new: the file may have changed during the start.
+func (w *watchedFile) changed() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
 	}
@@ -94,39 +94,39 @@ func readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// reload loads the configuration and applies the settings that can change while the service runs. With any mistake nothing changes.
-// The first reload logs nothing if the file is as it was at the start.
-func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error), first bool) {
-	renewed, own, fixed, err := r.load(read)
+// reloadFrom loads the configuration through read and applies the settings that can change while the service runs. With any mistake
+// nothing changes. The first time it logs nothing if the file is as it was at the start.
+func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
+	renewed, own, needRestart, err := r.load(read)
 	if err != nil {
-		r.metrics.Reloaded(metrics.Rejected)
+		r.metrics.ConfigReloaded(metrics.Rejected)
 		r.logMistakes(err)
 		return
 	}
-	for _, name := range fixed {
+	for _, name := range needRestart {
 		r.logger.Warn("a changed setting needs a restart", "setting", name)
 	}
-	changed := r.now.Differs(renewed)
+	changed := r.current.ReloadableChanges(renewed)
 	switch {
 	case len(changed) > 0:
 		r.apply(ctx, renewed, own)
-		r.metrics.Reloaded(metrics.Applied)
+		r.metrics.ConfigReloaded(metrics.Applied)
 		r.logger.Info("the configuration was read again and is in force", "changed", changed)
-	case !first || len(fixed) > 0:
-		r.metrics.Reloaded(metrics.Unchanged)
+	case !first || len(needRestart) > 0:
+		r.metrics.ConfigReloaded(metrics.Unchanged)
 		r.logger.Info("the configuration was read again; no changes")
 	}
 }
 
-// load reads and checks the configuration as at the start. fixed are the changed settings that need a restart.
-func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own ownTemplates, fixed []string, err error) {
-	next, err := config.Load(r.again.Environ, read)
+// load loads the configuration as at the start, and the templates of its apps. needRestart are the changed settings that need a restart.
+func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates, needRestart []string, err error) {
+	next, err := config.Load(r.reload.Environ, read)
 	if err != nil {
 		return config.Config{}, own, nil, err
 	}
-	renewed = r.now.Renewed(next)
-	own, err = r.readOwnTemplates(renewed)
-	return renewed, own, r.given.Fixed(next), err
+	renewed = r.current.WithReloadable(next)
+	own, err = r.readAppTemplates(renewed)
+	return renewed, own, r.given.RestartChanges(next), err
 }
 
 // logMistakes logs every mistake of a configuration in its own line.
@@ -143,22 +143,22 @@ func (r *reloader) logMistakes(err error) {
 }
 
 // apply puts a checked configuration in force. Requests under way end by the old one.
-func (r *reloader) apply(ctx context.Context, renewed config.Config, own ownTemplates) {
-	before := r.now
-	r.now = renewed
+func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
+	before := r.current
+	r.current = renewed
 	for _, w := range renewed.Warnings {
 		if !slices.Contains(before.Warnings, w) {
 			r.logger.Warn(w)
 		}
 	}
 	r.useTemplates(own)
-	wider := r.policy.Change(policies(renewed))
-	r.hooks.Change(receivers(renewed))
+	wider := r.policy.Change(policySet(renewed))
+	r.hooks.Change(webhookSettings(renewed))
 	r.limits.SetLimits(limitSet(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {
-		r.updatePage(r.now)
+		r.configurePage(r.current)
 	}
 	if wider {
 		if err := r.rebuild(ctx); err != nil { // the log decides right without it; only looks may promise too much

@@ -36,24 +36,24 @@ type services struct {
 // runs yet.
 func (a *App) newOutbox() error {
 	var err error
-	if a.mails, err = a.renderer(); err != nil {
+	if a.mails, err = a.newRenderer(); err != nil {
 		return err
 	}
-	own, err := a.readOwnTemplates(a.cfg)
+	own, err := a.readAppTemplates(a.cfg)
 	if err != nil {
 		return err
 	}
 	a.useTemplates(own)
 	a.keys = vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
-	a.policy = policy.NewInForce(policies(a.cfg), a.now)
-	a.hooks = webhook.New(receivers(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
+	a.policy = policy.NewInForce(policySet(a.cfg), a.now)
+	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{
-		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: mailHeaders(a.cfg), Watch: a.watchOf(), AskAfter: a.askAfter(),
+		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(), AskAfter: a.receiptPollDelay(),
 		Workers: max(outbox.DefaultWorkers, a.servers.Conns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
 		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Renderer: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
-		Receipts: a.pollable(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
+		Receipts: a.receiptPoller(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 	})
 	return nil
 }
@@ -76,19 +76,19 @@ func (a *App) newServices(through verification.Outbox) {
 	desk.Codes = a.codes
 	a.desk = support.New(desk)
 	a.proofs = &redemption.Service{Store: a.log, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now, Logger: a.logger}
-	a.limits = limits.New(a.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.Limited)
-	a.receipts = &feedback.Receipts{Store: a.log, Carriers: a.pollable(), Vault: a.keys, Logger: a.logger}
+	a.limits = limits.New(a.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.LimitAnswered)
+	a.receipts = &feedback.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Logger: a.logger}
 	a.providers = &feedback.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Logger: a.logger}
 }
 
 // jobs returns the periodic jobs.
 func (a *App) jobs() []jobs.Job {
-	log := &jobs.Log{Store: a.log, Policy: a.policy, Watch: a.watchOf(), Observer: a.metrics, Now: a.now, Logger: a.logger}
+	log := &jobs.Log{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger}
 	table := append(log.Table(),
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Simple(a.refused.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Simple(a.codes.LogAlarms)},
 	)
-	if a.pollable() != nil && a.askAfter() > 0 {
+	if a.receiptPoller() != nil && a.receiptPollDelay() > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: a.receipts.Poll})
 	}
 	return table

@@ -21,34 +21,34 @@ func limitSet(cfg config.Config) limits.Set {
 	set := limits.Set{}
 	for name, rules := range cfg.Limits {
 		for _, r := range rules {
-			set[name] = append(set[name], limits.Rule{Rule: r.Rule(), Keys: r.Keys})
+			set[name] = append(set[name], limits.Rule{Rule: r.QuotaRule(), Keys: r.Keys})
 		}
 	}
 	return set
 }
 
-// policies returns the settings that can change while the service runs.
-func policies(cfg config.Config) policy.Set {
+// policySet returns the policies, and what else can change while the service runs, as package policy has them.
+func policySet(cfg config.Config) policy.Set {
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
-		Blocks: blocks(cfg), TestRecipients: map[recipient.Hash]policy.TestRecipient{},
+		Blocks: policyBlocks(cfg), TestRecipients: map[recipient.Hash]policy.TestRecipient{},
 		Checks: policy.Checks{
-			Network: rule("network", quota.IP, cfg.Checks.Network), WideNetwork: rule("wide_network", quota.Network, cfg.Checks.WideNetwork),
-			App: rule("app", quota.App, cfg.Checks.App),
+			Network: boundRule("network", quota.IP, cfg.Checks.Network), WideNetwork: boundRule("wide_network", quota.Network, cfg.Checks.WideNetwork),
+			App: boundRule("app", quota.App, cfg.Checks.App),
 		},
 		SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
 		Numbers:   servedNumbers(cfg),
-		Breaker:   rule(policy.BreakerName, policy.Everything, cfg.Breaker),
-		Spellings: rule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
+		Breaker:   boundRule(policy.BreakerName, policy.Everything, cfg.Breaker),
+		Spellings: boundRule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
 	}
 	for name, p := range cfg.Purposes {
 		set.Purposes[name] = policy.Purpose{
-			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesOf(p.Policy),
+			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesWithPolicy(p.Policy),
 			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: p.Code.Alphabet, Notify: p.Notify,
 		}
 	}
 	for _, a := range cfg.Apps {
-		set.Apps[a.Name] = policy.App{Title: title(cfg, a), Sender: a.MailFrom, Brand: brandOf(a)}
+		set.Apps[a.Name] = policy.App{Title: appTitle(cfg, a), Sender: a.MailFrom, Brand: appBrand(a)}
 		if a.Webhook.URL != "" { // without an address no event is written
 			set.Subscriptions[a.Name] = a.Webhook.Events
 		}
@@ -62,12 +62,12 @@ func policies(cfg config.Config) policy.Set {
 	return set
 }
 
-func rule(name string, scope quota.Scope, b config.Bound) quota.Rule {
+func boundRule(name string, scope quota.Scope, b config.Bound) quota.Rule {
 	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
 }
 
-// mailHeaders returns the headers by which mail providers identify our mails.
-func mailHeaders(cfg config.Config) (headers []string) {
+// providerHeaders returns the headers by which mail providers identify our mails.
+func providerHeaders(cfg config.Config) (headers []string) {
 	for _, p := range cfg.Providers {
 		if p.Header != "" && !slices.Contains(headers, p.Header) {
 			headers = append(headers, p.Header)
@@ -76,7 +76,7 @@ func mailHeaders(cfg config.Config) (headers []string) {
 	return headers
 }
 
-func blocks(cfg config.Config) policy.Blocks {
+func policyBlocks(cfg config.Config) policy.Blocks {
 	b := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
 	for _, x := range cfg.Blocks {
 		switch {
@@ -91,18 +91,18 @@ func blocks(cfg config.Config) policy.Blocks {
 	return b
 }
 
-func brandOf(a config.App) brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
+func appBrand(a config.App) brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
 
-// title returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
-func title(cfg config.Config, a config.App) string {
+// appTitle returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
+func appTitle(cfg config.Config, a config.App) string {
 	if a.Name == config.DefaultApp {
-		return cmp.Or(a.Title, sender(cfg, a).Name, a.Name)
+		return cmp.Or(a.Title, appSender(cfg, a).Name, a.Name)
 	}
 	return cmp.Or(a.Title, a.Name)
 }
 
-// sender returns whom an app's mails come from.
-func sender(cfg config.Config, a config.App) mail.Address {
+// appSender returns the address and name that an app's mails come from.
+func appSender(cfg config.Config, a config.App) mail.Address {
 	from, err := mail.ParseAddress(cmp.Or(a.MailFrom, cfg.MailFrom))
 	if err != nil {
 		return mail.Address{}
@@ -110,8 +110,8 @@ func sender(cfg config.Config, a config.App) mail.Address {
 	return *from
 }
 
-// receivers returns where apps hear of their events.
-func receivers(cfg config.Config) webhook.Settings {
+// webhookSettings returns the URLs and keys of the apps' webhooks.
+func webhookSettings(cfg config.Config) webhook.Settings {
 	s := webhook.Settings{Receivers: map[string]webhook.Receiver{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL == "" {
@@ -119,7 +119,7 @@ func receivers(cfg config.Config) webhook.Settings {
 		}
 		to := webhook.Receiver{URL: a.Webhook.URL}
 		for _, secret := range a.Webhook.Secrets {
-			to.Secrets = append(to.Secrets, config.WebhookKey(secret))
+			to.Secrets = append(to.Secrets, config.DecodeWebhookSecret(secret))
 		}
 		s.Receivers[a.Name] = to
 	}

@@ -146,7 +146,7 @@ func (a *App) openSender() error {
 	a.onClose(servers.Close)
 	servers.Watch(a.logHealth("mail server", "server"))
 	a.servers, a.sender = servers, servers
-	a.metrics.MailServers(servers.Health)
+	a.metrics.RegisterMailServers(servers.Health)
 	return nil
 }
 

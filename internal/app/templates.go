@@ -11,8 +11,8 @@ import (
 	"sendcode/templates"
 )
 
-// templateDirs returns the directories, without empty names, whose files replace built-in templates; later ones take precedence.
-func templateDirs(directories ...string) (trees []fs.FS) {
+// templateTrees returns the named directories, whose files replace built-in templates, later ones first. Empty names are skipped.
+func templateTrees(directories ...string) (trees []fs.FS) {
 	for _, d := range directories {
 		if d != "" {
 			trees = append(trees, os.DirFS(d))
@@ -21,33 +21,33 @@ func templateDirs(directories ...string) (trees []fs.FS) {
 	return trees
 }
 
-func (a *App) renderer(own ...string) (*message.Renderer, error) {
-	return message.New(templates.FS, templateDirs(append([]string{a.cfg.Templates}, own...)...)...)
+func (a *App) newRenderer(own ...string) (*message.Renderer, error) {
+	return message.New(templates.FS, templateTrees(append([]string{a.cfg.Templates}, own...)...)...)
 }
 
-func (a *App) textRenderer(own ...string) (*message.Texts, error) {
+func (a *App) newTextRenderer(own ...string) (*message.Texts, error) {
 	limits := message.TextLimits{
 		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: sms.Segments,
 	}
-	return message.NewTexts(limits, templates.FS, templateDirs(append([]string{a.cfg.Templates}, own...)...)...)
+	return message.NewTexts(limits, templates.FS, templateTrees(append([]string{a.cfg.Templates}, own...)...)...)
 }
 
-// ownTemplates are what apps have of their own, read and tried.
-type ownTemplates struct {
+// appTemplates are the renderers of apps with templates of their own, by app.
+type appTemplates struct {
 	mails map[string]*message.Renderer
 	texts map[string]*message.Texts
 }
 
-// readOwnTemplates reads the templates of a configuration's apps. It fails if rendering one fails, or a text message would have too many
+// readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails, or a text message would have too many
 // segments.
-func (a *App) readOwnTemplates(cfg config.Config) (own ownTemplates, err error) {
-	own = ownTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.Texts{}}
+func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
+	own = appTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.Texts{}}
 	for _, app := range cfg.Apps {
 		if app.Templates == "" {
 			continue
 		}
-		if own.mails[app.Name], err = a.renderer(app.Templates); err == nil && a.texts != nil {
-			own.texts[app.Name], err = a.textRenderer(app.Templates)
+		if own.mails[app.Name], err = a.newRenderer(app.Templates); err == nil && a.texts != nil {
+			own.texts[app.Name], err = a.newTextRenderer(app.Templates)
 		}
 		if err != nil {
 			return own, fmt.Errorf("the app %q: %w", app.Name, err)
@@ -57,7 +57,7 @@ func (a *App) readOwnTemplates(cfg config.Config) (own ownTemplates, err error) 
 }
 
 // useTemplates makes later messages use these templates.
-func (a *App) useTemplates(own ownTemplates) {
+func (a *App) useTemplates(own appTemplates) {
 	a.mails.SetApps(own.mails)
 	if a.texts != nil {
 		a.texts.SetApps(own.texts)

@@ -22,16 +22,16 @@ import (
 
 // openCarriers opens the configured carriers; without any, the dev mailbox if mails go there too. With neither the channel is off.
 func (a *App) openCarriers() error {
-	if !a.cfg.SMSOn() {
+	if !a.cfg.SMSEnabled() {
 		return nil
 	}
-	texts, err := a.textRenderer()
+	texts, err := a.newTextRenderer()
 	if err != nil {
 		return err
 	}
 	a.texts = texts
-	if a.cfg.DevPhone() {
-		a.carrier = phone{a.mailbox}
+	if a.cfg.SMSToDevMailbox() {
+		a.carrier = mailboxCarrier{a.mailbox}
 		return nil
 	}
 	var routes []sms.Route
@@ -49,11 +49,11 @@ func (a *App) openCarriers() error {
 		caps = append(caps, spending.Cap(c))
 	}
 	if len(caps) > 0 {
-		options.Reserve = spending.New(a.log, caps, a.logger, a.metrics.Capped).Reserve
+		options.Reserve = spending.New(a.log, caps, a.logger, a.metrics.SpendRefused).Reserve
 	}
 	carriers := sms.NewCarriers(routes, options)
-	a.metrics.Carriers(carriers.Health)
-	a.metrics.PausedPrefixes(func(ctx context.Context) (int, error) {
+	a.metrics.RegisterCarriers(carriers.Health)
+	a.metrics.RegisterPausedPrefixes(func(ctx context.Context) (int, error) {
 		list, _, err := a.log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 		return len(list), err
 	})
@@ -61,21 +61,22 @@ func (a *App) openCarriers() error {
 	return nil
 }
 
-// pollable returns the carriers if they can be asked for receipts; nil for the dev mailbox.
-func (a *App) pollable() outbox.Receipts {
+// receiptPoller returns the carriers if they can be asked for receipts; nil for the dev mailbox.
+func (a *App) receiptPoller() outbox.Receipts {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		return carriers
 	}
 	return nil
 }
 
-// How long a carrier is waited for before it is asked: where it can call us, until that seems lost.
+// How long after a message its carrier is asked for the receipt: late where the carrier can report it by itself.
 const (
 	askSoon = 30 * time.Second
 	askLate = 10 * time.Minute
 )
 
-func (a *App) askAfter() time.Duration {
+// receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no carrier can be asked.
+func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
 		return 0
@@ -85,8 +86,8 @@ func (a *App) askAfter() time.Duration {
 	return askLate
 }
 
-// watchOf returns the settings for pausing prefixes; zero without carriers, since the dev mailbox costs nothing.
-func (a *App) watchOf() store.PrefixWatch {
+// prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev mailbox costs nothing.
+func (a *App) prefixWatch() store.PrefixWatch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {
 		return store.PrefixWatch{}
@@ -107,7 +108,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 	}
 	var errs []error
 	for _, app := range cfg.Apps {
-		name := title(cfg, app)
+		name := appTitle(cfg, app)
 		if err := message.CheckName(name); err != nil {
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
 		}
@@ -125,20 +126,20 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 // listed.
 func servedNumbers(cfg config.Config) policy.Numbers {
 	return policy.Numbers{
-		Countries: cfg.SMS.Countries, Everywhere: cfg.DevPhone() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
+		Countries: cfg.SMS.Countries, Everywhere: cfg.SMSToDevMailbox() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
 	}
 }
 
-// phone puts text messages into the dev mailbox.
-type phone struct{ box *mailbox.Mailbox }
+// mailboxCarrier puts text messages into the dev mailbox.
+type mailboxCarrier struct{ box *mailbox.Mailbox }
 
-// phoneName stands in the log for the carrier.
-const phoneName = "mailbox"
+// mailboxCarrierName stands in the log for the carrier.
+const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.
-func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.box.AddText(m.ID, m.To, m.Text)
-	return sms.Receipt{Provider: phoneName, ID: m.ID}, nil
+	return sms.Receipt{Provider: mailboxCarrierName, ID: m.ID}, nil
 }
 
 // ReceiptAddresses returns the URLs at which carriers report what became of messages.

@@ -9,7 +9,7 @@ import (
 func TestAFileIsNotReadHalfWay(t *testing.T) {
 	content, failure := "", errors.New("gone")
 	var err error
-	w := watched{name: "f", read: func(name string) ([]byte, error) {
+	w := watchedFile{name: "f", read: func(name string) ([]byte, error) {
 		if name != "f" {
 			return []byte("other " + name), nil
 		}
@@ -28,7 +28,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	}
 	for i, step := range steps {
 		content, err = step.content, step.err
-		read, got := w.look(), "-"
+		read, got := w.changed(), "-"
 		content, err = "changed since", nil
 		if read != nil {
 			raw, failed := read("f")
@@ -43,7 +43,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 			t.Fatalf("step %d: %q, want %q", i, got, step.want)
 		}
 	}
-	if (&watched{read: w.read}).look() != nil {
+	if (&watchedFile{read: w.read}).changed() != nil {
 		t.Error("without a file there is nothing to read")
 	}
 }

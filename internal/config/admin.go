@@ -73,17 +73,17 @@ const redirectPath = "/admin/oidc/callback"
 var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
 
 // Check implements document.Checker.
-func (a *Admin) Check(p *document.Place) {
+func (a *Admin) Check(p *document.Mapping) {
 	for i, t := range a.Tokens {
-		at, others := p.Items["tokens"][i], a.Tokens[:i]
+		at, others := p.Children["tokens"][i], a.Tokens[:i]
 		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
-			at.Complain("sha256", "another token has the same hash")
+			at.AddMistake("sha256", "another token has the same hash")
 		}
 	}
 }
 
 // Check implements document.Checker.
-func (o *OIDC) Check(*document.Place) {
+func (o *OIDC) Check(*document.Mapping) {
 	if o.Claim == "" {
 		o.Claim = "email"
 	}
@@ -101,7 +101,7 @@ func (o *OIDC) Check(*document.Place) {
 
 // checkSecureURL returns "" for an https URL, or an http URL on this machine, else what is wrong.
 func checkSecureURL(text string) string {
-	p, problem := checkURL(text)
+	p, problem := parseURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":

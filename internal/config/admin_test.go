@@ -36,7 +36,7 @@ func TestOIDC(t *testing.T) {
 		if again := must(t, c.YAML()); !reflect.DeepEqual(again.Admin, c.Admin) || strings.Contains(c.YAML(), "hidden") {
 			t.Errorf("%s", c.YAML())
 		}
-		if !c.AdminEnabled() || slices.ContainsFunc(c.missingSecrets(), func(s kept) bool { return s.key == keyAdminPassword }) {
+		if !c.AdminEnabled() || slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return s.key == keyAdminPassword }) {
 			t.Error("a password is made beside the provider")
 		}
 	}

@@ -19,65 +19,67 @@ import (
 	"sendcode/internal/events"
 )
 
-// checks are those that tags name. They say what is wrong with a text, or nothing.
+// checks are the checks that tags name. Each returns what is wrong with a text, or "".
 var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier that needs no quotes.
-	"role":      matching(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
+	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom, "selector": checkSelector,
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	// A token that opens the whole log is long, and fits a header.
-	"token":       matching(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
-	"webhook_url": checkWebhookURL, "event": oneOf(WebhookEvents, "there is no such event"),
+	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
+	"webhook_url": checkWebhookURL, "event": wordCheck(WebhookEvents, "there is no such event"),
 	"policy": checkPolicyName,
 	"name":   checkName,
 	"title":  checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
-	"scope": oneOf(KeyScopes, "must be send, check, read or limit"),
+	"scope": wordCheck(KeyScopes, "must be send, check, read or limit"),
 	// Values are never repeated: people paste the key where its hash belongs.
-	"key_hash":   hashOf("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
-	"token_hash": hashOf("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
-	"proxy":      notWholeInternet("would trust every client, and let each choose the address that the rules look at"),
-	"callee":     notWholeInternet("would let events go to every machine that this one can reach; name networks"),
-	"admin_role": matching(`^(reader|operator|owner)$`, "a role is reader, operator or owner"),
+	"key_hash":   hashCheck("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
+	"token_hash": hashCheck("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
+	"proxy":      networkCheck("would trust every client, and let each choose the address that the rules look at"),
+	"callee":     networkCheck("would let events go to every machine that this one can reach; name networks"),
+	"admin_role": patternCheck(`^(reader|operator|owner)$`, "a role is reader, operator or owner"),
 	"secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
-	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
-	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
+	"word":       func(text string) string { return problemIf(text == "", "is empty; leave it out") },
+	"oidc_value": func(text string) string { return problemIf(text == "", "a value that is empty gives no role") },
 	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,
-	"price_of":  func(text string) string { return when(text != defaultName, checkCountry(text)) },
+	"price_of":  func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"page_host": checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
 	// No prefix that is watched shows more than a calling code and three digits.
-	"exempt": matching(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
+	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.
-	"header":      matching(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
-	"mail_header": matching(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
+	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
+	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"outcome": func(text string) string {
 		const problem = "must be delivered, bounced, bounced_for_good, complained, opted_out or ignored"
-		return when(!slices.Contains(events.Outcomes, events.Outcome(text)), problem)
+		return problemIf(!slices.Contains(events.Outcomes, events.Outcome(text)), problem)
 	},
 }
 
-func when(wrong bool, text string) string {
+// problemIf returns the problem if wrong, else "".
+func problemIf(wrong bool, problem string) string {
 	if wrong {
-		return text
+		return problem
 	}
 	return ""
 }
 
-// oneOf returns a check that accepts only these words; problem is what it returns for others.
-func oneOf(words []string, problem string) func(string) string {
+// wordCheck returns a check that accepts only these words; problem is what it returns for others.
+func wordCheck(words []string, problem string) func(string) string {
 	return func(text string) string {
-		return when(!slices.Contains(words, text), problem+document.DidYouMean(text, words))
+		return problemIf(!slices.Contains(words, text), problem+document.DidYouMean(text, words))
 	}
 }
 
-func matching(pattern, problem string) func(string) string {
+// patternCheck returns a check that accepts what matches a regular expression; problem is what it returns for the rest.
+func patternCheck(pattern, problem string) func(string) string {
 	expression := regexp.MustCompile(pattern)
-	return func(text string) string { return when(!expression.MatchString(text), problem) }
+	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
 }
 
 // checkName is for purposes, apps and keys. Their names stand in answers, headers, metrics and keys of Redis.
-var checkName = matching(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
+var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
 // checkTitle returns what is wrong with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.
 func checkTitle(text string) string {
@@ -115,7 +117,7 @@ func checkOrigin(text string) string {
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return "must be written with the ASCII form of its domain (xn--…), as browsers send it"
 	case text != canonical && u.User == nil:
-		return "must be written as browsers send it: " + document.Plain(canonical)
+		return "must be written as browsers send it: " + document.Printable(canonical)
 	case text != canonical || strings.HasSuffix(host, ":"):
 		return "must be an origin such as https://shop.example"
 	}
@@ -133,7 +135,7 @@ func checkReturnURL(text string) string {
 	}
 	clean := path.Clean("/" + u.Path)
 	plain := u.Path == "" || u.Path == clean || u.Path == clean+"/"
-	return when(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
+	return problemIf(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
 }
 
 // checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else what is wrong.
@@ -157,8 +159,8 @@ func checkLogo(text string) string {
 	return ""
 }
 
-// hashOf returns a check that accepts a SHA-256 in hex, but not the hash of the empty text, which an empty token would match.
-func hashOf(what, form string) func(string) string {
+// hashCheck returns a check that accepts a SHA-256 in hex, but not the hash of the empty text, which an empty token would match.
+func hashCheck(what, form string) func(string) string {
 	return func(text string) string {
 		sum, err := hex.DecodeString(text)
 		switch {
@@ -186,10 +188,10 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-// notWholeInternet returns a check that accepts a network other than the whole internet; problem is what it returns for that.
-func notWholeInternet(problem string) func(string) string {
+// networkCheck returns a check that accepts a network other than the whole internet; problem is what it returns for that.
+func networkCheck(problem string) func(string) string {
 	return func(text string) string {
-		network, wrong := document.Network(text)
+		network, wrong := document.ParseNetwork(text)
 		if wrong == "" && network.Bits() == 0 {
 			return problem
 		}

@@ -208,7 +208,7 @@ type Key struct {
 	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
 
-// Hidden hides the key of SENDCODE_API_KEY when the configuration is printed, since the file does not hold it.
+// Hidden reports that the key of SENDCODE_API_KEY is left out when the configuration is printed, since the file does not hold it.
 func (k *Key) Hidden() bool { return k.ID == apiKeyID }
 
 // KeyScopes are the scopes that a secret key may have.
@@ -247,16 +247,16 @@ func (c Config) Loopback() bool {
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !loopback(c.Addr) }
 
-// HTTPS reports whether browsers must reach a listener over TLS: unless it listens on loopback, since cookies and codes pass there.
-func (c Config) HTTPS(addr string) bool { return !loopback(addr) }
+// RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass there. False on loopback.
+func RequiresHTTPS(addr string) bool { return !loopback(addr) }
 
 // AdminEnabled reports whether there is a way to log in to the console.
 func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
-// PurposesOf returns the names of the purposes that have the policy, sorted. They share its buckets.
-func (c Config) PurposesOf(policy string) []string {
+// PurposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its buckets.
+func (c Config) PurposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
 		if p.Policy == policy {
@@ -267,26 +267,27 @@ func (c Config) PurposesOf(policy string) []string {
 	return names
 }
 
-// hasSecretKey reports whether an app can be called by a back end.
+// hasSecretKey reports whether the app has a key for back ends.
 func (a App) hasSecretKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == SecretKey })
 }
 
-// MailDomain is the domain of MailFrom, the right-hand side of Message-IDs.
-func (c Config) MailDomain() string { return domainOf(c.MailFrom) }
+// MailDomain returns the domain of MailFrom, which Message-IDs have too.
+func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
 
 // MailDomains returns the domains of all senders, each once: first the service's, then those of apps.
 func (c Config) MailDomains() []string {
 	all := []string{c.MailDomain()}
 	for _, a := range c.Apps {
-		if domain := domainOf(a.MailFrom); a.MailFrom != "" && !slices.Contains(all, domain) {
+		if domain := senderDomain(a.MailFrom); a.MailFrom != "" && !slices.Contains(all, domain) {
 			all = append(all, domain)
 		}
 	}
 	return all
 }
 
-func domainOf(from string) string {
+// senderDomain returns the domain of a sender such as "Shop <codes@shop.example>"; "localhost" if it can't be parsed.
+func senderDomain(from string) string {
 	sender, err := mail.ParseAddress(from)
 	if err != nil {
 		return "localhost"

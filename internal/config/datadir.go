@@ -19,8 +19,8 @@ import (
 // LogFile is the log in the data directory.
 const LogFile = "sendcode.db"
 
-// HasLog reports whether the data directory has a log.
-func HasLog(dir string) bool {
+// LogFileExists reports whether the data directory has a SQLite log.
+func LogFileExists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, LogFile))
 	return err == nil
 }
@@ -31,32 +31,32 @@ const secretsHead = `# Made by sendcode at its first start and read at every lat
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// openSecrets reads the file of generated secrets in dir, or creates it. A file lock keeps two processes from creating it
-// at once. It fails if the file is missing although a database exists and keysMatter: then the keys were lost.
-func openSecrets(dir string, keysMatter bool) (secrets map[string]string, err error) {
+// loadOrCreateSecrets returns the generated secrets in dir by setting, and creates their file if there is none. A file lock keeps two
+// processes from creating it at once. With keysMatter a missing file beside a database is an error: its keys were lost.
+func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, secretsName)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
-		return nil, fmt.Errorf("%s cannot be locked: %s", document.Plain(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("%s cannot be locked: %s", document.Printable(path), reasonWithoutPath(err))
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	secrets, err = readSecrets(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secrets, err
 	}
-	if keysMatter && HasLog(dir) {
+	if keysMatter && LogFileExists(dir) {
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), LogFile)
+			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Printable(path), LogFile)
 	}
 	secrets = map[string]string{} // all of them, also those that a setting gives today: so a file in which one is missing is damaged
-	for _, s := range keptSecrets {
+	for _, s := range storedSecrets {
 		secrets[s.key] = s.generate()
 	}
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Printable(path), reasonWithoutPath(err))
 	}
 	return secrets, nil
 }
@@ -73,9 +73,9 @@ func readSecrets(path string) (map[string]string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fs.ErrNotExist
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // there the bits say nothing
-		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", document.Plain(path))
+		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", document.Printable(path))
 	}
 	return parseSecrets(path, content)
 }
@@ -84,17 +84,17 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	secrets := map[string]string{}
 	var wrong []string
 	err := yaml.Unmarshal(content, &secrets)
-	for _, s := range keptSecrets {
+	for _, s := range storedSecrets {
 		if value := secrets[s.key]; value == "" || s.check(value) != "" {
 			wrong = append(wrong, s.key)
 		}
 	}
-	if err != nil || len(secrets) > len(keptSecrets) || len(content) > document.MaxSize { // its words may be a piece of a key
+	if err != nil || len(secrets) > len(storedSecrets) || len(content) > document.MaxSize { // its words may be a piece of a key
 		wrong = append(wrong, "not as it was written")
 	}
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-			"it is not made anew, since other keys would end codes under way and free every quota", document.Plain(path), strings.Join(wrong, ", "))
+			"it is not made anew, since other keys would end codes under way and free every quota", document.Printable(path), strings.Join(wrong, ", "))
 	}
 	return secrets, nil
 }
@@ -103,7 +103,7 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 // disk before its name is.
 func writeSecrets(path string, secrets map[string]string) (err error) {
 	body := secretsHead
-	for _, s := range keptSecrets { // in quotes, so that a file that was cut is not taken for a whole one
+	for _, s := range storedSecrets { // in quotes, so that a file that was cut is not taken for a whole one
 		body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), secretsName+".*") // 0600
@@ -142,23 +142,23 @@ func LockDataDir(dir string) (release func() error, err error) {
 	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
 	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Plain(dir), reasonWithoutPath(err))
+		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir), reasonWithoutPath(err))
 	case !locked:
 		return nil, fmt.Errorf("the data directory %s is in use by another sendcode process: "+
-			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Plain(dir))
+			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Printable(dir))
 	}
 	return lock.Unlock, nil
 }
 
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the data directory %s cannot be made: %s", document.Plain(dir), reasonWithoutPath(err))
+		return fmt.Errorf("the data directory %s cannot be made: %s", document.Printable(dir), reasonWithoutPath(err))
 	}
 	return nil
 }
 
-// Generated is a secret of the data directory that a person needs: the API key and the password of the console.
-type Generated struct {
+// GeneratedSecret is a secret of the data directory that a person needs: the API key and the password of the console.
+type GeneratedSecret struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
 	Label string // for people: "API key", "password"
 	Value string // in the clear, to be shown at the terminal
@@ -174,20 +174,20 @@ func (c *Config) NeedsDataDir() bool { return c.DatabaseURL == "" || len(c.missi
 // was written with its keys: other keys would make codes under way invalid and count every recipient anew.
 //
 // Call it with the lock of LockDataDir held or not; it excludes a second call by itself.
-func (c *Config) FillSecrets(dir string) ([]Generated, error) {
+func (c *Config) FillSecrets(dir string) ([]GeneratedSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	secrets, err := openSecrets(dir, slices.ContainsFunc(missing, func(s kept) bool { return s.label == "" }))
+	secrets, err := loadOrCreateSecrets(dir, slices.ContainsFunc(missing, func(s storedSecret) bool { return s.label == "" }))
 	if err != nil {
 		return nil, err
 	}
-	var generated []Generated
+	var generated []GeneratedSecret
 	for _, s := range missing {
 		*s.of(c) = NewSecret(secrets[s.key])
 		if s.label != "" {
-			generated = append(generated, Generated{envName(s.key), s.label, secrets[s.key]})
+			generated = append(generated, GeneratedSecret{envName(s.key), s.label, secrets[s.key]})
 		}
 		if s.key == keyAPIKey {
 			c.addAPIKey()
@@ -196,31 +196,31 @@ func (c *Config) FillSecrets(dir string) ([]Generated, error) {
 	return generated, nil
 }
 
-// kept is a secret that the data directory holds.
-type kept struct {
+// storedSecret is a secret that the data directory holds.
+type storedSecret struct {
 	key, label string // label is for the person who needs it; "" for the keys that the database is written with
 	of         func(*Config) *Secret
-	instead    func(*Config) bool // something else is given in its place
+	replaced   func(*Config) bool // whether a setting makes the secret unnecessary
 	check      func(string) string
 	generate   func() string
 }
 
-// keptSecrets are all of them, in the order of their file.
-var keptSecrets = []kept{
-	{keySecretKeys, "", func(c *Config) *Secret { return &c.SecretKeys }, nothing, checkSecretKeys, NewRingKey},
-	{keyIndexKey, "", func(c *Config) *Secret { return &c.IndexKey }, nothing, checkIndexKey, NewIndexKey},
+// storedSecrets are all such secrets, in the order of their file.
+var storedSecrets = []storedSecret{
+	{keySecretKeys, "", func(c *Config) *Secret { return &c.SecretKeys }, never, checkSecretKeys, NewRingKey},
+	{keyIndexKey, "", func(c *Config) *Secret { return &c.IndexKey }, never, checkIndexKey, NewIndexKey},
 	{keyAPIKey, "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool { return c.Apps[0].hasSecretKey() },
 		checkAPIKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
 	{keyAdminPassword, "password", func(c *Config) *Secret { return &c.AdminPassword }, func(c *Config) bool { return c.AdminEnabled() },
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
 }
 
-func nothing(*Config) bool { return false }
+func never(*Config) bool { return false }
 
 // missingSecrets returns the secrets that no setting gives, on loopback; elsewhere nil.
-func (c *Config) missingSecrets() (missing []kept) {
-	for _, s := range keptSecrets {
-		if c.Loopback() && !s.of(c).IsSet() && !s.instead(c) {
+func (c *Config) missingSecrets() (missing []storedSecret) {
+	for _, s := range storedSecrets {
+		if c.Loopback() && !s.of(c).IsSet() && !s.replaced(c) {
 			missing = append(missing, s)
 		}
 	}

@@ -20,7 +20,7 @@ func loaded(t *testing.T, environ ...string) Config {
 }
 
 // filled is the same after FillSecrets.
-func filled(t *testing.T, c Config) (Config, []Generated) {
+func filled(t *testing.T, c Config) (Config, []GeneratedSecret) {
 	t.Helper()
 	generated, err := c.FillSecrets(c.DataDir)
 	if err != nil {
@@ -32,7 +32,7 @@ func filled(t *testing.T, c Config) (Config, []Generated) {
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	c := loaded(t)
 	first, generated := filled(t, c)
-	want := []Generated{
+	want := []GeneratedSecret{
 		{"SENDCODE_API_KEY", "API key", first.APIKey.Reveal()},
 		{"SENDCODE_ADMIN_PASSWORD", "password", first.AdminPassword.Reveal()},
 	}
@@ -136,7 +136,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	for cut := strings.Index(whole, "secret_keys"); cut < len(whole)-2; cut += 7 {
 		damaged[fmt.Sprintf("cut at %d", cut)] = whole[:cut]
 	}
-	for _, s := range keptSecrets {
+	for _, s := range storedSecrets {
 		damaged["short "+s.key] = strings.Replace(whole, s.key+`: "`, s.key+`: "x" # "`, 1)
 		damaged["null "+s.key] = strings.Replace(whole, s.key+": ", s.key+": ~ # ", 1)
 	}

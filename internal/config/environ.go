@@ -53,28 +53,30 @@ func variablesOf(t reflect.Type, index []int) (all []variable) {
 				key, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 			}
 			all = append(all, variable{key, at, f.Tag})
-		case f.Type.Kind() == reflect.Struct && !document.Single(f.Type):
+		case f.Type.Kind() == reflect.Struct && !document.IsScalar(f.Type):
 			all = append(all, variablesOf(f.Type, at)...)
 		}
 	}
 	return all
 }
 
-// in is the variable's field.
-func (v variable) in(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(v.index) }
+// field returns the field of c that the variable sets.
+func (v variable) field(c *Config) reflect.Value {
+	return reflect.ValueOf(c).Elem().FieldByIndex(v.index)
+}
 
-// kind is plain, file (SENDCODE_…_FILE may name a file that holds it) or list (a list in the file, by commas in the environment).
+// kind returns plain, file (SENDCODE_…_FILE may name a file that holds the value) or list (separated by commas).
 func (v variable) kind() string {
 	kind, _, _ := strings.Cut(v.tag.Get("env"), " ")
 	return kind
 }
 
-// secret reports whether the YAML file may not give it, so that the file can be shared.
-func (v variable) secret() bool {
+// isSecret reports whether only the environment may give the variable, so that the YAML file can be shared.
+func (v variable) isSecret() bool {
 	return reflect.TypeFor[Config]().FieldByIndex(v.index).Type == reflect.TypeFor[Secret]()
 }
 
-// envName is how the environment spells a setting.
+// envName returns the name of a setting's variable.
 func envName(key string) string { return prefix + strings.ToUpper(key) }
 
 // setting is a value with the place that it came from.
@@ -82,12 +84,12 @@ type setting struct {
 	value, where string
 }
 
-// readEnviron keeps what the variables give, and the files that the variables …_FILE name. Empty variables count as missing, because
+// readEnviron stores the values of variables, and of the files that the variables …_FILE name. Empty variables count as missing, because
 // container tools pass them. White space around is trimmed, since editors end a file with a line break.
-func (d *reader) readEnviron() {
+func (d *loader) readEnviron() {
 	d.reportUnknown()
 	for _, v := range variables {
-		d.Skip[v.key] = v.secret()
+		d.Skip[v.key] = v.isSecret()
 		s := d.settingOf(v)
 		switch {
 		case s.value == "":
@@ -104,7 +106,7 @@ func (d *reader) readEnviron() {
 }
 
 // settingOf returns the value of one setting from its variable or its file; empty if neither is given, or with a mistake, which it adds.
-func (d *reader) settingOf(v variable) setting {
+func (d *loader) settingOf(v variable) setting {
 	name := envName(v.key)
 	value, path := strings.TrimSpace(d.environ[name]), strings.TrimSpace(d.environ[name+"_FILE"])
 	if path == "" || v.kind() != "file" {
@@ -118,15 +120,15 @@ func (d *reader) settingOf(v variable) setting {
 	s := setting{strings.TrimSpace(string(content)), name + "_FILE"}
 	switch {
 	case err != nil:
-		d.Errs.Add(s.where, "%s cannot be read: %s", document.Plain(path), reasonWithoutPath(err))
+		d.Errs.Add(s.where, "%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
 	case s.value == "":
-		d.Errs.Add(s.where, "%s is empty", document.Plain(path))
+		d.Errs.Add(s.where, "%s is empty", document.Printable(path))
 	}
 	return s
 }
 
-// byName returns the variables by name. Of duplicates the last counts, as in os/exec.
-func byName(environ []string) map[string]string {
+// environMap returns the variables by name. Of duplicates the last counts, as in os/exec.
+func environMap(environ []string) map[string]string {
 	all := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -136,7 +138,7 @@ func byName(environ []string) map[string]string {
 }
 
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
-func (d *reader) reportUnknown() {
+func (d *loader) reportUnknown() {
 	var known []string // without the prefix, which every name has in common
 	for _, v := range variables {
 		known = append(known, strings.ToUpper(v.key))
@@ -153,7 +155,7 @@ func (d *reader) reportUnknown() {
 		if short == "PORT" || short == "HOST" || short == "LISTEN" {
 			meant = ", did you mean SENDCODE_ADDR=host:port?"
 		}
-		d.Errs.Add(document.Plain(name), "there is no such variable%s", meant)
+		d.Errs.Add(document.Printable(name), "there is no such variable%s", meant)
 	}
 }
 
@@ -167,6 +169,7 @@ var (
 	linkURL     = regexp.MustCompile(`^\s*(tcp|udp|sctp)://`)
 )
 
+// fromOrchestrator reports whether a container platform sets a variable of this name by itself.
 func fromOrchestrator(name, value string) bool {
 	return serviceName.MatchString(name) || linkName.MatchString(name) ||
 		linkURLName.MatchString(name) && linkURL.MatchString(value)

@@ -17,15 +17,15 @@ type Errors = document.Errors
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &document.Errors{}
 	c := document.Defaults[Config]()
-	d := &reader{config: &c, readFile: readFile, environ: byName(environ), given: map[string]setting{}, bounded: map[string]bool{}}
+	d := &loader{config: &c, readFile: readFile, environ: environMap(environ), given: map[string]setting{}, bounded: map[string]bool{}}
 	d.Decoder = &document.Decoder{Errs: errs, Checks: checks, Skip: map[string]bool{}, Owner: d}
 	d.readEnviron()
-	d.Name = document.Plain(d.given[keyConfig].value)
-	d.root = &document.Place{Decoder: d.Decoder}
+	d.Name = document.Printable(d.given[keyConfig].value)
+	d.root = &document.Mapping{Decoder: d.Decoder}
 	d.decodeFile(d.given[keyConfig])
 	d.applyEnviron()
 	d.complete()
-	d.checkTogether()
+	d.checkCombinations()
 	if err := errs.OrNil(); err != nil {
 		return Config{}, err
 	}
@@ -34,14 +34,14 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	return c, nil
 }
 
-// reader is the state of one Load.
-type reader struct {
+// loader is the state of one Load.
+type loader struct {
 	*document.Decoder
 	config   *Config
 	readFile func(string) ([]byte, error)
 	environ  map[string]string  // all variables: the file may name one that holds a secret
 	given    map[string]setting // by the environment
-	root     *document.Place    // of the file
+	root     *document.Mapping  // of the file
 
 	bounded    map[string]bool // policies of the file that have a rule with scope failures, by path
 	references []reference
@@ -52,51 +52,52 @@ type reference struct {
 	kind, name, where string // kind is "policy", "purpose" or "app"
 }
 
-// readerOf returns the reader of the file that a place is in.
-func readerOf(p *document.Place) *reader { return p.Owner.(*reader) }
+// loaderOf returns the loader of the file that a mapping is in.
+func loaderOf(p *document.Mapping) *loader { return p.Owner.(*loader) }
 
-func refer(p *document.Place, kind, key, name string) {
-	d := readerOf(p)
-	d.references = append(d.references, reference{kind, name, p.Of(key)})
+// addReference notes that the value of a key names a policy, purpose or app; complete checks that it exists.
+func addReference(p *document.Mapping, kind, key, name string) {
+	d := loaderOf(p)
+	d.references = append(d.references, reference{kind, name, p.LocationOf(key)})
 }
 
 // decodeFile decodes the YAML file, if there is one, except for secrets and what the environment gives.
-func (d *reader) decodeFile(from setting) {
+func (d *loader) decodeFile(from setting) {
 	if from.value == "" {
 		return
 	}
 	content, err := d.readFile(from.value)
 	if err != nil {
-		d.Errs.Add(from.where, "%s cannot be read: %s", document.Plain(from.value), reasonWithoutPath(err))
+		d.Errs.Add(from.where, "%s cannot be read: %s", document.Printable(from.value), reasonWithoutPath(err))
 		return
 	}
 	n := d.Parse(content)
 	if n == nil {
 		return
 	}
-	d.root = d.Structure(n, "", reflect.ValueOf(d.config).Elem())
+	d.root = d.DecodeStruct(n, "", reflect.ValueOf(d.config).Elem())
 	for _, v := range variables {
-		if v.secret() && d.root.Given[v.key] != nil {
-			d.root.Complain(v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
+		if v.isSecret() && d.root.Given[v.key] != nil {
+			d.root.AddMistake(v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
 		}
 	}
 }
 
 // applyEnviron sets the fields that the environment gives.
-func (d *reader) applyEnviron() {
+func (d *loader) applyEnviron() {
 	for _, v := range variables {
 		s, found := d.given[v.key]
 		if !found {
 			continue
 		}
 		set := func(field reflect.Value, text string) bool {
-			problem := d.Set(field, v.tag, strings.TrimSpace(text))
+			problem := d.ParseInto(field, v.tag, strings.TrimSpace(text))
 			if problem != "" {
 				d.Errs.Add(s.where, "%s", problem)
 			}
 			return problem == ""
 		}
-		field := v.in(d.config)
+		field := v.field(d.config)
 		if v.kind() != "list" {
 			set(field, s.value)
 			continue
@@ -111,13 +112,13 @@ func (d *reader) applyEnviron() {
 }
 
 // where returns where a setting is given: its variable, or its line of the file.
-func (d *reader) where(key string) string {
+func (d *loader) where(key string) string {
 	s, found := d.given[key]
 	switch {
 	case found:
 		return s.where
 	case d.root.Given[key] != nil:
-		return d.root.Of(key)
+		return d.root.LocationOf(key)
 	}
 	return envName(key)
 }

@@ -49,7 +49,7 @@ purposes: {login: , b: , gift: {policy: gift, ttl: 90s, code: {length: 8, alphab
 	if got := c.Purposes["gift"]; got != want {
 		t.Errorf("gift: %+v", got)
 	}
-	if got := c.PurposesOf("default"); !slices.Equal(got, []string{"b", "default", "login"}) {
+	if got := c.PurposesWithPolicy("default"); !slices.Equal(got, []string{"b", "default", "login"}) {
 		t.Errorf("purposes of default: %v", got)
 	}
 }

@@ -47,8 +47,8 @@ const (
 	observe  = "observe"
 )
 
-// rule returns a rule of this name for the limiter.
-func (a Allowance) rule(name string, scope quota.Scope) quota.Rule {
+// quotaRule returns a rule of this name and scope for the limiter.
+func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days, Zone: a.Zone}
 	q.Observe = a.Mode == observe
 	if q.Calendar() && q.Zone == nil {
@@ -57,11 +57,11 @@ func (a Allowance) rule(name string, scope quota.Scope) quota.Rule {
 	return q
 }
 
-// judge reports what package quota finds wrong with the rule, each at its key; noWindow is what it reports if the rule has no time.
-func (a Allowance) judge(p *document.Place, name, noWindow string) {
+// checkByQuota adds what package quota finds wrong with the rule as mistakes at its keys. noWindow is the mistake if the rule has no time.
+func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // which quota takes for a rule without days
 	var problems []error
-	if joined, wrong := quota.Validate([]quota.Rule{a.rule(name, quota.Global)}).(interface{ Unwrap() []error }); wrong {
+	if joined, wrong := quota.Validate([]quota.Rule{a.quotaRule(name, quota.Global)}).(interface{ Unwrap() []error }); wrong {
 		problems = joined.Unwrap()
 	}
 	for _, err := range problems {
@@ -70,35 +70,35 @@ func (a Allowance) judge(p *document.Place, name, noWindow string) {
 		switch {
 		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // may follow from that
 		case p.Given[bad.Field] != nil:
-			p.Complain(bad.Field, "%s", document.Plain(bad.Problem))
+			p.AddMistake(bad.Field, "%s", document.Printable(bad.Problem))
 		case bad.Field == "window":
-			p.Complain("", "%s", noWindow)
+			p.AddMistake("", "%s", noWindow)
 		}
 	}
 	if noDays && !p.Faulty["days"] {
-		p.Complain("days", "0 is not within 1 and %d", quota.MaxDays)
+		p.AddMistake("days", "0 is not within 1 and %d", quota.MaxDays)
 	}
 }
 
 // Check implements document.Checker. Of rules with scope failures the log can evaluate one, with a sliding window, for all callers; the
 // name of the built-in one is reserved.
-func (r *Rule) Check(p *document.Place) {
-	r.judge(p, r.Name, "window is missing")
+func (r *Rule) Check(p *document.Mapping) {
+	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
-	seen := readerOf(p).bounded
+	seen := loaderOf(p).bounded
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresName:
-		p.Complain("name", "is the name of the rule with scope failures")
+		p.AddMistake("name", "is the name of the rule with scope failures")
 	case r.Scope != quota.Failures:
 	case r.Callers == browsers:
-		p.Complain("callers", "a rule with scope failures is for all callers")
+		p.AddMistake("callers", "a rule with scope failures is for all callers")
 	case seen[policy]:
-		p.Complain("scope", "there is another rule with scope failures")
+		p.AddMistake("scope", "there is another rule with scope failures")
 	default:
 		seen[policy] = true
 		for _, key := range []string{"per", "days"} {
 			if p.Given[key] != nil {
-				p.Complain(key, "a rule with scope failures has a window")
+				p.AddMistake(key, "a rule with scope failures has a window")
 			}
 		}
 	}
@@ -112,15 +112,15 @@ func (c Config) Policy(name string) quota.Policy {
 		if r.Callers == browsers {
 			scope = scope.OfBrowsers()
 		}
-		p.Rules = append(p.Rules, r.rule(r.Name, scope))
+		p.Rules = append(p.Rules, r.quotaRule(r.Name, scope))
 	}
 	return p
 }
 
-// checkPolicyName has package quota judge a name.
+// checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
 func checkPolicyName(name string) string {
-	if err := (quota.Policy{Name: name, Rules: []quota.Rule{failuresRule.rule(failuresName, quota.Failures)}}).Validate(); err != nil {
-		return document.Plain(err.Error())
+	if err := (quota.Policy{Name: name, Rules: []quota.Rule{failuresRule.quotaRule(failuresName, quota.Failures)}}).Validate(); err != nil {
+		return document.Printable(err.Error())
 	}
 	return ""
 }
@@ -130,7 +130,7 @@ func checkPolicyName(name string) string {
 var failuresRule = Rule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
 // completePolicies adds the default policy, the first promise: 1 per 60 s, 5 per hour, 10 per 24 h for each recipient.
-func (d *reader) completePolicies() {
+func (d *loader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {
 		c.Policies = map[string][]Rule{}
@@ -169,13 +169,13 @@ type LimitRule struct {
 	Allowance `yaml:",inline"`
 }
 
-// Rule returns the rule without its keys.
-func (r LimitRule) Rule() quota.Rule { return r.rule(r.Name, "") }
+// QuotaRule returns the rule for the limiter, without scope and keys.
+func (r LimitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
 // Check implements document.Checker.
-func (r *LimitRule) Check(p *document.Place) {
-	r.judge(p, r.Name, "window, per or days is missing")
+func (r *LimitRule) Check(p *document.Mapping) {
+	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
-		p.Complain("key", "must name 1 to %d keys", maxKeys)
+		p.AddMistake("key", "must name 1 to %d keys", maxKeys)
 	}
 }

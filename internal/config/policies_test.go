@@ -59,13 +59,13 @@ func TestLimits(t *testing.T) {
     - {name: minute, key: [resource, ip], limit: 100, window: 60s, mode: observe}
 `)
 	gift, web := c.Limits["gift"][0], c.Limits["web"][0]
-	if r := gift.Rule(); len(gift.Keys) != 1 || gift.Keys[0] != "user" || r.Per != quota.Day || r.Zone.String() != "Asia/Shanghai" || r.Limit != 1 {
+	if r := gift.QuotaRule(); len(gift.Keys) != 1 || gift.Keys[0] != "user" || r.Per != quota.Day || r.Zone.String() != "Asia/Shanghai" || r.Limit != 1 {
 		t.Errorf("%+v", gift)
 	}
-	if r := c.Limits["gift"][1].Rule(); r.Days != 7 || r.Per != "" || r.Window != 0 || r.Zone.String() != "Asia/Shanghai" || r.Limit != 3 {
+	if r := c.Limits["gift"][1].QuotaRule(); r.Days != 7 || r.Per != "" || r.Window != 0 || r.Zone.String() != "Asia/Shanghai" || r.Limit != 3 {
 		t.Errorf("%+v", r)
 	}
-	if r := web.Rule(); strings.Join(web.Keys, " ") != "resource ip" || r.Window != time.Minute || !r.Observe || r.Limit != 100 {
+	if r := web.QuotaRule(); strings.Join(web.Keys, " ") != "resource ip" || r.Window != time.Minute || !r.Observe || r.Limit != 100 {
 		t.Errorf("%+v", web)
 	}
 	readBack(t, c)

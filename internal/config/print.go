@@ -23,7 +23,7 @@ const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG 
 //go:embed example.yaml
 var Example string
 
-// encoder masks what tags say.
+// encoder has the masks that tags name.
 var encoder = document.Encoder{"url": maskURL, "urls": maskURLs}
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no passwords. If no URL has a
@@ -32,25 +32,25 @@ func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
 	out.SetIndent(2)
-	if err := out.Encode(c.document()); err != nil { // strings in memory: nothing can fail
+	if err := out.Encode(c.yamlNode()); err != nil { // strings in memory: nothing can fail
 		return "# " + err.Error() + "\n"
 	}
 	return printHead + body.String() + c.secretsComment()
 }
 
-// document returns the configuration as YAML, with comments on the empty settings.
-func (c Config) document() *yaml.Node {
+// yamlNode returns the configuration as YAML, with comments on the empty settings.
+func (c Config) yamlNode() *yaml.Node {
 	v := reflect.ValueOf(&c).Elem()
-	root := encoder.Struct(v)
+	root := encoder.EncodeStruct(v)
 	all, _ := document.Fields(v)
 	for _, f := range all {
-		if _, value := entryOf(root, f.Name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
+		if _, value := mappingEntry(root, f.Name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
 			value.LineComment = f.Tag.Get("unset")
 		}
 	}
-	_, texts := entryOf(root, "sms")
-	switch _, carriers := entryOf(texts, "carriers"); {
-	case c.DevPhone():
+	_, texts := mappingEntry(root, "sms")
+	switch _, carriers := mappingEntry(texts, "carriers"); {
+	case c.SMSToDevMailbox():
 		carriers.LineComment = "the dev mailbox"
 	case len(c.SMS.Carriers) == 0:
 		carriers.LineComment = "none: there are no text messages"
@@ -58,8 +58,8 @@ func (c Config) document() *yaml.Node {
 	return root
 }
 
-// entryOf returns the name and the value of a key in a mapping; nil if it is not there.
-func entryOf(n *yaml.Node, key string) (name, value *yaml.Node) {
+// mappingEntry returns the name and the value of a key in a mapping; nil if it is not there.
+func mappingEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i], n.Content[i+1]
@@ -83,18 +83,18 @@ func (c Config) secretsComment() string {
 	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
 	missing := c.missingSecrets()
 	for _, v := range variables {
-		secret, ok := v.in(&c).Interface().(Secret)
+		secret, ok := v.field(&c).Interface().(Secret)
 		if !ok {
 			continue
 		}
 		state := "not set"
 		switch {
-		case slices.ContainsFunc(missing, func(s kept) bool { return s.key == v.key }):
+		case slices.ContainsFunc(missing, func(s storedSecret) bool { return s.key == v.key }):
 			state = "generated once in data_dir"
 		case secret.IsSet() && v.key == keySecretKeys:
-			state = "set, " + count(secret, "key")
+			state = "set, " + countEntries(secret, "key")
 		case secret.IsSet() && v.key == keyWebhookSecrets:
-			state = "set, " + count(secret, "secret")
+			state = "set, " + countEntries(secret, "secret")
 		case secret.IsSet():
 			state = "set"
 		}
@@ -103,7 +103,8 @@ func (c Config) secretsComment() string {
 	return b.String()
 }
 
-func count(list Secret, noun string) string {
+// countEntries returns the number of entries in a list separated by commas, with the noun for them: "2 keys".
+func countEntries(list Secret, noun string) string {
 	n := strings.Count(list.Reveal(), ",") + 1
 	if n != 1 {
 		noun += "s"

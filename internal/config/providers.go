@@ -23,48 +23,48 @@ type SecretSource struct {
 var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // Check implements document.Checker.
-func (s *SecretSource) Check(p *document.Place) {
+func (s *SecretSource) Check(p *document.Mapping) {
 	switch {
 	case s.SecretEnv != "" && s.SecretFile != "":
-		p.Complain("secret_file", "stands beside secret_env; keep one")
+		p.AddMistake("secret_file", "stands beside secret_env; keep one")
 	case p.Given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
-		p.Complain("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
+		p.AddMistake("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
 	case strings.HasPrefix(s.SecretEnv, prefix):
-		p.Complain("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
+		p.AddMistake("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
 	case s.SecretEnv != "":
-		s.keep(p, "secret_env", readerOf(p).environ[s.SecretEnv], "the variable "+s.SecretEnv)
+		s.setSecret(p, "secret_env", loaderOf(p).environ[s.SecretEnv], "the variable "+s.SecretEnv)
 	case s.SecretFile != "":
-		content, err := readerOf(p).readFile(s.SecretFile)
+		content, err := loaderOf(p).readFile(s.SecretFile)
 		if err != nil {
-			p.Complain("secret_file", "%s cannot be read: %s", document.Plain(s.SecretFile), reasonWithoutPath(err))
+			p.AddMistake("secret_file", "%s cannot be read: %s", document.Printable(s.SecretFile), reasonWithoutPath(err))
 			return
 		}
-		s.keep(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+document.Plain(s.SecretFile))
+		s.setSecret(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+document.Printable(s.SecretFile))
 	}
 }
 
-func (s *SecretSource) keep(p *document.Place, key, value, from string) {
+func (s *SecretSource) setSecret(p *document.Mapping, key, value, from string) {
 	switch {
 	case strings.TrimSpace(value) == "":
-		p.Complain(key, "%s is empty", from)
+		p.AddMistake(key, "%s is empty", from)
 	case len(value) > document.MaxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, document.IsControl):
-		p.Complain(key, "%s holds no secret: it is too long, or has control characters", from)
+		p.AddMistake(key, "%s holds no secret: it is too long, or has control characters", from)
 	default:
 		s.Secret = NewSecret(value)
 	}
 }
 
-// Provider is a mail provider that reports what became of mails. Its Source holds no secret; Complete adds it.
+// Provider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
 type Provider struct {
 	events.Source `yaml:",inline"`
 	SecretSource  `yaml:",inline"`
 }
 
-// Complete returns the source with its secret.
-func (p Provider) Complete() events.Source {
+// SourceWithSecret returns the source with its secret.
+func (p Provider) SourceWithSecret() events.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
 	if p.Auth.Scheme == events.StandardWebhooks {
-		p.Auth.Secrets = [][]byte{WebhookKey(p.Secret)}
+		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
 	}
 	return p.Source
 }
@@ -73,10 +73,10 @@ func (p Provider) Complete() events.Source {
 const minProviderSecret = 16
 
 // Check implements document.Checker.
-func (v *Provider) Check(p *document.Place) {
+func (v *Provider) Check(p *document.Mapping) {
 	a := &v.Auth
 	if a.Encoding != "" && a.Encoding != "base64" && a.Encoding != "hex" {
-		p.Complain("", "encoding must be hex or base64")
+		p.AddMistake("", "encoding must be hex or base64")
 	}
 	if a.Encoding == "hex" {
 		a.Encoding = ""
@@ -92,21 +92,21 @@ func (v *Provider) Check(p *document.Place) {
 		{"signature", a.Scheme == events.HMACFields && len(a.Signature) == 0},
 	} {
 		if missing.when {
-			p.Complain("", "%s is missing", missing.it)
+			p.AddMistake("", "%s is missing", missing.it)
 		}
 	}
 	signed := func(f events.Path) bool { return reflect.DeepEqual(f, a.Time) }
 	if a.Scheme == events.HMACFields && !slices.ContainsFunc(a.Fields, signed) {
-		p.Complain("", "signed_time must be one of signed, or what is signed could be used again for ever")
+		p.AddMistake("", "signed_time must be one of signed, or what is signed could be used again for ever")
 	}
 	if a.Scheme == events.StandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"
 	}
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == events.StandardWebhooks && len(WebhookKey(v.Secret)) < minProviderSecret:
-		p.Complain("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
+	case a.Scheme == events.StandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecret:
+		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
-		p.Complain("", "the secret must have at least %d characters", minProviderSecret)
+		p.AddMistake("", "the secret must have at least %d characters", minProviderSecret)
 	}
 }

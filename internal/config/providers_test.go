@@ -33,7 +33,7 @@ func sourceOf(t *testing.T, c Config, name string) events.Source {
 	if i < 0 {
 		t.Fatalf("no provider %s", name)
 	}
-	return c.Providers[i].Complete()
+	return c.Providers[i].SourceWithSecret()
 }
 
 // The documented examples read payloads of the shapes that these providers document.
@@ -94,16 +94,16 @@ func TestProvidersArePrinted(t *testing.T) {
 	if err != nil || again.YAML() != c.YAML() {
 		t.Errorf("printed and read: %v\n%s", err, c.YAML())
 	}
-	if got := must(t, "").Fixed(c); !slices.Equal(got, []string{"provider_events"}) {
+	if got := must(t, "").RestartChanges(c); !slices.Equal(got, []string{"provider_events"}) {
 		t.Errorf("needs a restart: %v", got)
 	}
 	other, err := loadYAML(given, "POSTMARK_SECRET=another-secret-of-ours", providerVariables[1], providerVariables[2])
-	if err != nil || !slices.Equal(c.Fixed(other), []string{"provider_events"}) {
-		t.Errorf("another secret: %v, %v", c.Fixed(other), err)
+	if err != nil || !slices.Equal(c.RestartChanges(other), []string{"provider_events"}) {
+		t.Errorf("another secret: %v, %v", c.RestartChanges(other), err)
 	}
 	const rest = ", secret_env: SECRET, message: a, type: b, outcomes: {c: delivered}}]"
 	standard, err := loadYAML("provider_events: [{name: a, scheme: standard_webhooks"+rest, "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil || len(standard.Providers[0].Complete().Auth.Secrets[0]) != 24 || standard.Providers[0].Auth.Header != "webhook-" {
+	if err != nil || len(standard.Providers[0].SourceWithSecret().Auth.Secrets[0]) != 24 || standard.Providers[0].Auth.Header != "webhook-" {
 		t.Errorf("%v, %+v", err, standard.Providers)
 	}
 }

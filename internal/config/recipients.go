@@ -27,19 +27,19 @@ type TestRecipient struct {
 func (t *TestRecipient) Hidden() bool { return true }
 
 // Check implements document.Checker.
-func (t *TestRecipient) Check(p *document.Place) {
+func (t *TestRecipient) Check(p *document.Mapping) {
 	if p.Given["channel"] != nil && p.Given["to"] != nil {
 		t.To = parseRecipient(p, t.Channel, t.Address)
 	}
 }
 
-// parseRecipient parses a recipient and records a mistake if it can't. The mistake does not repeat the address.
-func parseRecipient(p *document.Place, channel, to string) (r recipient.Recipient) {
+// parseRecipient parses a recipient. If it can't, it adds a mistake, which does not repeat the address, and returns the zero value.
+func parseRecipient(p *document.Mapping, channel, to string) (r recipient.Recipient) {
 	ch, err := recipient.ParseChannel(channel)
 	if err != nil {
-		p.Complain("", "channel must be email or sms")
+		p.AddMistake("", "channel must be email or sms")
 	} else if r, err = recipient.Parse(ch, to); err != nil {
-		p.Complain("", "to is not a recipient of the channel %s", ch)
+		p.AddMistake("", "to is not a recipient of the channel %s", ch)
 	}
 	return r
 }
@@ -60,11 +60,12 @@ type Block struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Hidden leaves out blocks of one recipient, since no output shows a whole address.
+// Hidden reports that a block of a single recipient, not of a domain or prefix, is left out when the configuration is printed, since no
+// output shows a whole address.
 func (b *Block) Hidden() bool { return b.Domain == "" && b.Prefix == "" }
 
 // Check implements document.Checker.
-func (b *Block) Check(p *document.Place) {
+func (b *Block) Check(p *document.Mapping) {
 	kinds := 0
 	for _, key := range []string{"to", "domain", "prefix"} {
 		if p.Given[key] != nil {
@@ -73,29 +74,29 @@ func (b *Block) Check(p *document.Place) {
 	}
 	switch {
 	case kinds != 1:
-		p.Complain("", "must have exactly one of to (with its channel), domain and prefix")
+		p.AddMistake("", "must have exactly one of to (with its channel), domain and prefix")
 	case p.Given["to"] != nil:
 		b.To = parseRecipient(p, b.Channel, b.Address)
 	case b.Channel != "":
-		p.Complain("", "channel goes with to only")
+		p.AddMistake("", "channel goes with to only")
 	case p.Given["domain"] != nil:
-		b.Domain = checkDomain(p, b.Domain)
+		b.Domain = parseDomain(p, b.Domain)
 	case checkPrefix(b.Prefix) != "":
-		p.Complain("", "prefix %s", checkPrefix(b.Prefix))
+		p.AddMistake("", "prefix %s", checkPrefix(b.Prefix))
 	}
 }
 
-// checkDomain returns the domain in lower-case A-labels, as addresses have it, or records a mistake.
-func checkDomain(p *document.Place, text string) string {
-	domain := mailDomain(text)
+// parseDomain returns a mail domain in lower-case A-labels; if it is none, "", and it adds a mistake.
+func parseDomain(p *document.Mapping, text string) string {
+	domain := parseMailDomain(text)
 	if domain == "" {
-		p.Complain("", "%s is not a domain", document.Plain(text))
+		p.AddMistake("", "%s is not a domain", document.Printable(text))
 	}
 	return domain
 }
 
-// mailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
-func mailDomain(text string) string {
+// parseMailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
+func parseMailDomain(text string) string {
 	r, err := recipient.Parse(recipient.Email, "x@"+text)
 	if err != nil {
 		return ""
@@ -114,12 +115,12 @@ type Fold struct {
 }
 
 // Check implements document.Checker.
-func (f *Fold) Check(p *document.Place) {
+func (f *Fold) Check(p *document.Mapping) {
 	if f.Domain == "" || p.Node.Kind != yaml.MappingNode {
 		return
 	}
-	if f.Domain = checkDomain(p, f.Domain); f.Domain != "" && p.Clean() && !f.PlusTags && !f.Dots {
-		p.Complain("", "folds nothing; set plus_tags or dots to true")
+	if f.Domain = parseDomain(p, f.Domain); f.Domain != "" && p.Valid() && !f.PlusTags && !f.Dots {
+		p.AddMistake("", "folds nothing; set plus_tags or dots to true")
 	}
 }
 
@@ -143,12 +144,12 @@ type Pause struct {
 }
 
 // Check implements document.Checker.
-func (s *Pause) Check(p *document.Place) {
+func (s *Pause) Check(p *document.Mapping) {
 	if s.Purpose != "" {
-		refer(p, "purpose", "purpose", s.Purpose)
+		addReference(p, "purpose", "purpose", s.Purpose)
 	}
 	if s.Channel == "" && s.Purpose == "" {
-		p.Complain("", "must have a channel, a purpose, or both")
+		p.AddMistake("", "must have a channel, a purpose, or both")
 	}
 }
 

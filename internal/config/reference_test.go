@@ -92,7 +92,7 @@ func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []desc
 		case option == "inline" && inner.Kind() == reflect.Struct:
 			all = append(all, describe(t, inner, path, deep)...)
 		case name == "" || name == "-" || f.Type == reflect.TypeFor[Secret]():
-		case deep && inner.Kind() == reflect.Struct && !document.Single(inner) && inner != reflect.TypeFor[Bound]():
+		case deep && inner.Kind() == reflect.Struct && !document.IsScalar(inner) && inner != reflect.TypeFor[Bound]():
 			if text := comment(t, of, f.Name); text != "" {
 				all = append(all, described{path + name, text, f})
 			}
@@ -155,7 +155,7 @@ func variablesList(t *testing.T) string {
 		if v.kind() == "file" {
 			marks += "*"
 		}
-		if v.secret() || strings.Contains(v.tag.Get("env"), " ") {
+		if v.isSecret() || strings.Contains(v.tag.Get("env"), " ") {
 			marks += "†"
 		}
 		of := reflect.TypeFor[Config]()
@@ -203,7 +203,7 @@ func exampleFile(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := encoder.Struct(reflect.ValueOf(&c).Elem())
+	root := encoder.EncodeStruct(reflect.ValueOf(&c).Elem())
 	annotate(t, root, reflect.TypeFor[Config]())
 	var body strings.Builder
 	for i := 0; i < len(root.Content); i += 2 {
@@ -222,10 +222,10 @@ func exampleFile(t *testing.T) string {
 func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	t.Helper()
 	for _, d := range describe(t, of, "", false) {
-		key, value := entryOf(n, d.key)
+		key, value := mappingEntry(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
 		switch {
-		case inner.Kind() != reflect.Struct || document.Single(inner):
+		case inner.Kind() != reflect.Struct || document.IsScalar(inner):
 		case value != nil && inner == d.field.Type && value.Style != yaml.FlowStyle:
 			annotate(t, value, inner)
 		default:

@@ -73,12 +73,12 @@ func checkAdminPassword(value string) string {
 }
 
 // argon2id in PHC form, with the parameters in their canonical order.
-var phc = regexp.MustCompile(`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+var argon2Pattern = regexp.MustCompile(`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
 // checkAdminPasswordHash returns what is wrong with an argon2id hash, or "". It must be at least as strong as the minimum of
 // OWASP's password storage cheat sheet (7 MiB, five passes), and not so expensive that a few logins stop the server.
 func checkAdminPasswordHash(value string) string {
-	found := phc.FindStringSubmatch(value)
+	found := argon2Pattern.FindStringSubmatch(value)
 	if found == nil {
 		return "must be an argon2id hash such as $argon2id$v=19$m=65536,t=3,p=4$salt$hash"
 	}
@@ -130,10 +130,10 @@ func randomText(n int) string {
 }
 
 // NewRingKey makes an entry for SENDCODE_SECRET_KEYS, "id:base64".
-func NewRingKey() string { return keyring.Generate() }
+func NewRingKey() string { return keyring.GenerateEntry() }
 
 // NewIndexKey makes a value for SENDCODE_INDEX_KEY, in base64.
 func NewIndexKey() string {
-	_, encoded, _ := strings.Cut(keyring.Generate(), ":")
+	_, encoded, _ := strings.Cut(keyring.GenerateEntry(), ":")
 	return encoded
 }

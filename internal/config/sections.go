@@ -14,30 +14,31 @@ import (
 )
 
 // Check implements document.Checker.
-func (p *Purpose) Check(at *document.Place) { refer(at, "policy", "policy", p.Policy) }
+func (p *Purpose) Check(at *document.Mapping) { addReference(at, "policy", "policy", p.Policy) }
 
 // Check implements document.Checker.
-func (k *Key) Check(p *document.Place) {
+func (k *Key) Check(p *document.Mapping) {
 	if k.ID == apiKeyID {
-		p.Complain("id", "is the id of SENDCODE_API_KEY; choose another")
+		p.AddMistake("id", "is the id of SENDCODE_API_KEY; choose another")
 	}
 	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // it would read as nothing, and mean everything
-		p.Complain("scopes", "names no scope; leave it out for all of them")
+		p.AddMistake("scopes", "names no scope; leave it out for all of them")
 	}
 	if k.Kind == PublicKey && len(k.Scopes) > 0 {
-		p.Complain("", "scopes are for secret keys; a public key may do what browsers may")
+		p.AddMistake("", "scopes are for secret keys; a public key may do what browsers may")
 	}
 }
 
 // Check implements document.Checker.
-func (b *Page) Check(p *document.Place) {
+func (b *Page) Check(p *document.Mapping) {
 	if b.App != "" {
-		refer(p, "app", "app", b.App)
+		addReference(p, "app", "app", b.App)
 	}
 }
 
-// complete adds the default policy, purpose and app, and then runs the checks that concern several settings.
-func (d *reader) complete() {
+// complete adds the default policy, purpose and app, and reports what is wrong with policies, purposes, apps and recipients, and names
+// that nothing declares.
+func (d *loader) complete() {
 	c := d.config
 	d.completePolicies()
 	d.completePurposes()
@@ -45,8 +46,8 @@ func (d *reader) complete() {
 	d.checkRecipients()
 	d.readDisposable()
 	served := c.SMS.Countries
-	if page := d.root.Items["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
-		page[0].Complain("country", "%s is not among the countries of sms", document.Plain(c.Page.Country))
+	if page := d.root.Children["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
+		page[0].AddMistake("country", "%s is not among the countries of sms", document.Printable(c.Page.Country))
 	}
 	declared := map[string][]string{
 		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
@@ -61,13 +62,13 @@ func (d *reader) complete() {
 	}
 	for _, r := range d.references {
 		if names := declared[r.kind]; !slices.Contains(names, r.name) {
-			d.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Plain(r.name), document.DidYouMean(r.name, names))
+			d.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Printable(r.name), document.DidYouMean(r.name, names))
 		}
 	}
 }
 
 // completePurposes adds the default purpose, and records a mistake for each purpose whose policy does not limit recipients.
-func (d *reader) completePurposes() {
+func (d *loader) completePurposes() {
 	c := d.config
 	if c.Purposes == nil {
 		c.Purposes = map[string]Purpose{}
@@ -87,7 +88,7 @@ func (d *reader) completePurposes() {
 }
 
 // completeApps puts DefaultApp first, after it has added it if the file does not name it, and has checked all apps.
-func (d *reader) completeApps() {
+func (d *loader) completeApps() {
 	c := d.config
 	isDefault := func(a App) bool { return a.Name == DefaultApp }
 	if !slices.ContainsFunc(c.Apps, isDefault) {
@@ -97,7 +98,7 @@ func (d *reader) completeApps() {
 	for i, a := range c.Apps {
 		for j, k := range a.Keys {
 			if hashes[k.SHA256] {
-				d.root.Items["apps"][i].Items["keys"][j].Complain("sha256", "another key has the same hash")
+				d.root.Children["apps"][i].Children["keys"][j].AddMistake("sha256", "another key has the same hash")
 			}
 			hashes[k.SHA256] = k.SHA256 != [sha256.Size]byte{}
 		}
@@ -110,29 +111,29 @@ func (d *reader) completeApps() {
 
 // checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed like another address: its code
 // must be known for exactly one address.
-func (d *reader) checkRecipients() {
+func (d *loader) checkRecipients() {
 	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
 	for i, t := range c.TestRecipients {
-		at := d.root.Items["test_recipients"][i]
+		at := d.root.Children["test_recipients"][i]
 		switch {
 		case t.To.IsZero():
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To.Equal(t.To) }):
-			at.Complain("", "is there twice")
+			at.AddMistake("", "is there twice")
 		case c.Folding().Hashes(t.To, key).Counted != t.To.Hash(key):
-			at.Complain("", "to is folded into another address by folding; give the one without tag or dots")
+			at.AddMistake("", "to is folded into another address by folding; give the one without tag or dots")
 		}
 	}
 	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })
 }
 
 // readDisposable reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
-func (d *reader) readDisposable() {
+func (d *loader) readDisposable() {
 	c := d.config
 	if c.DisposableFile == "" {
 		return
 	}
 	complain := func(format string, args ...any) {
-		d.root.Complain("disposable_domains", "%s"+format, append([]any{document.Plain(c.DisposableFile)}, args...)...)
+		d.root.AddMistake("disposable_domains", "%s"+format, append([]any{document.Printable(c.DisposableFile)}, args...)...)
 	}
 	content, err := d.readFile(c.DisposableFile)
 	if err != nil {
@@ -145,19 +146,19 @@ func (d *reader) readDisposable() {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		domain := mailDomain(text)
+		domain := parseMailDomain(text)
 		if domain == "" {
-			complain(":%d: %s is not a domain", i+1, document.Plain(text))
+			complain(":%d: %s is not a domain", i+1, document.Printable(text))
 			return
 		}
 		c.Disposable[domain] = true
 	}
 }
 
-// checkTogether reports settings that are wrong only beside others.
-func (d *reader) checkTogether() {
-	c, errs, page := d.config, d.Errs, &document.Place{}
-	if at := d.root.Items["page"]; at != nil {
+// checkCombinations reports settings that are wrong only beside others.
+func (d *loader) checkCombinations() {
+	c, errs, page := d.config, d.Errs, &document.Mapping{}
+	if at := d.root.Children["page"]; at != nil {
 		page = at[0]
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
@@ -177,9 +178,9 @@ func (d *reader) checkTogether() {
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
-	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSOn() {
+	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
-		d.Mistake(at, path, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+		d.AddMistakeAt(at, path, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
 	}
 	if c.Loopback() {
 		if page.Given["app"] == nil {
@@ -187,12 +188,12 @@ func (d *reader) checkTogether() {
 		}
 		return
 	}
-	d.checkReachable()
+	d.checkReachableFromOutside()
 }
 
-// checkReachable reports what must be given once another machine can connect. Generated keys would differ on the next replica, and the
-// dev mailbox shows codes to every visitor.
-func (d *reader) checkReachable() {
+// checkReachableFromOutside reports what must be given once another machine can connect. Generated keys would differ on the next
+// replica, and the dev mailbox shows codes to every visitor.
+func (d *loader) checkReachableFromOutside() {
 	c, addr := d.config, d.config.Addr
 	if loopback(addr) {
 		addr = c.AdminAddr

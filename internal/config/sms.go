@@ -71,9 +71,9 @@ type SMSCarrier struct {
 }
 
 // Prepare chooses the settings: the other keys depend on the type.
-func (c *SMSCarrier) Prepare(p *document.Place) bool {
+func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
-	_, kind := entryOf(p.Node, "type")
+	_, kind := mappingEntry(p.Node, "type")
 	for _, t := range carrierTypes {
 		if kind != nil && kind.Value == t.name {
 			c.Settings = t.settings()
@@ -81,13 +81,13 @@ func (c *SMSCarrier) Prepare(p *document.Place) bool {
 		}
 		names = append(names, t.name)
 	}
-	p.Mistake(p.Node, p.Path, "type must be %s", document.JoinOr(names))
+	p.AddMistakeAt(p.Node, p.Path, "type must be %s", document.JoinOr(names))
 	return false
 }
 
 // Check implements document.Checker.
-func (c *SMSCarrier) Check(p *document.Place) {
-	if !p.Clean() {
+func (c *SMSCarrier) Check(p *document.Mapping) {
+	if !p.Valid() {
 		return // what is missing may be what was wrong
 	}
 	wrong := c.Settings.Check()
@@ -95,7 +95,7 @@ func (c *SMSCarrier) Check(p *document.Place) {
 		wrong["secret_env"] = errors.New("or secret_file is missing")
 	}
 	for _, key := range slices.Sorted(maps.Keys(wrong)) {
-		p.Mistake(p.Node, document.Join(p.Path, key), "%s", wrong[key])
+		p.AddMistakeAt(p.Node, document.Join(p.Path, key), "%s", wrong[key])
 	}
 }
 
@@ -107,50 +107,52 @@ func (c SMSCarrier) Open() sms.Carrier {
 // Polled reports whether the carrier is asked what became of messages.
 func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 
-// SMSOn reports whether text messages go to a carrier or to the dev mailbox.
-func (c Config) SMSOn() bool { return len(c.SMS.Carriers) > 0 || c.DevPhone() }
+// SMSEnabled reports whether text messages go to a carrier or to the dev mailbox.
+func (c Config) SMSEnabled() bool { return len(c.SMS.Carriers) > 0 || c.SMSToDevMailbox() }
 
-// DevPhone reports whether text messages go to the dev mailbox, as mails do.
-func (c Config) DevPhone() bool { return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback() }
+// SMSToDevMailbox reports whether text messages go to the dev mailbox, as mails do.
+func (c Config) SMSToDevMailbox() bool {
+	return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback()
+}
 
 // Check implements document.Checker.
-func (s *SMS) Check(p *document.Place) {
+func (s *SMS) Check(p *document.Mapping) {
 	slices.Sort(s.Countries)
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
 		needs, ok := c.Settings.(sms.CallbackSettings)
 		if s.PublicURL == "" && ok && needs.NeedsCallback() {
-			p.Complain("", "public_url is missing, which carriers[%d] needs for {callback}", i)
+			p.AddMistake("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}
 	}
-	if p.Clean() { // or a prefix that was mistyped would be told twice
+	if p.Valid() { // or a prefix that was mistyped would be told twice
 		s.checkRoutes(p)
 	}
 	s.checkSpend(p)
 	if len(s.Carriers) > 0 && p.Given["countries"] == nil {
-		p.Complain("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
+		p.AddMistake("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
 	}
 }
 
 // checkRoutes reports each served country without a carrier: its codes would be queued until they expire.
-func (s *SMS) checkRoutes(p *document.Place) {
+func (s *SMS) checkRoutes(p *document.Mapping) {
 	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
 		reaches := func(prefix string) bool { return strings.HasPrefix(code, prefix) || strings.HasPrefix(prefix, code) }
 		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
 		if code != "" && len(s.Carriers) > 0 && !slices.ContainsFunc(s.Carriers, takes) {
-			p.Complain("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
+			p.AddMistake("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
 		}
 	}
 }
 
 // checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap.
-func (s *SMS) checkSpend(p *document.Place) {
+func (s *SMS) checkSpend(p *document.Mapping) {
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]
 			if _, all := c.Prices[defaultName]; len(s.Spend) > 0 && !priced && !all {
-				p.Complain("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
+				p.AddMistake("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
 			}
 		}
 	}
@@ -202,12 +204,12 @@ func (w SMSWatch) MarshalText() ([]byte, error) {
 // checkCountry knows what happens to Norway: NO is false in YAML 1.1, but read as it is written here.
 func checkCountry(country string) string {
 	if !recipient.KnownCountry(country) {
-		return document.Plain(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
+		return document.Printable(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
 	}
 	return ""
 }
 
-var checkPrefix = matching(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin")
+var checkPrefix = patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin")
 
 // senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section 9.1.2.5).
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)
@@ -222,7 +224,7 @@ func checkSender(text string) string {
 
 // checkPageHost takes the host of the page: the line in the text has no scheme and no port.
 func checkPageHost(text string) string {
-	if mailDomain(text) != text || strings.ContainsAny(text, ":/") {
+	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {
 		return "must be the host of the page alone, in lower case, such as shop.example"
 	}
 	return ""

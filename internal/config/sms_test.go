@@ -63,8 +63,8 @@ func TestSMS(t *testing.T) {
 	if w := s.Watch; w.Off || w.Sends != 30 || w.Approved != 5 || w.Within != 2*time.Hour || w.Pause != 30*time.Minute || !slices.Equal(w.Exempt, []string{"+49", "+86138"}) {
 		t.Errorf("%+v", w)
 	}
-	if !c.SMSOn() || c.DevPhone() || s.Carriers[0].Timeout != 20*time.Second || s.Carriers[3].Timeout != 5*time.Second {
-		t.Errorf("on %v, dev %v", c.SMSOn(), c.DevPhone())
+	if !c.SMSEnabled() || c.SMSToDevMailbox() || s.Carriers[0].Timeout != 20*time.Second || s.Carriers[3].Timeout != 5*time.Second {
+		t.Errorf("on %v, dev %v", c.SMSEnabled(), c.SMSToDevMailbox())
 	}
 	if polled := []bool{s.Carriers[0].Polled(), s.Carriers[1].Polled(), s.Carriers[2].Polled(), s.Carriers[3].Polled()}; !slices.Equal(polled, []bool{true, true, false, true}) {
 		t.Errorf("polled: %v", polled)
@@ -77,7 +77,7 @@ func TestSMS(t *testing.T) {
 	if strings.Contains(c.YAML()+fmt.Sprintf("%#v", s.Carriers), hiddenSecret) {
 		t.Error("the secret is printed")
 	}
-	if fixed := c.Fixed(readBack(t, c)); fixed != nil {
+	if fixed := c.RestartChanges(readBack(t, c)); fixed != nil {
 		t.Errorf("the same differs in %v", fixed)
 	}
 }
@@ -93,12 +93,12 @@ func TestWatchOnByDefaultAndOff(t *testing.T) {
 
 func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	for yaml, want := range map[string]bool{"": true, "sms: {countries: [DE]}": true, "smtp_url: smtp://127.0.0.1:25": false} {
-		if c := must(t, yaml); c.DevPhone() != want || c.SMSOn() != want {
-			t.Errorf("%q: dev %v, on %v", yaml, c.DevPhone(), c.SMSOn())
+		if c := must(t, yaml); c.SMSToDevMailbox() != want || c.SMSEnabled() != want {
+			t.Errorf("%q: dev %v, on %v", yaml, c.SMSToDevMailbox(), c.SMSEnabled())
 		}
 	}
 	c, err := Load(reachable, files{}.read)
-	if err != nil || c.SMSOn() {
+	if err != nil || c.SMSEnabled() {
 		t.Errorf("text messages end at a mailbox that others can read: %v", err)
 	}
 }

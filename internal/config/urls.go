@@ -29,9 +29,9 @@ type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
 
-// cutURL splits a URL into its parts. False if it has a second @, or one outside the authority: then a password with / ? or # would
+// splitURL splits a URL into its parts. False if it has a second @, or one outside the authority: then a password with / ? or # would
 // be taken for another part and shown in messages about that part.
-func cutURL(text string) (urlParts, bool) {
+func splitURL(text string) (urlParts, bool) {
 	var p urlParts
 	scheme, rest, found := strings.Cut(text, "://")
 	end := len(rest)
@@ -50,9 +50,9 @@ func cutURL(text string) (urlParts, bool) {
 	return p, true
 }
 
-// checkURL does the checks that all URLs share. It returns the URL's parts, or what is wrong with it.
-func checkURL(text string) (p urlParts, problem string) {
-	p, ok := cutURL(text)
+// parseURL splits a URL and checks what all URLs must have in common. problem is "" if nothing is wrong.
+func parseURL(text string) (p urlParts, problem string) {
+	p, ok := splitURL(text)
 	if !ok {
 		return p, unreadable
 	}
@@ -70,7 +70,7 @@ func checkURL(text string) (p urlParts, problem string) {
 
 // checkDatabaseURL returns what is wrong with the URL of a Postgres database, or "".
 func checkDatabaseURL(value string) string {
-	p, problem := checkURL(value)
+	p, problem := parseURL(value)
 	query, _ := url.ParseQuery(p.query)
 	switch {
 	case problem != "":
@@ -87,7 +87,7 @@ func checkDatabaseURL(value string) string {
 
 // checkRedisURL returns what is wrong with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
 func checkRedisURL(value string) string {
-	p, problem := checkURL(value)
+	p, problem := parseURL(value)
 	if problem != "" {
 		return problem
 	}
@@ -99,7 +99,7 @@ func checkRedisURL(value string) string {
 	}
 	client, err := quota.OpenRedis(value)
 	if err != nil {
-		return withoutQuotes(strings.TrimPrefix(err.Error(), "redis URL: "))
+		return withoutQuotedParts(strings.TrimPrefix(err.Error(), "redis URL: "))
 	}
 	_ = client.Close()
 	return ""
@@ -108,22 +108,22 @@ func checkRedisURL(value string) string {
 // checkSMTPURL returns what is wrong with a list of mail servers' URLs, or "". Package delivery parses each.
 func checkSMTPURL(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
-		if _, problem := checkURL(strings.TrimSpace(text)); problem != "" {
+		if _, problem := parseURL(strings.TrimSpace(text)); problem != "" {
 			return problem
 		}
 	}
 	if _, err := smtp.ParseURLs(value); err != nil {
-		return withoutQuotes(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
+		return withoutQuotedParts(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
 	}
 	return ""
 }
 
-// withoutQuotes returns the message, or a general one if the message repeats a piece of the URL, which may be part of a password.
-func withoutQuotes(message string) string {
+// withoutQuotedParts returns the message, or a general one if the message repeats a piece of the URL, which may be part of a password.
+func withoutQuotedParts(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
 	}
-	return document.Plain(message)
+	return document.Printable(message)
 }
 
 // validHosts reports whether hosts is a comma-separated list of host[:port].
@@ -167,9 +167,9 @@ func loopback(addr string) bool {
 	return err == nil && delivery.IsLoopback(host)
 }
 
-// openParameters of URLs hold no secret and may be shown. Of others the name shows at most, and that only if it cannot be
+// publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most the name is shown, and that only if it cannot be
 // the end of a password with an & in it.
-var openParameters = []string{
+var publicParameters = []string{
 	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name", "connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
 	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
@@ -186,7 +186,7 @@ func maskURLs(list string) string {
 
 // maskURL returns a URL without its secrets, or stars only if it can't be parsed.
 func maskURL(text string) string {
-	p, ok := cutURL(text)
+	p, ok := splitURL(text)
 	switch {
 	case text == "":
 		return ""
@@ -223,7 +223,7 @@ func maskQuery(query string) string {
 	for pair := range strings.SplitSeq(query, "&") {
 		name, _, assigned := strings.Cut(pair, "=")
 		switch {
-		case slices.Contains(openParameters, name):
+		case slices.Contains(publicParameters, name):
 			shown = append(shown, pair)
 		case assigned && parameterName.MatchString(name):
 			shown = append(shown, name+"="+stars)

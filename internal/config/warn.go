@@ -24,7 +24,7 @@ func (c *Config) warn(now time.Time) {
 	add(shared && c.RedisURL == "", "SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
 		"since the log in Postgres decides them again; the rules of IP addresses let in as much for every replica.")
 	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the log is a SQLite file in %s. Run one "+
-		"process only, and keep that directory: without it a restart forgets who was sent what.", document.Plain(c.DataDir))
+		"process only, and keep that directory: without it a restart forgets who was sent what.", document.Printable(c.DataDir))
 	add(!shared && c.DatabaseRole != "", "SENDCODE_DATABASE_ROLE is of no use without SENDCODE_DATABASE_URL: SQLite has no roles.")
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
@@ -38,15 +38,15 @@ func (c *Config) warn(now time.Time) {
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET is of no use without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
-	add(c.plainMail(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
+	add(c.allowsMailWithoutTLS(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
+		add(name != defaultName && len(c.PurposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
 	for _, t := range c.Admin.Tokens {
-		warnOfEnd(now, t.Expires, "The admin token "+t.ID, add)
+		warnOfExpiry(now, t.Expires, "The admin token "+t.ID, add)
 	}
 	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
 		c.warnOfNetworks(add)
@@ -61,8 +61,8 @@ func (c *Config) warn(now time.Time) {
 // soon is how long before a key or a token expires there is a warning.
 const soon = 14 * 24 * time.Hour
 
-// warnOfEnd warns of a key or a token that has expired, or expires soon. The zero time is no end.
-func warnOfEnd(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
+// warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means that it never does.
+func warnOfExpiry(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
 	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
 	add(now.Before(end) && end.Sub(now) < soon, "%s expires at %s.", what, end.Format(time.RFC3339))
 }
@@ -70,11 +70,11 @@ func warnOfEnd(now, end time.Time, what string, add func(when bool, format strin
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
 	for _, a := range c.Apps {
 		public := slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey })
-		add(c.SMTPURL != "" && a.MailFrom != "" && domainOf(a.MailFrom) == "localhost",
+		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
 		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
 		for _, k := range a.Keys {
-			warnOfEnd(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
+			warnOfExpiry(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
@@ -88,14 +88,14 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.Policy(name).Rules {
-			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesOf(name)) > 0, "The rule %s of the policy %s has the scope %s: "+
+			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0, "The rule %s of the policy %s has the scope %s: "+
 				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
 }
 
-// plainMail reports whether a mail server on another machine may be sent to without TLS.
-func (c *Config) plainMail() bool {
+// allowsMailWithoutTLS reports whether a mail server on another machine may be sent to without TLS.
+func (c *Config) allowsMailWithoutTLS() bool {
 	if c.SMTPURL == "" {
 		return false
 	}

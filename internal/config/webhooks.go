@@ -38,8 +38,8 @@ func NewWebhookSecret() string {
 	return webhookPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// WebhookKey returns the key that a secret stands for; nil if it is none.
-func WebhookKey(s Secret) []byte {
+// DecodeWebhookSecret returns the key that a secret "whsec_…" encodes; nil if it encodes none.
+func DecodeWebhookSecret(s Secret) []byte {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookPrefix))
 	if err != nil {
 		return nil
@@ -54,12 +54,12 @@ type Webhooks struct {
 }
 
 // Check implements document.Checker.
-func (w *Webhook) Check(p *document.Place) {
+func (w *Webhook) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
-		p.Complain("", "url is missing")
+		p.AddMistake("", "url is missing")
 	}
 	if n := p.Given["events"]; n != nil && len(n.Content) == 0 {
-		p.Complain("events", "names no event; leave it out for all of them, or leave webhook out")
+		p.AddMistake("events", "names no event; leave it out for all of them, or leave webhook out")
 	}
 	order := func(a, b string) int { return slices.Index(WebhookEvents, a) - slices.Index(WebhookEvents, b) }
 	if slices.SortFunc(w.Events, order); w.URL != "" && len(w.Events) == 0 {
@@ -67,9 +67,9 @@ func (w *Webhook) Check(p *document.Place) {
 	}
 }
 
-// checkWebhookURL never repeats the URL: people put tokens into them.
+// checkWebhookURL returns what is wrong with the URL of a webhook, or "". It never repeats the URL: people put tokens into them.
 func checkWebhookURL(text string) string {
-	p, problem := checkURL(text)
+	p, problem := parseURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":
@@ -83,10 +83,10 @@ func checkWebhookURL(text string) string {
 }
 
 // completeWebhooks gives apps their webhooks' secrets, and reports what is wrong with the two together. No secret is repeated.
-func (d *reader) completeWebhooks() {
+func (d *loader) completeWebhooks() {
 	c, given := d.config, d.given[keyWebhookSecrets]
 	wrong := given.value != "" && !c.WebhookSecrets.IsSet()
-	secrets := splitSecrets(c.WebhookSecrets.Reveal())
+	secrets := webhookSecretsByApp(c.WebhookSecrets.Reveal())
 	for i := range c.Apps {
 		a := &c.Apps[i]
 		for _, secret := range secrets[a.Name] {
@@ -96,22 +96,22 @@ func (d *reader) completeWebhooks() {
 		if a.Webhook.URL == "" {
 			continue
 		}
-		at := d.root.Items["apps"][i].Items["webhook"][0]
+		at := d.root.Children["apps"][i].Children["webhook"][0]
 		if len(a.Webhook.Secrets) == 0 && !wrong {
-			at.Complain("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
-				document.Plain(a.Name))
+			at.AddMistake("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+				document.Printable(a.Name))
 		}
 		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
-			at.Complain("url", "must begin with https://; http is for networks that webhooks.allow names")
+			at.AddMistake("url", "must begin with https://; http is for networks that webhooks.allow names")
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(secrets)) {
-		d.Errs.Add(given.where, "there is no app %s", document.Plain(app))
+		d.Errs.Add(given.where, "there is no app %s", document.Printable(app))
 	}
 }
 
-// splitSecrets returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "". Of an empty text: nil.
-func splitSecrets(value string) map[string][]string {
+// webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "". Of an empty text: nil.
+func webhookSecretsByApp(value string) map[string][]string {
 	if value == "" {
 		return nil
 	}
@@ -126,9 +126,9 @@ func splitSecrets(value string) map[string][]string {
 	return all
 }
 
-// checkWebhookSecrets repeats nothing but names of apps.
+// checkWebhookSecrets returns what is wrong with "app:whsec_…,app:whsec_…", or "". Of the value it repeats only names of apps.
 func checkWebhookSecrets(value string) string {
-	seen, all := map[string]bool{}, splitSecrets(value)
+	seen, all := map[string]bool{}, webhookSecretsByApp(value)
 	for _, app := range slices.Sorted(maps.Keys(all)) {
 		secrets := all[app]
 		if checkName(app) != "" {

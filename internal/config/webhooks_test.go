@@ -29,7 +29,7 @@ func TestWebhooks(t *testing.T) {
 	if want := []string{"send.failed", "verification.approved"}; shop.Webhook.URL != "https://shop.example:8443/hooks?of=sendcode" || !slices.Equal(shop.Webhook.Events, want) {
 		t.Errorf("%+v", shop.Webhook)
 	}
-	if s := shop.Webhook.Secrets; len(s) != 2 || s[0].Reveal() != hookOne || string(WebhookKey(s[1])) != "Another secret of enough bytes" {
+	if s := shop.Webhook.Secrets; len(s) != 2 || s[0].Reveal() != hookOne || string(DecodeWebhookSecret(s[1])) != "Another secret of enough bytes" {
 		t.Errorf("the shop's secrets")
 	}
 	if !slices.Equal(gift.Webhook.Events, WebhookEvents) || len(gift.Webhook.Secrets) != 1 || !reflect.DeepEqual(plain.Webhook, Webhook{}) {
@@ -44,10 +44,10 @@ func TestWebhooks(t *testing.T) {
 		}
 	}
 	one, two := NewWebhookSecret(), NewWebhookSecret()
-	if key := WebhookKey(NewSecret(one)); len(key) != 32 || one == two {
+	if key := DecodeWebhookSecret(NewSecret(one)); len(key) != 32 || one == two {
 		t.Errorf("a new secret of %d bytes", len(key))
 	}
-	if WebhookKey(NewSecret("whsec_*")) != nil {
+	if DecodeWebhookSecret(NewSecret("whsec_*")) != nil {
 		t.Error("a key of nothing")
 	}
 }
@@ -70,11 +70,11 @@ func TestWebhookMistakes(t *testing.T) {
 func TestWebhooksAreRenewed(t *testing.T) {
 	before := must(t, hooked, "SENDCODE_WEBHOOK_SECRETS=shop:"+hookOne+",gift:"+hookThree)
 	next := must(t, strings.Replace(hooked, "10.1.0.0/16", "10.0.0.0/8", 1), "SENDCODE_WEBHOOK_SECRETS=shop:"+hookOne+",shop:"+hookTwo+",gift:"+hookThree)
-	renewed := before.Renewed(next)
-	if got := before.Differs(renewed); fmt.Sprint(got) != "[apps webhooks]" {
+	renewed := before.WithReloadable(next)
+	if got := before.ReloadableChanges(renewed); fmt.Sprint(got) != "[apps webhooks]" {
 		t.Errorf("%v", got)
 	}
-	if shop := renewed.Apps[1]; len(shop.Webhook.Secrets) != 2 || renewed.Differs(next) != nil || before.Fixed(next) != nil {
-		t.Errorf("%v %v", renewed.Differs(next), before.Fixed(next))
+	if shop := renewed.Apps[1]; len(shop.Webhook.Secrets) != 2 || renewed.ReloadableChanges(next) != nil || before.RestartChanges(next) != nil {
+		t.Errorf("%v %v", renewed.ReloadableChanges(next), before.RestartChanges(next))
 	}
 }

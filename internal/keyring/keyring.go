@@ -64,8 +64,8 @@ const (
 	useSeal   = "seal"
 )
 
-// Current returns the ID of the first key, which is used for new data; "" without keys.
-func (r *Ring) Current() string {
+// CurrentID returns the ID of the first key, which is used for new data; "" without keys.
+func (r *Ring) CurrentID() string {
 	if ids := r.IDs(); len(ids) > 0 {
 		return ids[0]
 	}
@@ -95,7 +95,8 @@ func (r *Ring) Subkey(id, label string) ([]byte, error) {
 	return bytes.Clone(d.key), err
 }
 
-// derive returns what is derived from a key of the ring. Error: ErrUnknownKey.
+// derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's ID. They are kept once made. Error:
+// ErrUnknownKey.
 func (r *Ring) derive(d derivation) (derived, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {

@@ -58,7 +58,7 @@ func TestSubkeyErrors(t *testing.T) {
 		}
 	}
 	var none Ring
-	if _, err := none.Seal("recipient", nil, nil); !errors.Is(err, ErrUnknownKey) || none.Current() != "" {
+	if _, err := none.Seal("recipient", nil, nil); !errors.Is(err, ErrUnknownKey) || none.CurrentID() != "" {
 		t.Errorf("the zero ring seals: %v", err)
 	}
 	key, _ := r.Subkey("a", "code")
@@ -72,8 +72,8 @@ func TestRotation(t *testing.T) {
 	old := ring(t, "a:"+secret1)
 	both := ring(t, "b:"+secret2+",a:"+secret1)
 	only := ring(t, "b:"+secret2)
-	if old.Current() != "a" || both.Current() != "b" {
-		t.Errorf("current keys %q and %q", old.Current(), both.Current())
+	if old.CurrentID() != "a" || both.CurrentID() != "b" {
+		t.Errorf("current keys %q and %q", old.CurrentID(), both.CurrentID())
 	}
 	before, _ := old.Subkey("a", "code")
 	after, err := both.Subkey("a", "code")

@@ -30,7 +30,7 @@ func Parse(value string) (*Ring, error) {
 	for i, text := range strings.Split(value, ",") {
 		e, err := parseEntry(strings.TrimSpace(text))
 		if err == nil {
-			err = cmp.Or(twice(seen, "id", e.id, i+1), twice(seen, "key", string(e.secret), i+1))
+			err = cmp.Or(checkDuplicate(seen, "id", e.id, i+1), checkDuplicate(seen, "key", string(e.secret), i+1))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("entry %d: %w", i+1, err))
@@ -89,8 +89,8 @@ func Decode(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// twice notes where something is, and says so of what is there already.
-func twice(seen map[string]int, what, value string, at int) error {
+// checkDuplicate records that entry number at has this value, and fails if an earlier entry has it too.
+func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)
 	}
@@ -98,8 +98,8 @@ func twice(seen map[string]int, what, value string, at int) error {
 	return nil
 }
 
-// Generate makes one new entry, "id:base64", with 32 bytes from the system's random source.
-func Generate() string {
+// GenerateEntry returns a new entry for Parse, "id:base64", with 32 random bytes.
+func GenerateEntry() string {
 	for {
 		fresh := make([]byte, 4+minKey)
 		rand.Read(fresh) // never fails: the program stops when the system has no randomness

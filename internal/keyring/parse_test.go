@@ -27,8 +27,8 @@ func TestParseAccepts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if key, _ := r.Subkey("k1", "code"); r.Current() != "k1" || name != "64 bytes" && string(key) != string(first) {
-			t.Errorf("%s: current %q, or another key", name, r.Current())
+		if key, _ := r.Subkey("k1", "code"); r.CurrentID() != "k1" || name != "64 bytes" && string(key) != string(first) {
+			t.Errorf("%s: current %q, or another key", name, r.CurrentID())
 		}
 	}
 }
@@ -102,11 +102,11 @@ func leaks(text, value string) bool {
 func TestGenerate(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 { // IDs are four bytes: two of so many are alike once in a million runs
-		text := Generate()
+		text := GenerateEntry()
 		r := ring(t, text)
 		id, encoded, _ := strings.Cut(text, ":")
 		secret, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil || len(secret) != minKey || r.Current() != id {
+		if err != nil || len(secret) != minKey || r.CurrentID() != id {
 			t.Errorf("entry of %d bytes, id %q: %v", len(secret), id, err)
 		}
 		if seen[id] || seen[encoded] {

@@ -19,7 +19,7 @@ var ErrSealed = errors.New("keyring: sealed data cannot be opened")
 // with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one key, which may be used for years; AES-GCM is
 // limited to 2^32 messages (NIST SP 800-38D section 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
-	id := r.Current()
+	id := r.CurrentID()
 	d, err := r.derive(derivation{id, useSeal, label})
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts data of Seal. Errors: ErrUnknownKey if the key is not in the ring, else ErrSealed.
+// Open decrypts what Seal returned. Errors: ErrUnknownKey if the key is not in the ring, else ErrSealed.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, ErrSealed

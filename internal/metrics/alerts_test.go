@@ -25,11 +25,11 @@ var (
 func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	m := New()
-	m.Limiter(nil)
-	m.Rebuilds(func() int64 { return 0 })
-	m.Writable(func(context.Context) error { return nil })
-	m.Storage(nil)
-	m.MailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })
+	m.RegisterLimiter(nil)
+	m.RegisterRebuilds(func() int64 { return 0 })
+	m.RegisterLogWritable(func(context.Context) error { return nil })
+	m.RegisterStorage(nil)
+	m.RegisterMailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()
 	all := map[string][]string{}

@@ -77,7 +77,7 @@ func New() *Metrics {
 	return m
 }
 
-// Handler answers a scrape.
+// Handler returns the handler of /metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
@@ -121,25 +121,27 @@ func (m *Metrics) Attempted(app, outcome string, age time.Duration) {
 // AdminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
 func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
 
-// Limited counts an answer of a limit.
-func (m *Metrics) Limited(limit string, o limits.Operation, outcome string) {
+// LimitAnswered counts an answer under /v1/limits.
+func (m *Metrics) LimitAnswered(limit string, o limits.Operation, outcome string) {
 	m.limits.WithLabelValues(limit, string(o), outcome).Inc()
 }
 
-// Capped counts a text message that a cap stopped.
-func (m *Metrics) Capped(spendCap string) { m.capped.WithLabelValues(spendCap).Inc() }
+// SpendRefused counts a text message that a cap stopped.
+func (m *Metrics) SpendRefused(spendCap string) { m.capped.WithLabelValues(spendCap).Inc() }
 
-// Crowded counts a request of a network that made too many.
-func (m *Metrics) Crowded() { m.crowded.Inc() }
+// NetworkRefused counts a request that was refused because its network made too many.
+func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
 
-// Reloaded counts a reload of the configuration: Applied, Unchanged or Rejected.
-func (m *Metrics) Reloaded(outcome string) { m.reloads.WithLabelValues(outcome).Inc() }
+// ConfigReloaded counts a reload of the configuration: Applied, Unchanged or Rejected.
+func (m *Metrics) ConfigReloaded(outcome string) { m.reloads.WithLabelValues(outcome).Inc() }
 
-// Event counts what a mail provider told.
-func (m *Metrics) Event(provider, outcome string) { m.events.WithLabelValues(provider, outcome).Inc() }
+// ProviderEvent counts an event that a mail provider reported.
+func (m *Metrics) ProviderEvent(provider, outcome string) {
+	m.events.WithLabelValues(provider, outcome).Inc()
+}
 
-// Provider creates the counters of a provider's events with all outcomes at 0.
-func (m *Metrics) Provider(name string, outcomes []string) {
+// InitProvider creates the counters of a provider's events with all outcomes at 0.
+func (m *Metrics) InitProvider(name string, outcomes []string) {
 	for _, outcome := range outcomes {
 		m.events.WithLabelValues(name, outcome)
 	}

@@ -52,7 +52,7 @@ func (l channelState) usedChannel() recipient.Channel {
 // displayedRecipient returns the recipient as a field shows it.
 func (l channelState) displayedRecipient() string {
 	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {
-		return r.Written()
+		return r.Formatted()
 	}
 	return l.To
 }

@@ -64,7 +64,7 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 
 // Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
 func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
-	id := s.ring.Current()
+	id := s.ring.CurrentID()
 	key, err := s.key(id)
 	if err != nil {
 		return "", err

@@ -76,14 +76,14 @@ func isBarred(r rune) bool {
 // must have one script (UTS 39 section 5), and none that is written from right to left, which would reorder the mask.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
-		if !safeLabel(label) {
+		if !isSafeLabel(label) {
 			return ascii
 		}
 	}
 	return readable
 }
 
-func safeLabel(label string) bool {
+func isSafeLabel(label string) bool {
 	plain := func(r rune) bool { return '0' <= r && r <= '9' || r == '-' }
 	for _, allowed := range []func(rune) bool{isPlainLatin, isHan, isJapanese, isKorean} {
 		if !strings.ContainsFunc(label, func(r rune) bool { return !plain(r) && !allowed(r) }) {

@@ -21,7 +21,7 @@ func parseEmail(raw string) (parts, error) {
 	if err := checkText(s); err != nil {
 		return parts{}, err
 	}
-	if err := foreignSyntax(s); err != nil {
+	if err := checkBareAddress(s); err != nil {
 		return parts{}, err
 	}
 	local, typed, err := splitAddress(s)
@@ -75,8 +75,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// foreignSyntax returns an error if the text has syntax that RFC 5322 allows in a header, but that one bare address does not have.
-func foreignSyntax(s string) error {
+// checkBareAddress returns an error if the text has syntax that RFC 5322 allows in a header, but that one bare address does not have.
+func checkBareAddress(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):
 		return errDisplayName

@@ -110,7 +110,7 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	}
 	checkAddress(t, r)
 	checkMask(t, r)
-	for _, typed := range []string{r.Address(), r.Written()} {
+	for _, typed := range []string{r.Address(), r.Formatted()} {
 		again, err := Parse(r.Channel(), typed)
 		if err != nil || !again.Equal(r) || again.Hash(testKey) != r.Hash(testKey) {
 			t.Errorf("not idempotent: %q is %q, %v", typed, again.Address(), err)

@@ -33,18 +33,18 @@ func (p parts) hash(key []byte) Hash {
 // String returns the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Known returns String, or "" for the zero hash.
-func (h Hash) Known() string {
+// StringOrEmpty returns String, or "" for the zero hash.
+func (h Hash) StringOrEmpty() string {
 	if h.IsZero() {
 		return ""
 	}
 	return h.String()
 }
 
-// IsZero reports whether it is the zero hash.
+// IsZero reports whether h is the zero hash, of no recipient.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// MarshalText gives the same as String, so that JSON shows it as a string.
+// MarshalText returns String, so that JSON has a string.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // ParseHash parses the form of String, and nothing else.

@@ -174,7 +174,7 @@ func TestEqual(t *testing.T) {
 		t.Error("Equal does not compare channel and address")
 	}
 	var r Recipient
-	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() || r.Written() != "" {
+	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() || r.Formatted() != "" {
 		t.Errorf("the zero value is not empty: %v", r)
 	}
 }

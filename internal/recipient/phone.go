@@ -24,11 +24,11 @@ func parsePhone(raw, country string) (parts, error) {
 	if err := checkText(s); err != nil {
 		return parts{}, err
 	}
-	digits, international, err := dialled(s)
+	digits, international, err := parseDigits(s)
 	if err != nil {
 		return parts{}, err
 	}
-	number, err := numberOf(digits, international, country)
+	number, err := parseNumber(digits, international, country)
 	if err != nil {
 		return parts{}, err
 	}
@@ -51,27 +51,28 @@ func parsePhone(raw, country string) (parts, error) {
 	}, nil
 }
 
-// numberOf parses digits as they are dialled in a country: with its trunk prefix, with its international prefix or 00, or with only the
+// parseNumber parses digits as they are dialled in a country: with its trunk prefix, with its international prefix or 00, or with only the
 // country code.
-func numberOf(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
+func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
 		return nil, errTooShort
 	}
 	if international {
-		return assigned(phonenumbers.Parse("+"+digits, ""))
+		return checkAssigned(phonenumbers.Parse("+"+digits, ""))
 	}
 	if phonenumbers.GetCountryCodeForRegion(country) == 0 {
 		return nil, errNoCountryCode
 	}
-	number, err := assigned(phonenumbers.Parse(digits, country))
+	number, err := checkAssigned(phonenumbers.Parse(digits, country))
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil { // dialled so in most countries, and meant so in all
-		return assigned(phonenumbers.Parse("+"+rest, ""))
+		return checkAssigned(phonenumbers.Parse("+"+rest, ""))
 	}
 	return number, err
 }
 
-// assigned returns the number if the numbering plan assigns it, else an *InvalidError that says what is probably wrong.
-func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
+// checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering plan assigns it, else an *InvalidError
+// that says what is probably wrong.
+func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, errTooShort
 	}
@@ -88,16 +89,16 @@ func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneN
 	return nil, errInvalidNumber
 }
 
-// dialled returns the digits of a typed number, and whether it began with a plus. It rejects letters ("+1 800 FLOWERS"), extensions and
+// parseDigits returns the digits of a typed number, and whether it began with a plus. It rejects letters ("+1 800 FLOWERS"), extensions and
 // tel: URLs, which the phone number library would accept.
-func dialled(s string) (digits string, international bool, err error) {
+func parseDigits(s string) (digits string, international bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
 		rest, plus = "("+opened, true
 	}
 	var out strings.Builder
 	for _, r := range rest {
-		d, ok := digit(r)
+		d, ok := toASCIIDigit(r)
 		switch {
 		case ok:
 			out.WriteRune(d)
@@ -108,8 +109,8 @@ func dialled(s string) (digits string, international bool, err error) {
 	return out.String(), plus, nil
 }
 
-// digit converts a digit of a phone's number pad, ASCII, full-width, Arabic or Persian, to ASCII.
-func digit(r rune) (rune, bool) {
+// toASCIIDigit converts a digit of a phone's number pad, ASCII, full-width, Arabic or Persian, to ASCII.
+func toASCIIDigit(r rune) (rune, bool) {
 	for _, zero := range []rune{'0', '０', '٠', '۰'} {
 		if zero <= r && r <= zero+9 {
 			return '0' + r - zero, true
@@ -125,13 +126,13 @@ func maskNumber(countryCode, national string) string {
 	return "+" + countryCode + " " + national[:shown-tail] + bullets + national[len(national)-tail:]
 }
 
-// Nowhere is the Country of phone numbers that belong to no country, such as satellite and international networks.
-const Nowhere = "001"
+// NonGeographic is the Country of phone numbers that belong to no country, such as satellite and international networks.
+const NonGeographic = "001"
 
-// KnownCountry says whether phone numbers can have the Country: a region of ISO 3166-1 alpha-2 with a numbering plan, or
-// Nowhere. Several regions may share a dial code: +1 is the United States, Canada, Jamaica and some twenty more.
+// KnownCountry reports whether phone numbers can have this Country: a region of ISO 3166-1 alpha-2 with a numbering plan, or
+// NonGeographic. Several regions may share a dial code: +1 is the United States, Canada, Jamaica and some twenty more.
 func KnownCountry(country string) bool {
-	return country == Nowhere || phonenumbers.GetCountryCodeForRegion(country) != 0
+	return country == NonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
 }
 
 // DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown country.
@@ -143,7 +144,7 @@ func DialCode(country string) string {
 	return "+" + strconv.Itoa(code)
 }
 
-// Countries returns all countries that KnownCountry accepts, except Nowhere, sorted.
+// Countries returns all countries that KnownCountry accepts, except NonGeographic, sorted.
 func Countries() []string {
 	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
 }

@@ -26,7 +26,7 @@ func TestParsePhone(t *testing.T) {
 		{"+376 312345", "+376312345", "+376 3•••5", "AD"},
 		{"+290 51234", "+29051234", "+290 •••4", "SH"},
 		{"+683 4000", "+6834000", "+683 •••", "NU"},
-		{"+881612345678", "+881612345678", "+881 61•••678", Nowhere}, // satellite
+		{"+881612345678", "+881612345678", "+881 61•••678", NonGeographic}, // satellite
 	} {
 		r := mustParse(t, SMS, c.raw)
 		if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country || r.Channel() != SMS || !KnownCountry(c.country) {
@@ -53,7 +53,7 @@ func TestParsePhoneRefuses(t *testing.T) {
 	})
 }
 
-// The prefix, how a number is written and its kind; and what a mask shows before the hidden digits, which is all that Range may have.
+// The prefix, how a number is written and its kind; and what a mask shows before the hidden digits, which is all that VisiblePrefix may have.
 func TestAttributesOfANumber(t *testing.T) {
 	for raw, want := range map[string]struct {
 		prefix, written, begins string
@@ -68,13 +68,13 @@ func TestAttributesOfANumber(t *testing.T) {
 		"+683 4000":         {"+683", "+683 4000", "+683", true, false},
 	} {
 		r := mustParse(t, SMS, raw)
-		if r.Prefix() != want.prefix || r.Written() != want.written || r.Landline() != want.landline || r.VoIP() != want.voip ||
-			r.Range() != want.begins || !strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+bullets) {
-			t.Errorf("%s: %q, %q, %q, landline %v, VoIP %v, masked %q", raw, r.Prefix(), r.Written(), r.Range(), r.Landline(), r.VoIP(), r.Masked())
+		if r.Prefix() != want.prefix || r.Formatted() != want.written || r.Landline() != want.landline || r.VoIP() != want.voip ||
+			r.VisiblePrefix() != want.begins || !strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+bullets) {
+			t.Errorf("%s: %q, %q, %q, landline %v, VoIP %v, masked %q", raw, r.Prefix(), r.Formatted(), r.VisiblePrefix(), r.Landline(), r.VoIP(), r.Masked())
 		}
 	}
 	ana := mustParse(t, Email, "ana.maria@example.com")
-	if ana.Prefix() != "" || ana.Range() != "" || ana.Written() != "ana.maria@example.com" || ana.Landline() {
+	if ana.Prefix() != "" || ana.VisiblePrefix() != "" || ana.Formatted() != "ana.maria@example.com" || ana.Landline() {
 		t.Error("an address is taken for a number")
 	}
 }
@@ -112,11 +112,11 @@ func TestParseInACountry(t *testing.T) {
 		}
 	}
 	for country, reasons := range map[string]map[string][]string{
-		"":      {"no_country_code": {"0151 23456789"}},
-		"XX":    {"no_country_code": {"0151 23456789"}},
-		Nowhere: {"no_country_code": {"0151 23456789"}},
-		"FR":    {"too_short": {"06 12 34"}, "invalid_number": {"0151 23456789"}},
-		"US":    {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"}, "invalid_character": {"800 FLOWERS"}},
+		"":            {"no_country_code": {"0151 23456789"}},
+		"XX":          {"no_country_code": {"0151 23456789"}},
+		NonGeographic: {"no_country_code": {"0151 23456789"}},
+		"FR":          {"too_short": {"06 12 34"}, "invalid_number": {"0151 23456789"}},
+		"US":          {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"}, "invalid_character": {"800 FLOWERS"}},
 		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"}, "empty": {" "},
 			"invalid_character": {"0151+23456789", "+(+49) 151 23456789", "ana@example.com"}},
 	} {
@@ -148,7 +148,7 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" || DialCode("JM") != "+1" || DialCode("XX") != "" {
 		t.Errorf("%q, %q", ExampleNumber("DE"), DialCode("JM"))
 	}
-	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(Nowhere) || DialCode(Nowhere) != "" {
+	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(NonGeographic) || DialCode(NonGeographic) != "" {
 		t.Error("a country that is none")
 	}
 }
@@ -214,8 +214,8 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 			t.Errorf("%s: %+v, mainly %s", country, p, codes[p.Code].Main)
 		}
 		for _, g := range codes[p.Code].Groupings {
-			if _, err := regexp.Compile(g.Begins); err != nil || !written.MatchString(g.Short) || g.National != "" &&
-				!written.MatchString(g.National) {
+			if _, err := regexp.Compile(g.Begins); err != nil || !templatePattern.MatchString(g.Short) || g.National != "" &&
+				!templatePattern.MatchString(g.National) {
 				t.Errorf("%s: %+v, %v", country, g, err)
 			}
 		}

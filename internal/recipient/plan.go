@@ -15,8 +15,8 @@ type Plan struct {
 	Example string // as ExampleNumber
 }
 
-// Shared is the part of a Plan that all countries with one country code share.
-type Shared struct {
+// CallingCodePlan is the part of a Plan that all countries with one country code share.
+type CallingCodePlan struct {
 	Main      string     // the country that most of the numbers belong to
 	Groupings []Grouping // the first one that fits holds
 }
@@ -30,8 +30,8 @@ type Grouping struct {
 }
 
 // Plans returns the plans of all Countries by country, and their shared parts by country code.
-func Plans() (countries map[string]Plan, codes map[string]Shared) {
-	countries, codes = map[string]Plan{}, map[string]Shared{}
+func Plans() (countries map[string]Plan, codes map[string]CallingCodePlan) {
+	countries, codes = map[string]Plan{}, map[string]CallingCodePlan{}
 	for _, country := range Countries() {
 		countries[country] = Plan{
 			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true),
@@ -43,8 +43,8 @@ func Plans() (countries map[string]Plan, codes map[string]Shared) {
 		return countries, codes // it is part of the program, and a test reads it
 	}
 	for _, m := range metadata.GetMetadata() {
-		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != Nowhere {
-			codes[strconv.Itoa(int(m.GetCountryCode()))] = Shared{country, groupingsOf(m)}
+		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != NonGeographic {
+			codes[strconv.Itoa(int(m.GetCountryCode()))] = CallingCodePlan{country, groupingsOf(m)}
 		}
 	}
 	return countries, codes
@@ -53,12 +53,12 @@ func Plans() (countries map[string]Plan, codes map[string]Shared) {
 func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
 	abroad := map[string]string{}
 	for _, f := range m.GetIntlNumberFormat() {
-		abroad[leadTo(f)] = f.GetFormat()
+		abroad[formatKey(f)] = f.GetFormat()
 	}
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := Grouping{Short: templateOf(pattern, format)}
-		if g.Short == "" || len(abroad) > 0 && abroad[leadTo(f)] == "" { // a number of one town, which cannot be called from elsewhere
+		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" { // a number of one town, which cannot be called from elsewhere
 			continue
 		}
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
@@ -67,24 +67,24 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
 		if rule := f.GetNationalPrefixFormattingRule(); digitsIn.MatchString(strings.Replace(rule, "$1", "", 1)) {
 			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))
 		}
-		if g.Abroad = g.Short; abroad[leadTo(f)] != "" {
-			g.Abroad = templateOf(pattern, abroad[leadTo(f)])
+		if g.Abroad = g.Short; abroad[formatKey(f)] != "" {
+			g.Abroad = templateOf(pattern, abroad[formatKey(f)])
 		}
 		all = append(all, g)
 	}
 	return all
 }
 
-// leadTo returns the pattern of leading digits to which a format applies.
-func leadTo(f *phonenumbers.NumberFormat) string {
+// formatKey identifies the numbers to which a format applies, by their pattern and leading digits.
+func formatKey(f *phonenumbers.NumberFormat) string {
 	return f.GetPattern() + " " + strings.Join(f.GetLeadingDigitsPattern(), " ")
 }
 
 var (
-	digitsIn       = regexp.MustCompile(`[0-9]`)
-	characterClass = regexp.MustCompile(`\[[^\]]*\]`)
-	groupIn        = regexp.MustCompile(`\$([1-9])`)
-	written        = regexp.MustCompile(`^[# ()./-]+$`)
+	digitsIn        = regexp.MustCompile(`[0-9]`)
+	characterClass  = regexp.MustCompile(`\[[^\]]*\]`)
+	groupIn         = regexp.MustCompile(`\$([1-9])`)
+	templatePattern = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
 // templateOf returns the longest number that matches a pattern, in its format and with # for each digit; empty if none can be typed.
@@ -98,7 +98,7 @@ func templateOf(pattern, format string) string {
 		return ""
 	}
 	out := fits.ReplaceAllString(longest, groupIn.ReplaceAllString(format, "$${$1}"))
-	if out = digitsIn.ReplaceAllString(out, "#"); !written.MatchString(out) {
+	if out = digitsIn.ReplaceAllString(out, "#"); !templatePattern.MatchString(out) {
 		return ""
 	}
 	return out

@@ -92,7 +92,7 @@ func (r Recipient) parts() parts {
 	return **r.p
 }
 
-// IsZero reports whether it is no recipient.
+// IsZero reports whether r is the zero value, no recipient.
 func (r Recipient) IsZero() bool { return r.p == nil }
 
 // Equal reports whether both are the same address on the same channel.
@@ -116,7 +116,7 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain returns the form in which Masked shows a typed domain. Error: it is not a valid domain of an e-mail address.
+// MaskedDomain returns a typed domain in the form that Masked shows. Error: no e-mail address can have the domain.
 func MaskedDomain(typed string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(typed), "@"))
 	if err != nil {
@@ -134,7 +134,7 @@ func DomainOf(masked string) string {
 // Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not reveal the length of the hidden part.
 func (r Recipient) Masked() string { return r.parts().masked }
 
-// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; Nowhere, "001", if it belongs to no country; "" for e-mail.
+// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; NonGeographic, "001", if it belongs to no country; "" for e-mail.
 func (r Recipient) Country() string { return r.parts().country }
 
 // Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use blocks of numbers with one prefix.
@@ -148,9 +148,9 @@ func (r Recipient) Prefix() string {
 
 const prefixCut = 4
 
-// Range returns the leading digits of a phone number that Masked shows, with the country code, such as "+86138"; "" for e-mail. It reveals
+// VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country code, such as "+86138"; "" for e-mail. It reveals
 // no more than Masked.
-func (r Recipient) Range() string {
+func (r Recipient) VisiblePrefix() string {
 	if r.Channel() != SMS {
 		return ""
 	}
@@ -169,8 +169,8 @@ func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.parts().kind == phonenumbers.FIXED_LINE
 }
 
-// Written returns Address as people write it: a phone number with spaces between its groups, such as "+49 1512 3456789".
-func (r Recipient) Written() string {
+// Formatted returns Address as people write one: a phone number with spaces between its groups, such as "+49 1512 3456789".
+func (r Recipient) Formatted() string {
 	if r.Channel() != SMS {
 		return r.Address()
 	}

@@ -37,7 +37,7 @@ func Suggest(address string) (string, bool) {
 	}
 	best, bestDistance := "", 3
 	for _, known := range wellKnown {
-		if d := distance(typed, known); d < bestDistance && plausible(typed, known, d) {
+		if d := distance(typed, known); d < bestDistance && isPlausibleTypo(typed, known, d) {
 			best, bestDistance = known, d
 		}
 	}
@@ -47,7 +47,8 @@ func Suggest(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-func plausible(typed, known string, d int) bool {
+// isPlausibleTypo reports whether a typed domain at edit distance d from a known one is rather a typo than a domain of its own.
+func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")
 	_, registered := publicsuffix.PublicSuffix(typed)
@@ -96,9 +97,9 @@ const (
 	lettersOfNumber  = "0123456789"
 )
 
-// Near returns the valid recipients one typing error away (Damerau, 1964): a letter missing, added, replaced, or swapped with its
+// OneTypoAway returns the valid recipients one typing error away (Damerau, 1964): a letter missing, added, replaced, or swapped with its
 // neighbour. These are about 2,000 for an address and 200 for a number, without duplicates and without r, in no particular order.
-func (r Recipient) Near() []Recipient {
+func (r Recipient) OneTypoAway() []Recipient {
 	letters, fixed := lettersOfAddress, ""
 	if r.Channel() == SMS {
 		letters, fixed = lettersOfNumber, "+"
@@ -106,7 +107,7 @@ func (r Recipient) Near() []Recipient {
 	typed, _ := strings.CutPrefix(strings.ToLower(r.Address()), fixed)
 	seen := map[string]bool{}
 	var all []Recipient
-	for _, slip := range slips(typed, letters) {
+	for _, slip := range withOneTypo(typed, letters) {
 		other, err := Parse(r.Channel(), fixed+slip)
 		if err != nil || seen[other.Address()] || other.parts().folded == r.parts().folded {
 			continue
@@ -117,8 +118,8 @@ func (r Recipient) Near() []Recipient {
 	return all
 }
 
-// slips returns all texts one typing error away from s. It works on bytes; results that are no valid UTF-8 fail to parse later.
-func slips(s, letters string) (all []string) {
+// withOneTypo returns all texts one typing error away from s. It works on bytes; results that are no valid UTF-8 fail to parse later.
+func withOneTypo(s, letters string) (all []string) {
 	for i := range len(s) {
 		all = append(all, s[:i]+s[i+1:])
 		if i+1 < len(s) {

@@ -71,7 +71,7 @@ func TestNear(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all []string
-		for _, near := range r.Near() {
+		for _, near := range r.OneTypoAway() {
 			all = append(all, near.Address())
 		}
 		for _, want := range c.near {
@@ -88,7 +88,7 @@ func TestNear(t *testing.T) {
 			t.Errorf("%s: %d, some of them twice", c.to, len(all))
 		}
 	}
-	if near := (Recipient{}).Near(); near != nil {
+	if near := (Recipient{}).OneTypoAway(); near != nil {
 		t.Errorf("no recipient is near %v", near)
 	}
 }

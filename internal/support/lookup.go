@@ -21,7 +21,7 @@ func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) 
 	}
 	mine := d.Vault.Hash(r)
 	var near []recipient.Hash
-	for _, other := range r.Near() {
+	for _, other := range r.OneTypoAway() {
 		if h := d.Vault.Hash(other); h != mine { // two spellings of one mailbox are the same
 			near = append(near, h)
 		}

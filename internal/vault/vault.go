@@ -41,7 +41,7 @@ func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding
 // Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key.
 func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = k.Ring.Seal(sealLabel, []byte(r.Address()), []byte(id))
-	return sealed, k.Ring.Current(), err
+	return sealed, k.Ring.CurrentID(), err
 }
 
 // Recipient decrypts the address of a verification. It fails if the address was erased, or if its key is not in the ring.

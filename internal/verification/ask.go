@@ -231,7 +231,7 @@ func (a asked) holderHash() string {
 func (a asked) row() store.Send {
 	row := store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
-		Country: a.to.Country(), Prefix: a.to.Range(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
+		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
 	}
 	if a.IP.IsValid() {
 		row.IP = policy.Network(a.IP)

@@ -78,7 +78,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		address, _ = s.Vault.AddressOf(v)
 	}
 	return View{
-		Recipient: address.Known(),
+		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,

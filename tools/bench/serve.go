@@ -17,7 +17,7 @@ import (
 const serveCommand = "serve"
 
 func serve(args []string) (err error) {
-	app.TuneRuntime()
+	app.TuneGC()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	if err != nil {
 		return err
 	}
-	return app.Run(ctx, cfg, app.Reload{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
+	return app.Run(ctx, cfg, app.ReloadOptions{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
 }
 
 // loadSecrets returns the settings of this checkout that are secret, a line each. It makes them once.

@@ -39,7 +39,7 @@ func Main(m *testing.M) int {
 	defer stop()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
 	if err == nil {
-		err = app.Run(ctx, cfg, app.Reload{}, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
+		err = app.Run(ctx, cfg, app.ReloadOptions{}, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -148,7 +148,7 @@ func (s *Stack) Start(n int) *Stack {
 		ctx, stop := context.WithCancel(context.Background())
 		r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), Hangup: make(chan os.Signal, 1)}
 		if s.watches {
-			a.ReadAgain(app.Reload{Environ: s.environ(), Hangup: r.Hangup})
+			a.SetReload(app.ReloadOptions{Environ: s.environ(), Hangup: r.Hangup})
 		}
 		go func() { r.done <- a.Serve(ctx) }()
 		s.Replicas = append(s.Replicas, r)

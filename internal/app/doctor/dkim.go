@@ -9,40 +9,40 @@ import (
 	"strings"
 )
 
-// dkim looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). Their names
+// checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). Their names
 // are in the settings, or else only in the signatures of messages.
-func (d *doctor) dkim(ctx context.Context) {
+func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	switch senders := d.senders(); {
+	switch senders := d.senderDomains(); {
 	case len(senders) == 0:
 	case d.cfg.DKIMSelector == "":
 		d.remark("DKIM", "not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature "+
 			"of a mail that arrived")
 	default:
 		for _, sender := range senders {
-			d.dkimOf(ctx, sender)
+			d.checkDKIMOf(ctx, sender)
 		}
 	}
 }
 
-func (d *doctor) dkimOf(ctx context.Context, sender string) {
+func (d *doctor) checkDKIMOf(ctx context.Context, sender string) {
 	name := d.cfg.DKIMSelector + "._domainkey." + sender
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.answered("DKIM", name, err) {
 		return
 	}
 	for _, r := range records {
-		if tags := dkimTags(r); tags != nil {
-			d.dkimKey(name, tags)
+		if tags := parseDKIMTags(r); tags != nil {
+			d.judgeDKIMKey(name, tags)
 			return
 		}
 	}
 	d.fail("DKIM", "there is no key at "+name+": mails signed with it count as unsigned")
 }
 
-// dkimTags returns the tags of a DKIM record; nil if the record is another one.
-func dkimTags(record string) map[string]string {
+// parseDKIMTags returns the tags of a DKIM record; nil if the record is another one.
+func parseDKIMTags(record string) map[string]string {
 	tags := map[string]string{}
 	for tag := range strings.SplitSeq(record, ";") {
 		name, value, _ := strings.Cut(tag, "=")
@@ -54,12 +54,12 @@ func dkimTags(record string) map[string]string {
 	return tags
 }
 
-func (d *doctor) dkimKey(name string, tags map[string]string) {
+func (d *doctor) judgeDKIMKey(name string, tags map[string]string) {
 	if tags["p"] == "" {
 		d.fail("DKIM", "the key at "+name+" is withdrawn (p= is empty)")
 		return
 	}
-	kind, bits := dkimSize(tags)
+	kind, bits := describeDKIMKey(tags)
 	switch testing := strings.Contains(":"+tags["t"]+":", ":y:"); {
 	case kind == "":
 		d.fail("DKIM", "the key at "+name+" cannot be read")
@@ -70,12 +70,12 @@ func (d *doctor) dkimKey(name string, tags map[string]string) {
 	case bits > 0 && bits < 2048:
 		d.remark("DKIM", name+" has "+kind+"; 2048 are safe")
 	default:
-		d.fine("DKIM", name+" has "+kind)
+		d.pass("DKIM", name+" has "+kind)
 	}
 }
 
-// dkimSize describes the key of a record, "" if it cannot be read; bits is the length of an RSA key, 0 for others.
-func dkimSize(tags map[string]string) (kind string, bits int) {
+// describeDKIMKey describes the key of a record, "" if it cannot be read; bits is the length of an RSA key, 0 for others.
+func describeDKIMKey(tags map[string]string) (kind string, bits int) {
 	der, err := base64.StdEncoding.DecodeString(tags["p"])
 	switch {
 	case err != nil:

@@ -18,8 +18,8 @@ type resolver interface {
 	LookupAddr(ctx context.Context, address string) ([]string, error)
 }
 
-// senders returns the domains that mails are sent from; none if mails do not leave this machine.
-func (d *doctor) senders() []string {
+// senderDomains returns the domains that mails are sent from; none if mails do not leave this machine.
+func (d *doctor) senderDomains() []string {
 	if d.cfg.SMTPURL == "" {
 		return nil
 	}
@@ -36,9 +36,9 @@ func (d *doctor) answered(what, name string, err error) bool {
 	return false
 }
 
-// senderDomain looks for the records that big mailbox providers want of a sender.
-func (d *doctor) senderDomain(ctx context.Context) (string, error) {
-	names := d.senders()
+// checkSenderDomains looks for the records that big mailbox providers want of a sender.
+func (d *doctor) checkSenderDomains(ctx context.Context) (string, error) {
+	names := d.senderDomains()
 	if len(names) == 0 {
 		return "not looked at: mails go nowhere yet", nil
 	}
@@ -49,6 +49,7 @@ func (d *doctor) senderDomain(ctx context.Context) (string, error) {
 	return strings.Join(names, ", "), nil
 }
 
+// wantRecord prints a remark unless a TXT record of the name begins with prefix.
 func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string) {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.answered("sender domain", name, err) {
@@ -59,25 +60,25 @@ func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string)
 	}
 }
 
-// pointers looks at the names of the mail servers' addresses. The address that mails leave from may be another one, so
+// checkPTRs looks at the names of the mail servers' addresses. The address that mails leave from may be another one, so
 // nothing here is a failure.
-func (d *doctor) pointers(ctx context.Context) {
+func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
-	if len(d.senders()) == 0 || err != nil {
+	if len(d.senderDomains()) == 0 || err != nil {
 		return
 	}
 	var seen []string
 	for _, c := range configs {
 		if !slices.Contains(seen, c.Host) {
 			seen = append(seen, c.Host)
-			d.pointer(ctx, c.Host)
+			d.checkPTRsOf(ctx, c.Host)
 		}
 	}
 }
 
-func (d *doctor) pointer(ctx context.Context, host string) {
+func (d *doctor) checkPTRsOf(ctx context.Context, host string) {
 	addresses, err := []string{host}, error(nil)
 	if _, literal := netip.ParseAddr(host); literal != nil {
 		addresses, err = d.resolver.LookupHost(ctx, host)
@@ -94,7 +95,7 @@ func (d *doctor) pointer(ctx context.Context, host string) {
 	}
 	for _, a := range addresses {
 		if onInternet(a) {
-			d.checkReverse(ctx, host, a)
+			d.checkPTR(ctx, host, a)
 		}
 	}
 }
@@ -104,8 +105,8 @@ func onInternet(address string) bool {
 	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
 }
 
-// checkReverse checks that the address has a name that resolves to it again, as receivers do (RFC 1912 section 2.1).
-func (d *doctor) checkReverse(ctx context.Context, host, address string) {
+// checkPTR checks that the address has a name that resolves to it again, as receivers do (RFC 1912 section 2.1).
+func (d *doctor) checkPTR(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
 	if !d.answered("PTR", address, err) {
 		return
@@ -117,7 +118,7 @@ func (d *doctor) checkReverse(ctx context.Context, host, address string) {
 	for _, name := range names {
 		name = strings.TrimSuffix(name, ".")
 		if back, err := d.resolver.LookupHost(ctx, name); err == nil && slices.Contains(back, address) {
-			d.fine("PTR", address+" is "+name+", which leads back to it")
+			d.pass("PTR", address+" is "+name+", which leads back to it")
 			return
 		}
 	}

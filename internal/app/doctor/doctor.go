@@ -36,15 +36,15 @@ func (d *doctor) examine(ctx context.Context) error {
 	for _, w := range d.cfg.Warnings {
 		d.remark("settings", w)
 	}
-	d.look(ctx, "database", d.database)
-	d.look(ctx, "redis", d.redis)
-	d.mailServers(ctx)
-	d.look(ctx, "sender domain", d.senderDomain)
-	d.dkim(ctx)
-	d.pointers(ctx)
-	d.carriers(ctx)
-	d.receipts()
-	d.provider(ctx)
+	d.run(ctx, "database", d.checkDatabase)
+	d.run(ctx, "redis", d.checkRedis)
+	d.checkMailServers(ctx)
+	d.run(ctx, "sender domain", d.checkSenderDomains)
+	d.checkDKIM(ctx)
+	d.checkPTRs(ctx)
+	d.checkCarriers(ctx)
+	d.remarkReceiptAddresses()
+	d.checkProvider(ctx)
 	if d.broken > 0 {
 		return fmt.Errorf("%d of the things looked at do not work", d.broken)
 	}
@@ -59,7 +59,8 @@ type doctor struct {
 	broken   int
 }
 
-func (d *doctor) look(ctx context.Context, what string, check func(context.Context) (string, error)) {
+// run calls a check with checkTimeout and prints what it returns.
+func (d *doctor) run(ctx context.Context, what string, check func(context.Context) (string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	said, err := check(ctx)
@@ -67,7 +68,7 @@ func (d *doctor) look(ctx context.Context, what string, check func(context.Conte
 		d.fail(what, err.Error())
 		return
 	}
-	d.fine(what, said)
+	d.pass(what, said)
 }
 
 func (d *doctor) fail(what, said string) {
@@ -75,11 +76,11 @@ func (d *doctor) fail(what, said string) {
 	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
 }
 
-func (d *doctor) fine(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, said) }
+func (d *doctor) pass(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, said) }
 
 func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
 
-func (d *doctor) database(ctx context.Context) (string, error) {
+func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	if d.cfg.DatabaseURL == "" {
 		return "SQLite in " + d.cfg.DataDir, nil
 	}
@@ -92,11 +93,11 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
 	d.compareClock(ctx, "Postgres", log.Clock)
-	said, err := d.storage(ctx, log)
+	said, err := d.checkStorage(ctx, log)
 	return "Postgres answers, and its schema fits: " + said, errors.Join(err, log.Ping(ctx))
 }
 
-func (d *doctor) redis(ctx context.Context) (string, error) {
+func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	if d.cfg.RedisURL == "" {
 		return "none: rules are counted in process, which is right for one replica", nil
 	}
@@ -119,22 +120,22 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 	return "answers, and lets a send count", nil
 }
 
-// provider checks that the identity provider's addresses can be read. Only a login shows whether it accepts the client's secret.
-func (d *doctor) provider(ctx context.Context) {
+// checkProvider checks that the identity provider's addresses can be read. Only a login shows whether it accepts the client's secret.
+func (d *doctor) checkProvider(ctx context.Context) {
 	p := app.Provider(d.cfg)
 	if p == nil {
 		return
 	}
-	d.look(ctx, "provider of logins", func(ctx context.Context) (string, error) {
+	d.run(ctx, "provider of logins", func(ctx context.Context) (string, error) {
 		_, _, err := p.Asked.Begin(ctx)
 		return p.Title + " answers", err
 	})
 }
 
-// carriers checks each carrier separately. Nothing is sent.
-func (d *doctor) carriers(ctx context.Context) {
+// checkCarriers checks each carrier separately. Nothing is sent.
+func (d *doctor) checkCarriers(ctx context.Context) {
 	for _, c := range d.cfg.SMS.Carriers {
-		d.look(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
+		d.run(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
 			return sms.Probe(ctx, c.Open())
 		})
 		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
@@ -143,8 +144,8 @@ func (d *doctor) carriers(ctx context.Context) {
 	}
 }
 
-// receipts prints the addresses to enter in carriers' consoles. They contain a token.
-func (d *doctor) receipts() {
+// remarkReceiptAddresses prints the addresses to enter in carriers' consoles. They contain a token.
+func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.AccountSettings)
 		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {

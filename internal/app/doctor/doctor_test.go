@@ -114,9 +114,9 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	var out strings.Builder
 	d := newDoctor(cfg, &out)
 	d.resolver = names
-	d.look(t.Context(), "sender domain", d.senderDomain)
-	d.dkim(t.Context())
-	d.pointers(t.Context())
+	d.run(t.Context(), "sender domain", d.checkSenderDomains)
+	d.checkDKIM(t.Context())
+	d.checkPTRs(t.Context())
 	return out.String()
 }
 
@@ -139,7 +139,7 @@ func TestDoctorOnMailInTheClear(t *testing.T) {
 		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Policy: smtp.TLSNone, Offered: true},
 	} {
 		var out strings.Builder
-		newDoctor(config.Config{}, &out).encryption("m", false, e)
+		newDoctor(config.Config{}, &out).reportEncryption("m", false, e)
 		if out.String() != want {
 			t.Errorf("says %q, want %q", out.String(), want)
 		}

@@ -9,11 +9,11 @@ import (
 	"sendcode/internal/delivery/smtp"
 )
 
-// mailServers checks each mail server separately, since a server that fails is silently skipped when mails are sent.
-func (d *doctor) mailServers(ctx context.Context) {
+// checkMailServers checks each mail server separately, since a server that fails is silently skipped when mails are sent.
+func (d *doctor) checkMailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {
-		d.fine(what, "none: mails stay in the dev mailbox, they reach no recipient")
+		d.pass(what, "none: mails stay in the dev mailbox, they reach no recipient")
 		return
 	}
 	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
@@ -26,23 +26,23 @@ func (d *doctor) mailServers(ctx context.Context) {
 		if len(configs) > 1 {
 			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
 		}
-		d.look(ctx, name, func(ctx context.Context) (string, error) { return d.mailServer(ctx, name, c) })
+		d.run(ctx, name, func(ctx context.Context) (string, error) { return d.checkMailServer(ctx, name, c) })
 	}
 }
 
-func (d *doctor) mailServer(ctx context.Context, name string, c smtp.Config) (string, error) {
+func (d *doctor) checkMailServer(ctx context.Context, name string, c smtp.Config) (string, error) {
 	seen, err := smtp.Examine(ctx, c)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
-	d.encryption("TLS of the "+name, delivery.IsLoopback(c.Host), seen)
+	d.reportEncryption("TLS of the "+name, delivery.IsLoopback(c.Host), seen)
 	return c.Host + " answers, as encrypted and logged in as configured", nil
 }
 
 // renewal is how long before its end a certificate should have been renewed.
 const renewal = 14 * 24 * time.Hour
 
-func (d *doctor) encryption(what string, local bool, e smtp.Encryption) {
+func (d *doctor) reportEncryption(what string, local bool, e smtp.Encryption) {
 	how := "by STARTTLS"
 	if e.Policy == smtp.TLSImplicit {
 		how = "from the first byte"
@@ -50,7 +50,7 @@ func (d *doctor) encryption(what string, local bool, e smtp.Encryption) {
 	left := e.Until.Sub(d.now())
 	switch {
 	case e.Version == "" && local:
-		d.fine(what, "none, and none is needed: it is on this machine")
+		d.pass(what, "none, and none is needed: it is on this machine")
 	case e.Version == "" && e.Offered:
 		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
 	case e.Version == "":
@@ -58,7 +58,7 @@ func (d *doctor) encryption(what string, local bool, e smtp.Encryption) {
 	case left < renewal:
 		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer, wholeUnits(left)))
 	default:
-		d.fine(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, wholeUnits(left)))
+		d.pass(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, wholeUnits(left)))
 	}
 }
 

@@ -38,50 +38,49 @@ import (
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors
-	Checks map[string]func(text string) string // they say what is wrong, or nothing
+	Checks map[string]func(text string) string // by name; each returns what is wrong with a text, or ""
 	Skip   map[string]bool                     // keys of the file whose values are not read
-	Owner  any                                 // of the decoder, for checks
+	Owner  any                                 // what checks of structs need beside the file
 }
 
-// Place is where a mapping stands in the file, for what is found once it has been read.
-type Place struct {
+// Mapping is a mapping of the file that a struct was decoded from, for the checks of its fields.
+type Mapping struct {
 	*Decoder
-	Node   *yaml.Node
-	Path   string
-	Given  map[string]*yaml.Node // by key
-	Faulty map[string]bool       // keys that were complained about
-	Items  map[string][]*Place   // of mappings, and of lists of them, by key
-	before int                   // mistakes when it began
+	Node     *yaml.Node
+	Path     string
+	Given    map[string]*yaml.Node // the values, by key
+	Faulty   map[string]bool       // keys with a mistake
+	Children map[string][]*Mapping // the mappings under each key: one, or those of a list
+	before   int                   // number of mistakes in the file before this mapping
 }
 
-// Checker is a struct that looks at its fields together, once they have been read.
-type Checker interface{ Check(p *Place) }
+// Checker is a struct that checks its fields together, once they have been decoded.
+type Checker interface{ Check(p *Mapping) }
 
-// Preparer is a struct that does so before; false: it can't be read.
-type Preparer interface{ Prepare(p *Place) bool }
+// Preparer is a struct that must look at the mapping before its fields are decoded. False: they are not decoded.
+type Preparer interface{ Prepare(p *Mapping) bool }
 
-// Clean reports whether no mistake was found in the mapping.
-func (p *Place) Clean() bool { return len(p.Errs.Mistakes) == p.before }
+// Valid reports whether no mistake was found in the mapping.
+func (p *Mapping) Valid() bool { return len(p.Errs.Mistakes) == p.before }
 
-// at returns the node and path of a key; those of the mapping if the key is not given.
-func (p *Place) at(key string) (*yaml.Node, string) {
+// nodeAt returns the node and path of a key; those of the mapping if the key is not given.
+func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 	if n := p.Given[key]; n != nil {
 		return n, Join(p.Path, key)
 	}
 	return p.Node, p.Path
 }
 
-// Complain adds a mistake about a key, unless one was found at it before. If the key is not given, the mistake is about the
-// mapping.
-func (p *Place) Complain(key, format string, args ...any) {
+// AddMistake adds a mistake about a key, unless that key has one. If the key is not given, the mistake is about the mapping.
+func (p *Mapping) AddMistake(key, format string, args ...any) {
 	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
-		n, path := p.at(key)
-		p.Mistake(n, path, format, args...)
+		n, path := p.nodeAt(key)
+		p.AddMistakeAt(n, path, format, args...)
 	}
 }
 
-// Of returns where a key stands in the file; the mapping's place if the key is not given.
-func (p *Place) Of(key string) string { return p.Where(p.at(key)) }
+// LocationOf returns the file, line and path of a key, for people; those of the mapping if the key is not given.
+func (p *Mapping) LocationOf(key string) string { return p.Location(p.nodeAt(key)) }
 
 // Field is one field of a struct, those of inlined ones included.
 type Field struct {
@@ -119,8 +118,8 @@ func setDefaults(v reflect.Value) {
 	for _, f := range all {
 		var n yaml.Node
 		if text, ok := f.Tag.Lookup("default"); ok && yaml.Unmarshal([]byte(text), &n) == nil {
-			(&Decoder{Errs: &Errors{}}).Value(n.Content[0], "", f.Value, f.Tag)
-		} else if f.Value.Kind() == reflect.Struct && !Single(f.Value.Type()) {
+			(&Decoder{Errs: &Errors{}}).DecodeValue(n.Content[0], "", f.Value, f.Tag)
+		} else if f.Value.Kind() == reflect.Struct && !IsScalar(f.Value.Type()) {
 			setDefaults(f.Value)
 		}
 	}
@@ -132,10 +131,9 @@ func Defaults[T any]() (v T) {
 	return v
 }
 
-// Structure decodes a mapping into a struct; null counts as an empty mapping. It sets defaults, records mistakes, and returns the
-// mapping's place.
-func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
-	p := &Place{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Place{}, len(d.Errs.Mistakes)}
+// DecodeStruct sets a struct to its defaults, decodes a mapping into it and runs the struct's checks. Null counts as an empty mapping.
+func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
+	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
 	if s, ok := v.Addr().Interface().(Preparer); ok && !s.Prepare(p) {
 		return p
 	}
@@ -146,15 +144,15 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 		known[f.Name] = f
 	}
 	if !IsNull(n) {
-		d.Entries(n, path, func(key string, n *yaml.Node, at string) {
+		d.EachEntry(n, path, func(key string, n *yaml.Node, at string) {
 			f, found := known[key]
 			switch before := len(d.Errs.Mistakes); {
 			case !found:
-				d.Mistake(n, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
+				d.AddMistakeAt(n, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
 			case !IsNull(n): // else it counts as left out
 				p.Given[key] = n
 				if path != "" || !d.Skip[key] {
-					p.Items[key] = d.Value(n, at, f.Value, f.Tag)
+					p.Children[key] = d.DecodeValue(n, at, f.Value, f.Tag)
 				}
 				p.Faulty[key] = len(d.Errs.Mistakes) > before
 			}
@@ -162,7 +160,7 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 	}
 	for _, f := range all {
 		if f.Tag.Get("required") != "" && p.Given[f.Name] == nil {
-			p.Complain("", "%s is missing", f.Name)
+			p.AddMistake("", "%s is missing", f.Name)
 		}
 	}
 	for _, part := range slices.Backward(parts) {
@@ -173,65 +171,65 @@ func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
 	return p
 }
 
-// Value decodes a field and returns the places of the mappings in it.
-func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Place) {
+// DecodeValue decodes a node into a field and returns the mappings in it.
+func (d *Decoder) DecodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
-	case Single(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
-		text, ok := d.Text(n, path)
+	case IsScalar(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
+		text, ok := d.Scalar(n, path)
 		if blank := text == "" && (tag.Get("env") != "" || tag.Get("optional") != ""); ok && !blank {
-			if problem := d.Set(v, tag, text); problem != "" {
-				d.Mistake(n, path, "%s", problem)
+			if problem := d.ParseInto(v, tag, text); problem != "" {
+				d.AddMistakeAt(n, path, "%s", problem)
 			}
 		}
 	case v.Kind() == reflect.Struct && tag.Get("none") != "" && n.Kind == yaml.MappingNode && len(n.Content) == 0:
 		v.SetZero()
 	case v.Kind() == reflect.Struct && IsNull(n):
-		d.kind(n, path, yaml.MappingNode, "key: value pairs")
-		return []*Place{{Decoder: d}}
+		d.checkKind(n, path, yaml.MappingNode, "key: value pairs")
+		return []*Mapping{{Decoder: d}}
 	case v.Kind() == reflect.Struct:
-		return []*Place{d.Structure(n, path, v)}
+		return []*Mapping{d.DecodeStruct(n, path, v)}
 	case v.Kind() == reflect.Map:
-		d.mapping(n, path, v, tag)
+		d.decodeMap(n, path, v, tag)
 	case tag.Get("single") != "" && n.Kind == yaml.ScalarNode:
-		d.item(n, path, v, tag)
+		d.decodeItem(n, path, v, tag)
 	default:
 		v.SetZero()
 		if least := tag.Get("least"); least != "" && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-			d.Mistake(n, path, "there is no %s", least)
+			d.AddMistakeAt(n, path, "there is no %s", least)
 		}
-		d.items(n, path, func(n *yaml.Node, path string) { places = append(places, d.item(n, path, v, tag)...) })
+		d.eachItem(n, path, func(n *yaml.Node, path string) { places = append(places, d.decodeItem(n, path, v, tag)...) })
 	}
 	return places
 }
 
-// item decodes an element and appends it to the list, unless it is a single value with a mistake.
-func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Place {
+// decodeItem decodes an element and appends it to the list, unless it is a single value with a mistake. It returns the mappings in it.
+func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
-	places := d.Value(n, path, one, tag)
-	twice := duplicateProblem(list, one, tag)
+	places := d.DecodeValue(n, path, one, tag)
+	twice := checkUnique(list, one, tag)
 	switch {
 	case places == nil && len(d.Errs.Mistakes) > before:
 		return nil
 	case places == nil && twice != "":
-		d.Mistake(n, path, "%s", twice)
+		d.AddMistakeAt(n, path, "%s", twice)
 		return nil
 	case twice != "":
-		places[0].Complain(tag.Get("unique"), "%s", twice)
+		places[0].AddMistake(tag.Get("unique"), "%s", twice)
 	}
 	list.Set(reflect.Append(list, one))
 	if most := tag.Get("most"); most != "" && strings.HasPrefix(most, strconv.Itoa(list.Len()-1)+" ") {
-		places[0].Complain("", "there may be %s at most", most)
+		places[0].AddMistake("", "there may be %s at most", most)
 	}
 	return places
 }
 
-// duplicateProblem returns a problem if the list already has an element equal to one, by the tag unique; else "".
-func duplicateProblem(list, one reflect.Value, tag reflect.StructTag) string {
+// checkUnique returns what is wrong if the list already has an element equal to one, by the tag unique; else "".
+func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {
-		if v.Kind() == reflect.Struct && !Single(v.Type()) {
+		if v.Kind() == reflect.Struct && !IsScalar(v.Type()) {
 			all, _ := Fields(v)
 			return all[slices.IndexFunc(all, func(f Field) bool { return f.Name == key })].Value.Interface()
 		}
@@ -239,25 +237,25 @@ func duplicateProblem(list, one reflect.Value, tag reflect.StructTag) string {
 	}
 	for i := 0; key != "" && i < list.Len(); i++ {
 		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
-			return strings.Replace(cmp.Or(tag.Get("twice"), "is there twice"), "%s", Plain(fmt.Sprint(value)), 1)
+			return strings.Replace(cmp.Or(tag.Get("twice"), "is there twice"), "%s", Printable(fmt.Sprint(value)), 1)
 		}
 	}
 	return ""
 }
 
-// mapping decodes a mapping whose keys the file chooses into a Go map.
-func (d *Decoder) mapping(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
+// decodeMap decodes a mapping whose keys the file chooses into a Go map.
+func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
-	d.Entries(n, path, func(key string, n *yaml.Node, path string) {
+	d.EachEntry(n, path, func(key string, n *yaml.Node, path string) {
 		before := len(d.Errs.Mistakes)
 		one := reflect.New(v.Type().Elem()).Elem()
 		if problem := d.Checks[tag.Get("keys")]; problem != nil && problem(key) != "" {
-			d.Mistake(n, path, "%s", problem(key))
+			d.AddMistakeAt(n, path, "%s", problem(key))
 			return
 		}
 		if one.Kind() == reflect.Struct {
-			d.Structure(n, path, one)
-		} else if d.Value(n, path, one, tag); len(d.Errs.Mistakes) > before {
+			d.DecodeStruct(n, path, one)
+		} else if d.DecodeValue(n, path, one, tag); len(d.Errs.Mistakes) > before {
 			return
 		}
 		if v.IsNil() {

@@ -18,7 +18,7 @@ const (
 	MaxValue = 64 << 10
 )
 
-// Parse returns the root mapping of a YAML file; nil if the file is empty or can't be parsed, which it records as a mistake.
+// Parse returns the root of a YAML file; nil if the file is empty, or can't be parsed, which is a mistake.
 func (d *Decoder) Parse(content []byte) *yaml.Node {
 	if len(content) > MaxSize {
 		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
@@ -30,7 +30,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		d.Errs.Add(d.Name, "is not YAML: %s", Plain(strings.TrimPrefix(err.Error(), "yaml: ")))
+		d.Errs.Add(d.Name, "is not YAML: %s", Printable(strings.TrimPrefix(err.Error(), "yaml: ")))
 		return nil
 	case len(root.Content) == 0 || IsNull(root.Content[0]):
 		return nil
@@ -41,8 +41,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// Where returns the line and path of a node, for people.
-func (d *Decoder) Where(n *yaml.Node, path string) string {
+// Location returns the file, the line and the path of a node, for people.
+func (d *Decoder) Location(n *yaml.Node, path string) string {
 	where := fmt.Sprintf("%s:%d", d.Name, n.Line)
 	if path != "" {
 		where += ": " + path
@@ -50,15 +50,15 @@ func (d *Decoder) Where(n *yaml.Node, path string) string {
 	return where
 }
 
-// Mistake records what is wrong with a node.
-func (d *Decoder) Mistake(n *yaml.Node, path, format string, args ...any) {
-	d.Errs.Add(d.Where(n, path), format, args...)
+// AddMistakeAt adds what is wrong with a node.
+func (d *Decoder) AddMistakeAt(n *yaml.Node, path, format string, args ...any) {
+	d.Errs.Add(d.Location(n, path), format, args...)
 }
 
-// Entries calls yield for each key of a mapping, in the order of the file. Duplicate keys, anchors and merge keys are mistakes:
+// EachEntry calls yield for each key of a mapping, in the order of the file. Duplicate keys, anchors and merge keys are mistakes:
 // with merge keys a small file could become huge.
-func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
-	if !d.kind(n, path, yaml.MappingNode, "key: value pairs") {
+func (d *Decoder) EachEntry(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
+	if !d.checkKind(n, path, yaml.MappingNode, "key: value pairs") {
 		return
 	}
 	seen := map[string]int{}
@@ -67,9 +67,9 @@ func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, valu
 		at := Join(path, k.Value)
 		switch first, twice := seen[k.Value]; {
 		case k.Kind != yaml.ScalarNode || k.Tag == "!!merge":
-			d.Mistake(k, path, "only plain words can be keys here")
+			d.AddMistakeAt(k, path, "only plain words can be keys here")
 		case twice:
-			d.Mistake(k, at, "is there twice, first in line %d", first)
+			d.AddMistakeAt(k, at, "is there twice, first in line %d", first)
 		default:
 			seen[k.Value] = k.Line
 			yield(k.Value, v, at)
@@ -77,9 +77,9 @@ func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, valu
 	}
 }
 
-// items calls yield for each element of a list.
-func (d *Decoder) items(n *yaml.Node, path string, yield func(v *yaml.Node, path string)) {
-	if !d.kind(n, path, yaml.SequenceNode, "a list") {
+// eachItem calls yield for each element of a list.
+func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, path string)) {
+	if !d.checkKind(n, path, yaml.SequenceNode, "a list") {
 		return
 	}
 	for i, v := range n.Content {
@@ -87,27 +87,28 @@ func (d *Decoder) items(n *yaml.Node, path string, yield func(v *yaml.Node, path
 	}
 }
 
-// Text returns a single value as it is written, so that a name of digits, or a hash like 1e10, needs no quotes. False: it is no
+// Scalar returns a single value as it is written, so that a name of digits, or a hash like 1e10, needs no quotes. False: it is no
 // single value.
-func (d *Decoder) Text(n *yaml.Node, path string) (string, bool) {
-	if !d.kind(n, path, yaml.ScalarNode, "a single value") {
+func (d *Decoder) Scalar(n *yaml.Node, path string) (string, bool) {
+	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
 	}
 	if len(n.Value) > MaxValue || strings.ContainsFunc(n.Value, IsControl) {
-		d.Mistake(n, path, "is too long, or contains a line break or another control character")
+		d.AddMistakeAt(n, path, "is too long, or contains a line break or another control character")
 		return "", false
 	}
 	return strings.TrimSpace(n.Value), true
 }
 
-func (d *Decoder) kind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
+// checkKind reports whether a node is of a kind that can be decoded; if not, it adds a mistake that says what it must be.
+func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.Mistake(n, path, "anchors and aliases are not read here; write the value out")
+		d.AddMistakeAt(n, path, "anchors and aliases are not read here; write the value out")
 	case n.Kind != kind || IsNull(n):
-		d.Mistake(n, path, "must be %s", want)
+		d.AddMistakeAt(n, path, "must be %s", want)
 	case !strings.HasPrefix(n.Tag, "!!") || n.Tag == "!!binary":
-		d.Mistake(n, path, "tags such as !x are not read here")
+		d.AddMistakeAt(n, path, "tags such as !x are not read here")
 	default:
 		return true
 	}
@@ -119,10 +120,10 @@ func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 
 var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// Join appends a key to a path, with a dot between. A key that is not a plain word is shown by Plain.
+// Join appends a key to a path, with a dot between. A key that is not a plain word is shown by Printable.
 func Join(path, key string) string {
 	if !plainKey.MatchString(key) {
-		key = Plain(key)
+		key = Printable(key)
 	}
 	if path == "" {
 		return key
@@ -130,8 +131,8 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// Plain returns text from outside in one short line, without control characters.
-func Plain(s string) string {
+// Printable returns text from outside in one short line, without control characters.
+func Printable(s string) string {
 	const most = 80
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"

@@ -23,9 +23,9 @@ type door struct {
 }
 
 // Check implements document.Checker.
-func (s *shop) Check(p *document.Place) {
-	if len(s.Doors) == 0 && p.Clean() {
-		p.Complain("doors", "a shop has a door")
+func (s *shop) Check(p *document.Mapping) {
+	if len(s.Doors) == 0 && p.Valid() {
+		p.AddMistake("doors", "a shop has a door")
 	}
 }
 
@@ -45,12 +45,12 @@ func Example() {
 	} {
 		d := &document.Decoder{Name: "shop.yaml", Errs: &document.Errors{}, Checks: map[string]func(string) string{"word": word}}
 		s := document.Defaults[shop]()
-		d.Structure(d.Parse([]byte(file)), "", reflect.ValueOf(&s).Elem())
+		d.DecodeStruct(d.Parse([]byte(file)), "", reflect.ValueOf(&s).Elem())
 		if err := d.Errs.OrNil(); err != nil {
 			fmt.Println(err)
 			continue
 		}
-		_ = yaml.NewEncoder(os.Stdout).Encode(document.Encoder{}.Struct(reflect.ValueOf(&s).Elem()))
+		_ = yaml.NewEncoder(os.Stdout).Encode(document.Encoder{}.EncodeStruct(reflect.ValueOf(&s).Elem()))
 	}
 	// Output:
 	// title: Corner

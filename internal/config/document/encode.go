@@ -16,22 +16,22 @@ import (
 // Hider is a value that may be left out when it is printed.
 type Hider interface{ Hidden() bool }
 
-func hidden(v reflect.Value) bool {
+func isHidden(v reflect.Value) bool {
 	h, ok := v.Addr().Interface().(Hider)
 	return ok && h.Hidden()
 }
 
-// Encoder prints values, so that a Decoder reads them again, but for what its functions mask, which tags name.
+// Encoder encodes structs as a Decoder reads them. It holds the functions that mask secrets, by the name in the tag mask.
 type Encoder map[string]func(text string) string
 
-// Value returns a field as YAML, in the style that its tags name.
-func (e Encoder) Value(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+// EncodeValue returns a field as YAML, in the style that its tags name.
+func (e Encoder) EncodeValue(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	n := &yaml.Node{}
-	switch single := e.single(v, tag).(type) {
+	switch single := e.encodeScalar(v, tag).(type) {
 	case string:
 		n.SetString(single)
 	case nil:
-		n = e.several(v, tag)
+		n = e.encodeComposite(v, tag)
 	default:
 		_ = n.Encode(single) // numbers always encode
 	}
@@ -48,11 +48,11 @@ func (e Encoder) Value(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
-// several returns a struct, map or list as YAML.
-func (e Encoder) several(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+// encodeComposite returns a struct, map or list as YAML.
+func (e Encoder) encodeComposite(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Struct:
-		return e.Struct(v)
+		return e.EncodeStruct(v)
 	case reflect.Map:
 		n, inner := &yaml.Node{Kind: yaml.MappingNode}, reflect.StructTag("")
 		if tag.Get("style") == "lists" {
@@ -61,11 +61,11 @@ func (e Encoder) several(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, key := range keys {
-			put(n, key.String(), e.Value(addressable(v.MapIndex(key)), inner))
+			appendEntry(n, key.String(), e.EncodeValue(addressable(v.MapIndex(key)), inner))
 		}
 		return n
 	}
-	return e.list(v, tag)
+	return e.encodeList(v, tag)
 }
 
 func addressable(v reflect.Value) reflect.Value {
@@ -74,26 +74,26 @@ func addressable(v reflect.Value) reflect.Value {
 	return one
 }
 
-// Struct returns a struct as a YAML mapping.
-func (e Encoder) Struct(v reflect.Value) *yaml.Node {
+// EncodeStruct returns a struct as a YAML mapping.
+func (e Encoder) EncodeStruct(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	all, _ := Fields(v)
 	for _, f := range all {
-		if !hidden(f.Value) && !(f.omit && f.Value.IsZero()) {
-			put(n, f.Name, e.Value(f.Value, f.Tag))
+		if !isHidden(f.Value) && !(f.omit && f.Value.IsZero()) {
+			appendEntry(n, f.Name, e.EncodeValue(f.Value, f.Tag))
 		}
 	}
 	return n
 }
 
-func (e Encoder) list(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+func (e Encoder) encodeList(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	n, more := &yaml.Node{Kind: yaml.SequenceNode}, 0
 	for i := range v.Len() {
-		if hidden(v.Index(i)) {
+		if isHidden(v.Index(i)) {
 			more++
 			continue
 		}
-		n.Content = append(n.Content, e.Value(v.Index(i), ""))
+		n.Content = append(n.Content, e.EncodeValue(v.Index(i), ""))
 	}
 	if more > 0 && tag.Get("count") != "" {
 		n.LineComment = strconv.Itoa(more) + " more, not shown"
@@ -101,20 +101,20 @@ func (e Encoder) list(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
-// put appends an entry to a mapping.
-func put(n *yaml.Node, key string, value *yaml.Node) {
+// appendEntry appends an entry to a mapping.
+func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	name := &yaml.Node{}
 	name.SetString(key)
 	n.Content = append(n.Content, name, value)
 }
 
-// single returns a single value in the form that the decoder reads: a text, a number, or true or false; nil for a value of several.
-func (e Encoder) single(v reflect.Value, tag reflect.StructTag) any {
+// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or true or false; nil for a struct, map or list.
+func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		return Short(value)
+		return FormatDuration(value)
 	case int64:
-		return amountText(value)
+		return formatAmount(value)
 	case [32]byte:
 		return hex.EncodeToString(value[:])
 	case time.Time:
@@ -124,7 +124,7 @@ func (e Encoder) single(v reflect.Value, tag reflect.StructTag) any {
 	case slog.Level:
 		return strings.ToLower(value.String())
 	case encoding.TextMarshaler:
-		if text, _ := value.MarshalText(); len(text) > 0 || Single(v.Type()) {
+		if text, _ := value.MarshalText(); len(text) > 0 || IsScalar(v.Type()) {
 			return string(text)
 		}
 		return nil
@@ -134,14 +134,14 @@ func (e Encoder) single(v reflect.Value, tag reflect.StructTag) any {
 		return mask(v.String())
 	case v.Kind() == reflect.String:
 		return v.String()
-	case Single(v.Type()):
+	case IsScalar(v.Type()):
 		return v.Interface()
 	}
 	return nil
 }
 
-// Short writes a duration in its largest whole unit: 1h, 10m, 60s.
-func Short(d time.Duration) string {
+// FormatDuration writes a duration in its largest whole unit: 1h, 10m, 60s.
+func FormatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:
 		return strconv.Itoa(int(d/time.Hour)) + "h"

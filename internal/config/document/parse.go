@@ -13,8 +13,8 @@ import (
 	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
 )
 
-// Single reports whether values of the type are single values in the file: no map, struct or list, unless the type parses itself.
-func Single(t reflect.Type) bool {
+// IsScalar reports whether values of the type are single values in the file: no map, struct or list, unless the type parses itself.
+func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
 		return !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
@@ -24,8 +24,8 @@ func Single(t reflect.Type) bool {
 	return t.Kind() != reflect.Map
 }
 
-// Set parses a text into a field by its type and tags, and returns what is wrong with it, or "".
-func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
+// ParseInto sets a field to a text, parsed and checked by the field's type and tags. problem is "" if the text is valid.
+func (d *Decoder) ParseInto(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
 	}
@@ -39,7 +39,7 @@ func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (prob
 		problem = parse(v, tag, text)
 	}
 	if wrong := tag.Get("wrong"); problem != "" && wrong != "" {
-		return strings.Replace(wrong, "%s", Plain(text), 1)
+		return strings.Replace(wrong, "%s", Printable(text), 1)
 	}
 	return problem
 }
@@ -57,11 +57,11 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
 		if *into, problem = parseDuration(text); problem == "" {
-			problem = outOfRange(tag, *into, parseDuration)
+			problem = checkRange(tag, *into, parseDuration)
 		}
 	case *int:
 		if *into, problem = parseInt(text); problem == "" {
-			problem = outOfRange(tag, *into, parseInt)
+			problem = checkRange(tag, *into, parseInt)
 		}
 	case *int64:
 		*into, problem = parseAmount(text)
@@ -70,11 +70,11 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 			problem = "must be true or false"
 		}
 	case *time.Time:
-		*into, problem = parseInstant(text)
+		*into, problem = parseExpiry(text)
 	case **time.Location:
 		*into, problem = parseZone(text)
 	case *netip.Prefix:
-		*into, _ = Network(text)
+		*into, _ = ParseNetwork(text)
 	case *[32]byte:
 		_, _ = hex.Decode(into[:], []byte(text)) // checked by its tag
 	default:
@@ -89,8 +89,8 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	return problem
 }
 
-// outOfRange returns a problem if the value is out of the range that the tag names, else "".
-func outOfRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
+// checkRange returns what is wrong if the value is out of the range that the tag names, else "".
+func checkRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, most, _ := strings.Cut(tag.Get("range"), " ")
 	from, _ := read(least)
 	to, _ := read(most)
@@ -104,7 +104,7 @@ func outOfRange[T int | time.Duration](tag reflect.StructTag, v T, read func(str
 	return text + tag.Get("why")
 }
 
-func parseInt(text string) (int, string) {
+func parseInt(text string) (i int, problem string) {
 	i, err := strconv.Atoi(text)
 	if err != nil {
 		return 0, "must be a whole number"
@@ -112,8 +112,8 @@ func parseInt(text string) (int, string) {
 	return i, ""
 }
 
-// parseDuration reads "60s", "1h30m": Go's form, in whole seconds, without days. It also returns what is wrong with the text, or "".
-func parseDuration(text string) (time.Duration, string) {
+// parseDuration parses "60s", "1h30m": Go's form, in whole seconds, without days. problem is "" if the text is valid.
+func parseDuration(text string) (d time.Duration, problem string) {
 	v, err := time.ParseDuration(text)
 	switch {
 	case err != nil && strings.Trim(text, "0123456789") == "":
@@ -128,8 +128,9 @@ func parseDuration(text string) (time.Duration, string) {
 	return v, ""
 }
 
-// parseInstant parses "2027-01-31", which means the end of that day in UTC, or "2027-01-31T08:00:00Z".
-func parseInstant(text string) (time.Time, string) {
+// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31", of which it returns the end in UTC. problem is "" if the text
+// is valid.
+func parseExpiry(text string) (ends time.Time, problem string) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), ""
 	}
@@ -141,16 +142,16 @@ func parseInstant(text string) (time.Time, string) {
 }
 
 // parseZone parses the name of a zone of the IANA database. "Local" is rejected, since it differs between machines.
-func parseZone(text string) (*time.Location, string) {
+func parseZone(text string) (zone *time.Location, problem string) {
 	z, err := time.LoadLocation(text)
 	if err != nil || text == "" || text == "Local" {
-		return nil, "there is no time zone " + Plain(text) + "; they have names such as Asia/Shanghai"
+		return nil, "there is no time zone " + Printable(text) + "; they have names such as Asia/Shanghai"
 	}
 	return z, ""
 }
 
-// Network parses a network, or a single address as a network of one.
-func Network(text string) (netip.Prefix, string) {
+// ParseNetwork parses a network, or an address as the network of it alone. problem is "" if the text is valid.
+func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	network, err := netip.ParsePrefix(text)
 	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
 		network, err = netip.PrefixFrom(address, address.BitLen()), nil
@@ -170,7 +171,7 @@ const micros = 1_000_000
 var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
 // parseAmount parses an amount such as "0.045" into millionths, exactly, without floating point.
-func parseAmount(text string) (int64, string) {
+func parseAmount(text string) (millionths int64, problem string) {
 	parts := amountPattern.FindStringSubmatch(text)
 	if parts == nil {
 		return 0, "must be an amount such as 0.045, with at most six decimals"
@@ -180,8 +181,8 @@ func parseAmount(text string) (int64, string) {
 	return units*micros + rest, ""
 }
 
-// amountText returns an amount in the form that parseAmount reads.
-func amountText(v int64) string {
+// formatAmount returns an amount in the form that parseAmount reads.
+func formatAmount(v int64) string {
 	text := strconv.FormatInt(v/micros, 10)
 	if rest := v % micros; rest > 0 {
 		text += strings.TrimRight("."+strconv.FormatInt(micros+rest, 10)[1:], "0")

@@ -266,7 +266,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if _, err := r.Ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
-	without, err := keyring.Parse(keyring.Generate())
+	without, err := keyring.Parse(keyring.GenerateEntry())
 	r.Must(err)
 	half := r.halfIn()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })

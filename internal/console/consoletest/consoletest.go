@@ -55,7 +55,7 @@ func (c *Clock) Add(d time.Duration) {
 // Ring returns a key ring with one new key.
 func Ring(t *testing.T) *keyring.Ring {
 	t.Helper()
-	ring, err := keyring.Parse(keyring.Generate())
+	ring, err := keyring.Parse(keyring.GenerateEntry())
 	if err != nil {
 		t.Fatal(err)
 	}

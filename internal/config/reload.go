@@ -8,17 +8,17 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// reloaded are the fields of Config that can change while the service runs.
-var reloaded = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Config]()), func(f reflect.StructField) bool {
+// reloadable are the fields of Config that can change while the service runs.
+var reloadable = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Config]()), func(f reflect.StructField) bool {
 	return f.Tag.Get("reload") == ""
 })
 
-// Renewed returns c with all settings of next that can change while the service runs. A generated API key stays unless next has a
+// WithReloadable returns c with all settings of next that can change while the service runs. A generated API key stays unless next has a
 // key in its place.
-func (c Config) Renewed(next Config) Config {
+func (c Config) WithReloadable(next Config) Config {
 	into, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(next)
 	key := c.APIKey
-	for _, f := range reloaded {
+	for _, f := range reloadable {
 		into.FieldByIndex(f.Index).Set(from.FieldByIndex(f.Index))
 	}
 	c.Warnings = next.Warnings
@@ -30,10 +30,10 @@ func (c Config) Renewed(next Config) Config {
 	return c
 }
 
-// Differs returns the names of the settings that can change while the service runs and that differ in next.
-func (c Config) Differs(next Config) (parts []string) {
+// ReloadableChanges returns the names of the settings that can change while the service runs and that differ in next.
+func (c Config) ReloadableChanges(next Config) (parts []string) {
 	a, b := reflect.ValueOf(c), reflect.ValueOf(next)
-	for _, f := range reloaded {
+	for _, f := range reloadable {
 		name := f.Tag.Get("reload")
 		if name == "yes" {
 			name, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
@@ -45,9 +45,9 @@ func (c Config) Differs(next Config) (parts []string) {
 	return parts
 }
 
-// Fixed returns the names of the settings that differ in next and need a restart. Both configurations must be as Load returned
+// RestartChanges returns the names of the settings that differ in next and need a restart. Both configurations must be as Load returned
 // them, without generated secrets, which would look like a change.
-func (c Config) Fixed(next Config) (names []string) {
+func (c Config) RestartChanges(next Config) (names []string) {
 	all, _ := document.Fields(reflect.ValueOf(&c).Elem())
 	others, _ := document.Fields(reflect.ValueOf(&next).Elem())
 	for i, f := range all {

@@ -13,8 +13,8 @@ import (
 // monthsAhead is how many whole months the log should have room for; with less, doctor warns.
 const monthsAhead = 2
 
-// storage describes what the log's database holds and prints remarks on faults.
-func (d *doctor) storage(ctx context.Context, log *postgres.DB) (string, error) {
+// checkStorage returns a sentence about what the log's database holds, and prints remarks on faults.
+func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, error) {
 	e, err := log.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {
 		return "", err

@@ -26,10 +26,10 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 		if v.key == "admin_token_role" {
 			want = "admin" // which holds it in the file
 		}
-		if got := c.Fixed(next); !slices.Equal(got, []string{want}) {
+		if got := c.RestartChanges(next); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %v", v.key, got)
 		}
-		if got := next.Fixed(next); got != nil {
+		if got := next.RestartChanges(next); got != nil {
 			t.Errorf("%s with itself: %v", v.key, got)
 		}
 	}
@@ -39,7 +39,7 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 		"folding": "folding: [{domain: a.example, dots: true}]", "sms": "sms: {segments: 2}",
 		"admin": "admin: {second_factor: required, token_role: reader, oidc: {issuer: \"https://id.example\", client_id: c, redirect_url: \"https://x.example/admin/oidc/callback\"}}",
 	} {
-		if got := c.Fixed(must(t, "addr: 127.0.0.1:80\n"+yaml)); !slices.Equal(got, []string{part}) {
+		if got := c.RestartChanges(must(t, "addr: 127.0.0.1:80\n"+yaml)); !slices.Equal(got, []string{part}) {
 			t.Errorf("%s: %v", part, got)
 		}
 	}
@@ -50,7 +50,7 @@ func TestFixedSeesPasswordsOfURLs(t *testing.T) {
 	with := func(password string) Config {
 		return must(t, "", "SENDCODE_DATABASE_URL=postgres://u:"+password+"@h/d")
 	}
-	if got := with("one").Fixed(with("two")); !slices.Equal(got, []string{"SENDCODE_DATABASE_URL"}) {
+	if got := with("one").RestartChanges(with("two")); !slices.Equal(got, []string{"SENDCODE_DATABASE_URL"}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -70,18 +70,18 @@ suppressions: {for: 48h}
 retention: 0s
 requests_per_minute: 7
 `)
-	got := c.Renewed(next)
+	got := c.WithReloadable(next)
 	if got.Addr != "127.0.0.1:80" || got.MailFrom != "Shop <a@shop.example>" {
 		t.Errorf("what needs a restart changed: %s", got)
 	}
 	if got.Policies["default"][0].Limit != 2 || got.Purposes["login"].TTL != next.Purposes["login"].TTL || got.Apps[1].Title != "Shop" || len(got.Apps) != 2 {
 		t.Errorf("what can change did not: %s", got)
 	}
-	if parts := c.Differs(got); !slices.Equal(parts, []string{"policies", "purposes", "apps", "test_recipients", "block", "paused", "suppressions", "retention", "requests_per_minute"}) {
+	if parts := c.ReloadableChanges(got); !slices.Equal(parts, []string{"policies", "purposes", "apps", "test_recipients", "block", "paused", "suppressions", "retention", "requests_per_minute"}) {
 		t.Errorf("differs in %v", parts)
 	}
 	const zones = "policies: {zones: [{name: d, scope: recipient, limit: 1, per: day, time_zone: Asia/Shanghai}]}"
-	if parts := must(t, zones).Differs(must(t, zones)); parts != nil {
+	if parts := must(t, zones).ReloadableChanges(must(t, zones)); parts != nil {
 		t.Errorf("the same differs in %v", parts)
 	}
 }
@@ -99,15 +99,15 @@ func TestRenewedKeys(t *testing.T) {
 	if _, err := c.FillSecrets(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	renewed := c.Renewed(must(t, ""))
-	if got := hashes(renewed); !slices.Equal(got, [][32]byte{sumOf(c.APIKey.Reveal())}) || len(c.Differs(renewed)) != 0 {
+	renewed := c.WithReloadable(must(t, ""))
+	if got := hashes(renewed); !slices.Equal(got, [][32]byte{sumOf(c.APIKey.Reveal())}) || len(c.ReloadableChanges(renewed)) != 0 {
 		t.Errorf("the generated key: %d keys", len(got))
 	}
 	listed := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own")))
-	if got := hashes(c.Renewed(listed)); !slices.Equal(got, [][32]byte{sumOf("sk_own")}) {
+	if got := hashes(c.WithReloadable(listed)); !slices.Equal(got, [][32]byte{sumOf("sk_own")}) {
 		t.Errorf("beside a listed key: %d keys", len(got))
 	}
-	renewed = c.Renewed(must(t, "", "SENDCODE_API_KEY="+goodKey))
+	renewed = c.WithReloadable(must(t, "", "SENDCODE_API_KEY="+goodKey))
 	if got := hashes(renewed); !slices.Equal(got, [][32]byte{sumOf(goodKey)}) || renewed.APIKey.Reveal() != goodKey {
 		t.Errorf("a key that is given: %d keys", len(got))
 	}
