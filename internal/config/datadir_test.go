@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,24 @@ func filled(t *testing.T, c Config) (Config, []GeneratedSecret) {
 	return c, generated
 }
 
+// failsWith checks that a data directory is refused for this reason.
+func failsWith(t *testing.T, what string, err error, reason string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), reason) {
+		t.Errorf("%s: %v, want %q", what, err, reason)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	c := loaded(t)
 	first, generated := filled(t, c)
@@ -36,25 +53,65 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 		{"SENDCODE_API_KEY", "API key", first.APIKey.Reveal()},
 		{"SENDCODE_ADMIN_PASSWORD", "password", first.AdminPassword.Reveal()},
 	}
-	if !reflect.DeepEqual(generated, want) || !first.SecretKeys.IsSet() {
-		t.Errorf("generated %+v", generated)
-	}
-	if a := first.Apps[0]; len(a.Keys) != 1 || a.Keys[0].SHA256 != sumOf(first.APIKey.Reveal()) {
-		t.Errorf("the key does not open the app: %+v", a)
-	}
-	if len(first.IndexKeyBytes()) != 32 || len(first.AdminPassword.Reveal()) != 20 || len(first.APIKey.Reveal()) != 35 {
-		t.Error("a secret has another length than said")
-	}
+	is(t, "generated", generated, want)
+	is(t, "key of the app", first.Apps[0].Keys[0].SHA256, sumOf(first.APIKey.Reveal()))
+	is(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())}, []int{32, 20, 35})
 	again := loaded(t)
 	again.DataDir = c.DataDir
 	second, generated := filled(t, again)
-	if !reflect.DeepEqual(first, second) || !reflect.DeepEqual(generated, want) {
-		t.Errorf("the second start has other secrets: %+v", generated)
-	}
+	is(t, "second start", second, first)
+	is(t, "generated again", generated, want)
 	other, _ := filled(t, loaded(t))
-	if other.SecretKeys.Reveal() == first.SecretKeys.Reveal() || other.IndexKey.Reveal() == first.IndexKey.Reveal() ||
-		other.APIKey.Reveal() == first.APIKey.Reveal() || other.AdminPassword.Reveal() == first.AdminPassword.Reveal() {
-		t.Error("two directories share a secret")
+	for _, s := range storedSecrets {
+		if s.of(&first).Reveal() == s.of(&other).Reveal() || !s.of(&first).IsSet() {
+			t.Errorf("two directories share the %s", s.key)
+		}
+	}
+}
+
+// What a setting gives, or makes unnecessary, is not generated, and without need the directory is not touched. The file holds all secrets
+// from the start, for a variable that is dropped later.
+func TestGeneratedSecrets(t *testing.T) {
+	const key, password = "SENDCODE_API_KEY ", "SENDCODE_ADMIN_PASSWORD "
+	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
+	given := []string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_INDEX_KEY=" + goodIndex, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}
+	ownKeys := fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x"))
+	for name, test := range map[string]struct {
+		yaml                string
+		environ             []string
+		generated           string
+		keptSecrets, keptDB bool
+	}{
+		"nothing given":          {"", nil, key + password, true, true},
+		"Postgres":               {"", []string{postgres}, key + password, true, false},
+		"all but the ring":       {"", given, "", true, true},
+		"all":                    {"", append(given, "SENDCODE_SECRET_KEYS="+goodRing, postgres), "", false, false},
+		"keys of the app":        {ownKeys, nil, password, true, true},
+		"reachable, console off": {"", without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), "", false, false},
+		"reachable, SQLite":      {"", without(reachable, "SENDCODE_DATABASE_URL"), "", false, true},
+	} {
+		before := must(t, test.yaml, test.environ...)
+		before.DataDir = filepath.Join(t.TempDir(), "data")
+		is(t, name+": needs the directory", before.NeedsDataDir(), test.keptSecrets || test.keptDB)
+		c, generated := filled(t, before)
+		names := ""
+		for _, g := range generated {
+			names += g.Name + " "
+		}
+		is(t, name, names, test.generated)
+		_, err := os.Stat(c.DataDir)
+		is(t, name+": directory", err == nil, test.keptSecrets)
+		is(t, name+": keys of the app", len(c.Apps[0].Keys), 1)
+		for _, s := range storedSecrets {
+			if given := s.of(&before).Reveal(); given != "" {
+				is(t, name+": "+s.key, s.of(&c).Reveal(), given)
+			}
+		}
+		if later := loaded(t); test.keptSecrets {
+			later.DataDir = c.DataDir
+			later, _ = filled(t, later)
+			is(t, name+": the ring later", later.SecretKeys.Reveal(), c.SecretKeys.Reveal())
+		}
 	}
 }
 
@@ -71,58 +128,8 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		if err := os.Chmod(secrets, mode); err != nil {
 			t.Fatal(err)
 		}
-		again := c
-		if _, err := again.FillSecrets(c.DataDir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("%o: %v", mode, err)
-		}
-	}
-}
-
-func TestGivenSecretsWin(t *testing.T) {
-	c := loaded(t, "SENDCODE_API_KEY="+goodKey, "SENDCODE_INDEX_KEY="+goodIndex, "SENDCODE_ADMIN_PASSWORD_HASH="+goodHash)
-	c, generated := filled(t, c)
-	if c.APIKey.Reveal() != goodKey || c.IndexKey.Reveal() != goodIndex || c.AdminPassword.IsSet() || len(generated) != 0 || len(c.Apps[0].Keys) != 1 {
-		t.Errorf("generated over what was given: %+v", generated)
-	}
-	if !c.SecretKeys.IsSet() {
-		t.Error("the ring is missing")
-	}
-	// A variable that is dropped later is made up for by the file, which has held all of them from the start.
-	later := loaded(t)
-	later.DataDir = c.DataDir
-	later, generated = filled(t, later)
-	if len(generated) != 2 || later.SecretKeys.Reveal() != c.SecretKeys.Reveal() {
-		t.Errorf("later: %+v", generated)
-	}
-}
-
-func TestNothingIsGeneratedWithoutNeed(t *testing.T) {
-	for name, c := range map[string]Config{
-		"all given": loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_INDEX_KEY="+goodIndex, "SENDCODE_API_KEY="+goodKey,
-			"SENDCODE_ADMIN_PASSWORD=a long password", "SENDCODE_DATABASE_URL=postgres://h/d"),
-		"reachable, console off": loaded(t, without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH")...),
-	} {
-		before := c.YAML()
-		c, generated := filled(t, c)
-		if _, err := os.Stat(c.DataDir); len(generated) != 0 || !errors.Is(err, os.ErrNotExist) || c.YAML() != before {
-			t.Errorf("%s: generated %v, directory %v", name, generated, err)
-		}
-		if c.NeedsDataDir() {
-			t.Errorf("%s: needs its directory", name)
-		}
-	}
-	for _, environ := range [][]string{without(reachable, "SENDCODE_DATABASE_URL"), {"SENDCODE_DATABASE_URL=postgres://h/d"}} {
-		if c := loaded(t, environ...); !c.NeedsDataDir() {
-			t.Error("SQLite, and generated secrets, need the directory")
-		}
-	}
-}
-
-func TestAnAppWithKeysOfItsOwnNeedsNoGeneratedOne(t *testing.T) {
-	c := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x")))
-	c.DataDir = t.TempDir()
-	if c, generated := filled(t, c); c.APIKey.IsSet() || len(generated) != 1 || len(c.Apps[0].Keys) != 1 {
-		t.Errorf("generated %+v", generated)
+		_, err := c.FillSecrets(c.DataDir)
+		failsWith(t, mode.String(), err, "chmod 600")
 	}
 }
 
@@ -141,42 +148,25 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 		damaged["null "+s.key] = strings.Replace(whole, s.key+": ", s.key+": ~ # ", 1)
 	}
 	for name, content := range damaged {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, content)
 		again := loaded(t)
 		_, err := again.FillSecrets(c.DataDir)
-		if err == nil || !strings.Contains(err.Error(), "secrets.yaml is damaged") {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		for _, s := range []Secret{c.SecretKeys, c.IndexKey, c.APIKey, c.AdminPassword} {
-			if strings.Contains(err.Error(), s.Reveal()[len(s.Reveal())-8:]) {
-				t.Errorf("%s shows a piece of a secret", name)
+		failsWith(t, name, err, "secrets.yaml is damaged")
+		for _, s := range storedSecrets {
+			if value := s.of(&c).Reveal(); strings.Contains(fmt.Sprint(err), value[len(value)-8:]) || s.of(&again).IsSet() {
+				t.Errorf("%s: the %s is shown or filled in: %v", name, s.key, err)
 			}
 		}
-		if again.SecretKeys.IsSet() || again.APIKey.IsSet() {
-			t.Errorf("%s: half filled", name)
-		}
-		if now, _ := os.ReadFile(path); string(now) != content {
-			t.Errorf("%s: the file was changed", name)
-		}
+		is(t, name+": the file", read(t, path), content)
 	}
 }
 
 // A database without the keys that it was written with is no first start.
 func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	c := loaded(t)
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(c.DataDir, "sendcode.db"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(c.DataDir, "sendcode.db"), "x")
 	_, err := c.FillSecrets(c.DataDir)
-	if err == nil || !strings.Contains(err.Error(), "secrets.yaml is missing, but sendcode.db") {
-		t.Errorf("got %v", err)
-	}
+	failsWith(t, "no keys", err, "secrets.yaml is missing, but sendcode.db")
 	if _, err := os.Stat(filepath.Join(c.DataDir, "secrets.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a file was made")
 	}
@@ -188,16 +178,12 @@ func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 
 func TestDataDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, "")
 	c := loaded(t)
-	if _, err := c.FillSecrets(file); err == nil || !strings.Contains(err.Error(), "cannot be made: not a directory") {
-		t.Errorf("fill: %v", err)
-	}
-	if _, err := LockDataDir(file); err == nil || !strings.Contains(err.Error(), "cannot be made: not a directory") {
-		t.Errorf("lock: %v", err)
-	}
+	_, err := c.FillSecrets(file)
+	failsWith(t, "fill", err, "cannot be made: not a directory")
+	_, err = LockDataDir(file)
+	failsWith(t, "lock", err, "cannot be made: not a directory")
 }
 
 func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/config/document"
+	"sendcode/quota"
 )
 
 // No file makes the loader panic, and what it accepts keeps the promises that others rely on, and prints as a file
@@ -33,7 +34,11 @@ func FuzzFile(f *testing.F) {
 		}
 		for _, p := range c.Purposes {
 			rules, found := c.Policies[p.Policy]
-			if !found || !limitsRecipients(rules) || c.Policy(p.Policy).Validate() != nil || p.TTL > 10*time.Minute || p.TTL < 30*time.Second ||
+			var plain []quota.Rule // with the scopes of the file: the limiter has one more for browsers
+			for _, r := range rules {
+				plain = append(plain, r.quotaRule(r.Name, r.Scope))
+			}
+			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL > 10*time.Minute || p.TTL < 30*time.Second ||
 				p.Code.Length < 6 || p.Code.Length > 10 {
 				t.Fatalf("accepted %+v", p)
 			}

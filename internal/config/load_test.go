@@ -1,13 +1,10 @@
 package config
 
 import (
-	"log/slog"
 	"net"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/config/document"
 )
@@ -38,36 +35,17 @@ func TestNothingGiven(t *testing.T) {
 }
 
 func TestPurposes(t *testing.T) {
-	c := must(t, `
-policies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}
-purposes: {login: , b: , gift: {policy: gift, ttl: 90s, code: {length: 8, alphabet: unambiguous}, notify: glance}}
-`)
-	if got := c.Purposes["login"]; got != document.Defaults[Purpose]() {
-		t.Errorf("a purpose without fields: %+v", got)
-	}
-	want := Purpose{Policy: "gift", TTL: 90 * time.Second, Code: Code{8, "unambiguous"}, Notify: "glance"}
-	if got := c.Purposes["gift"]; got != want {
-		t.Errorf("gift: %+v", got)
-	}
-	if got := c.PurposesWithPolicy("default"); !slices.Equal(got, []string{"b", "default", "login"}) {
-		t.Errorf("purposes of default: %v", got)
-	}
+	c := must(t, "purposes: {login: , b: }\npolicies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}")
+	is(t, "a purpose without fields", c.Purposes["login"], document.Defaults[Purpose]())
+	is(t, "purposes of default", c.PurposesWithPolicy("default"), []string{"b", "default", "login"})
 }
 
 func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
-	const file = "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@FILE.example>\nlog_level: debug\n" +
-		"admin_addr: 127.0.0.1:2222\ndatabase_url: postgres://file/x\nredis_url: redis://file:1\nsmtp_url: smtp://127.0.0.1:25\n"
-	c := must(t, file, "SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
-	if c.Addr != "127.0.0.1:3333" || c.RedisURL != "redis://env:1" {
-		t.Errorf("the environment must win: %v", c)
-	}
-	if c.DataDir != "/file" || c.AdminAddr != "127.0.0.1:2222" || c.DatabaseURL != "postgres://file/x" ||
-		c.SMTPURL != "smtp://127.0.0.1:25" || c.MailFrom != "F <f@FILE.example>" || c.LogLevel != slog.LevelDebug {
-		t.Errorf("the file must win over defaults, an empty variable over nothing: %v", c)
-	}
-	if c.MailDomain() != "file.example" || c.File != "c.yaml" {
-		t.Errorf("domain %q, file %q", c.MailDomain(), c.File)
-	}
+	c := must(t, "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@FILE.example>\nlog_level: debug\nredis_url: redis://file:1\n",
+		"SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
+	is(t, "of the environment", c.Addr+" "+c.RedisURL, "127.0.0.1:3333 redis://env:1")
+	is(t, "of the file, also over an empty variable", c.DataDir+" "+c.LogLevel.String(), "/file DEBUG")
+	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 
 // Whatever has no value is left out.
@@ -78,9 +56,7 @@ func TestNothingInTheFile(t *testing.T) {
 		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: , country: ''}\nredis_url: ''\nlog_level: ''\nsms: {origin: '', sender: ''}",
 		"purposes: {default: {policy: , ttl: , code: {length: , alphabet: }, notify: }}\napps: [{name: default, title: , origins: , keys: }]",
 	} {
-		if got := must(t, file); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %v", file, got)
-		}
+		is(t, file, must(t, file), want)
 	}
 }
 
@@ -142,13 +118,10 @@ func TestOrchestratorsAndTestsMaySetTheirOwn(t *testing.T) {
 
 func TestReachableAddress(t *testing.T) {
 	for yaml, page := range map[string]string{"": "", "page: {app: default}": DefaultApp} {
-		if c := must(t, yaml, reachable...); c.Loopback() || c.Page.App != page || len(c.Warnings) != 0 {
-			t.Errorf("loopback %v, page %q, warnings %q", c.Loopback(), c.Page.App, c.Warnings)
-		}
+		c := must(t, yaml, reachable...)
+		is(t, yaml, []any{c.Loopback(), c.Page.App, len(c.Warnings)}, []any{false, page, 0})
 	}
-	if c := must(t, `page: {app: ""}`); c.Page.App != "" {
-		t.Errorf("turned off, the page is that of %q", c.Page.App)
-	}
+	is(t, "turned off", must(t, `page: {app: ""}`).Page.App, "")
 }
 
 func TestLoopback(t *testing.T) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,13 +14,10 @@ func TestMistakesOfVariables(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		"unknown":             {[]string{"SENDCODE_COLOUR=red"}, "SENDCODE_COLOUR: there is no such variable"},
-		"a letter left out":   {[]string{"SENDCODE_ADR=x"}, "SENDCODE_ADR: there is no such variable, did you mean SENDCODE_ADDR?"},
-		"port":                {[]string{"SENDCODE_PORT=80"}, "SENDCODE_PORT: there is no such variable, did you mean SENDCODE_ADDR=host:port?"},
-		"control in its name": {[]string{"SENDCODE_A\n=x"}, `"SENDCODE_A\n": there is no such variable`},
+		"unknown": {[]string{"SENDCODE_COLOUR=red"}, "SENDCODE_COLOUR: there is no such variable"},
+		"port":    {[]string{"SENDCODE_PORT=80"}, "SENDCODE_PORT: there is no such variable, did you mean SENDCODE_ADDR=host:port?"},
 
 		"twice":        {[]string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_API_KEY_FILE=/x"}, "SENDCODE_API_KEY: is given twice, also as SENDCODE_API_KEY_FILE; keep one"},
-		"no such file": {[]string{"SENDCODE_API_KEY_FILE=/x"}, "SENDCODE_API_KEY_FILE: /x cannot be read: file does not exist"},
 		"empty file":   {[]string{"SENDCODE_API_KEY_FILE=/empty"}, "SENDCODE_API_KEY_FILE: /empty is empty"},
 		"not UTF-8":    {[]string{"SENDCODE_DATA_DIR=\xff"}, "SENDCODE_DATA_DIR: is not UTF-8 text"},
 		"too long":     {[]string{"SENDCODE_DATA_DIR=" + long}, "SENDCODE_DATA_DIR: is longer than 65536 bytes"},
@@ -32,7 +28,6 @@ func TestMistakesOfVariables(t *testing.T) {
 
 		"no ring for others":    {without(reachable, "SENDCODE_SECRET_KEYS"), "SENDCODE_SECRET_KEYS: must be given, because 0.0.0.0:8080 can be reached from other machines: make one with `sendcode key --kind ring`, the same for every replica"},
 		"no API key for others": {without(reachable, "SENDCODE_API_KEY"), "SENDCODE_API_KEY: must be given, because 0.0.0.0:8080 can be reached from other machines: make one with `sendcode key`, or list keys of apps in the file"},
-		"no server for others":  {without(reachable, "SENDCODE_SMTP_URL"), "SENDCODE_SMTP_URL: must be given, because 0.0.0.0:8080 can be reached from other machines: the dev mailbox shows every code and is for loopback addresses only"},
 		"short key for others":  {with(reachable, "SENDCODE_API_KEY=sk_1234567890123456789"), "SENDCODE_API_KEY: is too short for 0.0.0.0:8080, which can be reached from other machines: make one with `sendcode key`"},
 		"lost ring for others":  {with(without(reachable, "SENDCODE_SECRET_KEYS"), "SENDCODE_SECRET_KEYS_FILE=/x"), "SENDCODE_SECRET_KEYS_FILE: /x cannot be read: file does not exist"},
 		"open console": {with(without(reachable, "SENDCODE_SMTP_URL"), "SENDCODE_ADDR=localhost:1", "SENDCODE_ADMIN_ADDR=:9000"),
@@ -53,27 +48,20 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"a: [": "c.yaml: is not YAML: line 1: did not find expected node content",
 		"addr: localhost:1\n---\naddr: localhost:2": "c.yaml: holds more than one YAML document; keep one",
 		strings.Repeat("#", document.MaxSize+1):     "c.yaml: is larger than 262144 bytes",
-		`"a\nb": 1`:                                 `c.yaml:1: "a\nb": there is no such key`,
 		"[a]: 1":                                    "c.yaml:1: only plain words can be keys here",
-		"purposes: {gift: {code: {lenght: 6}}}":     "c.yaml:1: purposes.gift.code.lenght: there is no such key, did you mean length?",
 		"data_dir: &a x\ntemplates: *a":             "c.yaml:2: templates: anchors and aliases are not read here; write the value out",
+		`"a\nb": 1`:                                 `c.yaml:1: "a\nb": there is no such key`,
 		"<<: {addr: x}":                             "c.yaml:1: only plain words can be keys here",
 		"data_dir: !!binary eA==":                   "c.yaml:1: data_dir: tags such as !x are not read here",
-		"data_dir: [a]":                             "c.yaml:1: data_dir: must be a single value",
 		"api_key: sk_hidden":                        "c.yaml:1: api_key: is a secret and does not belong in this file; give SENDCODE_API_KEY or SENDCODE_API_KEY_FILE",
 
 		"policies: [a]":     "c.yaml:1: policies: must be key: value pairs",
 		"policies: {p: []}": "c.yaml:1: policies.p: there is no rule",
 		rule("name: A b, scope: ip, limit: 1, window: 1h"):                                                                      "c.yaml:4: policies.p[1].name: is not of the form",
-		rule("name: a, scope: ip, window: 1h"):                                                                                  "c.yaml:4: policies.p[1]: limit is missing",
-		rule("name: a, scope: ip, limit: many, window: 1h"):                                                                     "c.yaml:4: policies.p[1].limit: must be a whole number",
 		rule("name: a, scope: ip, limit: 1"):                                                                                    "c.yaml:4: policies.p[1]: window is missing",
 		rule("name: a, scope: ip, limit: 1, window: 60"):                                                                        "c.yaml:4: policies.p[1].window: needs a unit: s, m or h, as in 60s",
-		rule("name: a, scope: ip, limit: 1, window: 7d"):                                                                        "c.yaml:4: policies.p[1].window: days and weeks are written in hours: 24h, 168h",
-		rule("name: a, scope: ip, limit: 1, window: 1500ms"):                                                                    "c.yaml:4: policies.p[1].window: must be whole seconds",
 		rule("name: a, scope: ip, limit: 1, per: day, window: 24h"):                                                             "c.yaml:4: policies.p[1].window: does not go together with per",
 		rule("name: a, scope: ip, limit: 1, per: day, time_zone: Asia/Peking"):                                                  "c.yaml:4: policies.p[1].time_zone: there is no time zone Asia/Peking; they have names such as Asia/Shanghai",
-		rule("name: a, scope: ip, limit: 1, per: day, time_zone: Local"):                                                        "c.yaml:4: policies.p[1].time_zone: there is no time zone Local; ",
 		rule("name: failures, scope: ip, limit: 1, window: 1h"):                                                                 "c.yaml:4: policies.p[1].name: is the name of the rule with scope failures",
 		rule("name: failures, scope: failures, limit: 1, per: day"):                                                             "c.yaml:4: policies.p[1].per: a rule with scope failures has a window",
 		rule("name: a, scope: ip, limit: 1, days: 0"):                                                                           "c.yaml:4: policies.p[1].days: 0 is not within 1 and 31",
@@ -87,28 +75,35 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"policies: {default: [{name: a, scope: ip, limit: 1, window: 1h}]}":                                             "purposes.default: the policy default has no rule with scope recipient that is enforced; every purpose needs one",
 		"purposes: {x: {ttl: 601s}}": "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes",
 
-		"apps: [{name: a}, {name: a}]":                                                                                                 "c.yaml:1: apps[1].name: there is another app with this name",
-		key("id: a, kind: secret, expires: tomorrow, sha256: " + hash):                                                                 "c.yaml:2: apps[0].keys[0].expires: is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z",
-		key("id: a, kind: secret, scopes: [sned], sha256: " + hash):                                                                    "c.yaml:2: apps[0].keys[0].scopes[0]: must be send, check, read or limit, did you mean send?",
-		key("id: a, kind: secret, scopes: [], sha256: " + hash):                                                                        "c.yaml:2: apps[0].keys[0].scopes: names no scope; leave it out for all of them",
-		key("id: a, scopes: [send], kind: public, sha256: " + hash):                                                                    "c.yaml:2: apps[0].keys[0]: scopes are for secret keys; a public key may do what browsers may",
-		key("id: SK_HIDDEN hidden, kind: secret, sha256: " + hash):                                                                     "c.yaml:2: apps[0].keys[0].id: a name has 1 to 32 of a-z 0-9 _ -",
-		key("id: api_key, kind: secret, sha256: " + hash):                                                                              "c.yaml:2: apps[0].keys[0].id: is the id of SENDCODE_API_KEY; choose another",
-		app("keys: [{id: a, kind: secret, sha256: " + hash + "}, {id: a, kind: secret, sha256: " + strings.ToUpper(hash[2:]) + "00}]"): "c.yaml:2: apps[0].keys[1].id: another key of this app has the same id",
-		app("keys: [{id: a, kind: secret, sha256: " + hash + "}, {id: b, kind: public, sha256: " + strings.ToUpper(hash) + "}]"):       "c.yaml:2: apps[0].keys[1].sha256: another key has the same hash",
+		"apps: [{name: a}, {name: a}]":                                                                                           "c.yaml:1: apps[1].name: there is another app with this name",
+		key("id: a, kind: secret, expires: tomorrow, sha256: " + hash):                                                           "c.yaml:2: apps[0].keys[0].expires: is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z",
+		key("id: a, kind: secret, scopes: [sned], sha256: " + hash):                                                              "c.yaml:2: apps[0].keys[0].scopes[0]: must be send, check, read or limit, did you mean send?",
+		key("id: a, kind: secret, scopes: [], sha256: " + hash):                                                                  "c.yaml:2: apps[0].keys[0].scopes: names no scope; leave it out for all of them",
+		key("id: a, scopes: [send], kind: public, sha256: " + hash):                                                              "c.yaml:2: apps[0].keys[0]: scopes are for secret keys; a public key may do what browsers may",
+		key("id: api_key, kind: secret, sha256: " + hash):                                                                        "c.yaml:2: apps[0].keys[0].id: is the id of SENDCODE_API_KEY; choose another",
+		app("keys: [{id: a, kind: secret, sha256: " + hash + "}, {id: b, kind: public, sha256: " + strings.ToUpper(hash) + "}]"): "c.yaml:2: apps[0].keys[1].sha256: another key has the same hash",
 
-		"trusted_proxies: 10.0.0.0/8":    "c.yaml:1: trusted_proxies: must be a list",
-		"trusted_proxies: [0.0.0.0/0]":   "c.yaml:1: trusted_proxies[0]: would trust every client, and let each choose the address that the rules look at",
-		"page: {channels: [email, fax]}": "c.yaml:1: page.channels[1]: fax is no channel; there are email and sms",
+		"trusted_proxies: 10.0.0.0/8":  "c.yaml:1: trusted_proxies: must be a list",
+		"trusted_proxies: [0.0.0.0/0]": "c.yaml:1: trusted_proxies[0]: would trust every client, and let each choose the address that the rules look at",
 		"smtp_url: smtp://mail.example\nmail_from: a@mail.example\npage: {channels: [sms]}": "c.yaml:3: page.channels[0]: sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere",
 		"page: {country: DE}\nsms: {countries: [US]}":                                       "c.yaml:1: page.country: DE is not among the countries of sms",
-		"page: {app: defalt}": "c.yaml:1: page.app: there is no app defalt, did you mean default?",
+		"spellings: {limit: 20}":                "spellings: window is missing",
+		"breaker: {limit: 100001, window: 60s}": "breaker.limit: must be from 1 to 100000",
+		"requests_per_minute: -1":               "must be from 1 to 1000000, or 0 for no limit",
+		"limits: {a: [{name: b, key: [a, b, c, d, e, f, g, h, i], limit: 1, window: 1s}]}":              "key: must name 1 to 8 keys",
+		"limits: {a: [{name: b, key: x, limit: 1}]}":                                                    "window, per or days is missing",
+		"limits: {a: [{name: b, key: x, limit: 1, window: 1s, time_zone: UTC}]}":                        "goes together with per or days only",
+		rule("name: own, scope: recipient, limit: 3, window: 1h, callers: pages"):                       "must be browsers",
+		rule("name: own, scope: failures, limit: 3, window: 1h, callers: browsers"):                     "a rule with scope failures is for all callers",
+		"policies: {default: [{name: own, scope: recipient, limit: 3, window: 1h, callers: browsers}]}": "has no rule with scope recipient that is enforced",
+		rule("name: a, scope: ip, limit: many, window: 1h"):                                             "c.yaml:4: policies.p[1].limit: must be a whole number",
+		rule("name: a, scope: ip, limit: 1, window: 1500ms"):                                            "c.yaml:4: policies.p[1].window: must be whole seconds",
+		rule("name: a, scope: ip, limit: 1, per: day, time_zone: Local"):                                "c.yaml:4: policies.p[1].time_zone: there is no time zone Local; ",
+		"page: {channels: [email, fax]}":                                                                "c.yaml:1: page.channels[1]: fax is no channel; there are email and sms",
+		"page: {app: defalt}":                                                                           "c.yaml:1: page.app: there is no app defalt, did you mean default?",
 	})
-}
-
-func TestKeyOfTheEnvironmentIsInTheFileToo(t *testing.T) {
-	refused(t, map[string]string{fmt.Sprintf("apps: [{name: shop, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf(goodKey)): "SENDCODE_API_KEY: is also among the keys of the file"},
-		"SENDCODE_API_KEY="+goodKey)
+	both := fmt.Sprintf("apps: [{name: shop, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf(goodKey))
+	refused(t, map[string]string{both: "SENDCODE_API_KEY: is also among the keys of the file"}, "SENDCODE_API_KEY="+goodKey)
 }
 
 // A mistake in a policy is no mistake of the purposes that name it.
@@ -119,9 +114,7 @@ func TestMistakesDoNotBreedOthers(t *testing.T) {
 		"c.yaml:1: policies.p[0]: must be key: value pairs",
 		"SENDCODE_ADDR: must be host:port, as in 127.0.0.1:8080",
 	}
-	if got := mistakes(err); !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
+	is(t, "mistakes", mistakes(err), want)
 }
 
 func TestTwentyMistakesInOneList(t *testing.T) {
@@ -154,9 +147,7 @@ page: {app: shopp}
 	for _, m := range err.(*document.Errors).Mistakes {
 		got = append(got, m.Where)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	is(t, "places", got, want)
 	text := err.Error()
 	if !strings.HasPrefix(text, fmt.Sprintf("the configuration has %d mistakes:\n  - ", len(want))) || strings.Count(text, "\n") != len(want) {
 		t.Errorf("not one line for each: %s", text)

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -17,6 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// The golden file shows how every setting is read and printed.
 func TestEffectiveConfigurationInFull(t *testing.T) {
 	c := must(t, fullYAML, with(reachable, "SENDCODE_SECRET_KEYS="+goodRing+","+otherRing,
 		"SENDCODE_SMTP_URL="+goodSMTP+"?hello=shop.example,smtps://m2.example", "SENDCODE_ADMIN_TOKEN=0123456789abcdefghij",
@@ -41,10 +41,9 @@ func golden(t *testing.T, name, got string) {
 func TestPrintedConfigurationLoads(t *testing.T) {
 	for _, file := range []string{"", fullYAML} {
 		first := must(t, file)
-		second := must(t, first.YAML())
-		if !reflect.DeepEqual(first, second) {
-			t.Errorf("first\n%v\nsecond\n%v", first, second)
-		}
+		second := readBack(t, first)
+		is(t, "read again", second, first)
+		is(t, "for a restart", first.RestartChanges(second), nil)
 	}
 	refused(t, map[string]string{must(t, "", "SENDCODE_REDIS_URL=redis://u:password@h").YAML(): stillMasked})
 }
@@ -52,15 +51,107 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 const fullYAML = `
 policies:
   gift: [{name: week, scope: recipient, limit: 3, window: 168h}, {name: office, scope: ip, limit: 100, window: 90s, mode: observe}]
+  calendar:
+    - {name: today, scope: recipient, limit: 1, per: day, time_zone: Asia/Shanghai, mode: enforce}
+    - {name: week, scope: recipient, limit: 3, days: 7, callers: browsers}
+    - {name: bounces, scope: failures, limit: 5, window: 1h}
+limits:
+  gift: [{name: today, key: user, limit: 1, per: day, time_zone: Asia/Shanghai}]
+  web: [{name: minute, key: [resource, ip], limit: 100, window: 60s, mode: observe}]
 purposes:
   gift: {policy: gift, ttl: 45s, code: {length: 8, alphabet: unambiguous}, notify: glance}
+  login: {policy: calendar}
 apps:
-  - {name: shop, title: The Shop, mail_from: Shop <codes@shop.example>, templates: ./shop, brand: {accent: "#D1381F", home: "https://shop.example/", logo: "https://shop.example/logo.svg"}, origins: ["https://shop.example"], keys: [{id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}, {id: k2, kind: secret, scopes: [check, read], sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5}]}
+  - name: shop
+    title: The Shop
+    mail_from: Shop <codes@shop.example>
+    templates: ./shop
+    brand: {accent: "#D1381F", home: "https://shop.example/", logo: "https://shop.example/logo.svg"}
+    origins: ["https://shop.example"]
+    return_urls: ["https://shop.example/signup"]
+    keys:
+      - {id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}
+      - {id: k2, kind: secret, scopes: [check, read], sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5}
 trusted_proxies: [10.0.0.0/8, "::1"]
+checks: {network: {limit: 20, window: 10m}}
+breaker: {limit: 1000, window: 60s}
+spellings: {}
+block: [{domain: Bücher.example}, {prefix: "+882", reason: satellites}]
+paused: [{channel: sms, reason: pumping}, {channel: email, purpose: gift}]
+suppressions: {for: 0s}
+retention: 0s
+requests_per_minute: 0
+disposable_domains: /list
 folding: [{domain: gmail.com, plus_tags: true, dots: true}, {domain: Bücher.example, plus_tags: true}]
 webhooks: {allow: [10.1.0.0/16, "fd00::/8", 127.0.0.1]}
-page: {app: shop}
+page: {app: shop, channels: [sms, email], country: DE}
 templates: "#mails"
+admin:
+  second_factor: required
+  tokens:
+    - {id: charts, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}
+    - {id: desk, sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5, role: operator, expires: 2099-01-31}
+  oidc:
+    title: Example ID
+    issuer: https://id.example/realms/main
+    client_id: console
+    redirect_url: https://console.example/admin/oidc/callback
+    claim: preferred_username
+    scopes: [groups profile]
+    roles: {claim: groups, values: {on-call: operator, "https://x/owners": owner}}
+sms:
+  countries: [US, "001", DE, NO]
+  voip: refuse
+  segments: 2
+  origin: shop.example
+  public_url: https://codes.shop.example/x/
+  sender: The Shop
+  senders: {US: "+15005550006", DE: "12345"}
+  watch: {sends: 30, approved: 5, within: 2h, pause: 30m, exempt: ["+49", "+86138"]}
+  spend:
+    - {name: day, scope: global, per: day, limit: 50}
+    - {name: each, scope: app, per: month, limit: 300.5}
+  carriers:
+    - name: aliyun
+      type: aliyun
+      prefixes: ["+86", "+852"]
+      prices: {US: 0.045, default: 1}
+      key_id: LTAI5tExample
+      secret_env: SECRET
+      sign: 商店
+      templates: {default: {zh-Hans: SMS_1, en: SMS_2}, login: {zh-Hans: SMS_3}}
+      params: [code]
+    - name: tencent
+      type: tencent
+      key_id: AKIDx
+      prices: {default: 0.1}
+      secret_file: /run/secret
+      app: "1400006666"
+      sign: 商店
+      region: ap-singapore
+      templates: {default: {en: "11"}}
+    - name: twilio
+      type: twilio
+      poll: off
+      prices: {default: 0.1}
+      account: AC00000000000000000000000000000001
+      key: SK00000000000000000000000000000001
+      secret_env: SECRET
+      service: MG00000000000000000000000000000001
+      endpoint: "http://127.0.0.1:9"
+    - name: rest
+      type: http
+      prices: {US: "0.000001", "001": 12.5, DE: 999999999.999999, NO: 0}
+      url: https://sms.example.com/{country}
+      user: u
+      secret_env: SECRET
+      timeout: 5s
+      poll: {url: "https://sms.example.com/{message}", status: $.state, delivered: [ok], undelivered: [lost]}
+      headers: {X-Id: "{id}"}
+      format: json
+      body: '{"to":"{to}","text":"{text}"}'
+      answer: {id: $.id, code: '"code":"(\w+)"', accepted: [ok], match: ok, codes: {no: limit 60s}, statuses: {"404": rejected}}
+      receipt: {status: state, delivered: [ok], undelivered: [lost, gone]}
 `
 
 // prints shows a value in the ways that the standard library knows. (%p, which asks no method, is for Secret alone.)

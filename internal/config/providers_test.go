@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,30 +15,18 @@ import (
 var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret}
 
 // documented is the example of docs/provider-events.md.
-func documented(t *testing.T) (string, Config) {
+func documented(t *testing.T) Config {
 	t.Helper()
-	block := yamlBlocks(t, "provider-events")[0]
-	c, err := loadYAML(block, providerVariables...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return block, c
-}
-
-func sourceOf(t *testing.T, c Config, name string) events.Source {
-	t.Helper()
-	i := slices.IndexFunc(c.Providers, func(p Provider) bool { return p.Name == name })
-	if i < 0 {
-		t.Fatalf("no provider %s", name)
-	}
-	return c.Providers[i].SourceWithSecret()
+	return must(t, yamlBlocks(t, "provider-events")[0], providerVariables...)
 }
 
 // The documented examples read payloads of the shapes that these providers document.
 func TestDocumentedProviders(t *testing.T) {
-	_, c := documented(t)
 	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
-	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	sources, at := map[string]events.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for _, p := range documented(t).Providers {
+		sources[p.Name] = p.SourceWithSecret()
+	}
 	basic := &http.Request{Header: http.Header{}}
 	basic.SetBasicAuth("sendcode", hiddenSecret)
 	mac := hmac.New(sha256.New, []byte(hiddenSecret))
@@ -57,67 +43,50 @@ func TestDocumentedProviders(t *testing.T) {
 		}},
 		{"mailgun.json", "mailgun", nil, []string{"failed.permanent bounced_for_good 550 5.1.1"}},
 	} {
-		raw, err := os.ReadFile("testdata/events/" + x.file)
+		body := strings.NewReplacer("SEND", send, "SIGNATURE", hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))
+		s := sources[x.source]
+		is(t, x.file+": of the provider", s.Verify(x.header, []byte(body), at), true)
+		is(t, x.file+": of others", s.Verify(http.Header{}, []byte(strings.Replace(body, "tok", "kot", 1)), at), false)
+		all, err := s.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := []byte(strings.NewReplacer("SEND", send, "SIGNATURE", hex.EncodeToString(mac.Sum(nil))).Replace(string(raw)))
-		s := sourceOf(t, c, x.source)
-		if !s.Verify(x.header, body, at) {
-			t.Errorf("%s is not the provider's", x.file)
+		var got []string
+		for _, e := range all {
+			got = append(got, e.Type+" "+string(e.Outcome)+" "+e.Detail)
+			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known}, []any{send, "ana@example.com", at.Unix(), true})
 		}
-		if s.Verify(http.Header{}, []byte(strings.Replace(string(body), "tok", "kot", 1)), at) {
-			t.Errorf("%s: anybody may say so", x.file)
-		}
-		all, err := s.Parse(body)
-		if err != nil || len(all) != len(x.want) {
-			t.Fatalf("%s: %v, %v", x.file, all, err)
-		}
-		for i, e := range all {
-			if got := e.Type + " " + string(e.Outcome) + " " + e.Detail; got != x.want[i] || e.Send.String() != send || e.To != "ana@example.com" || !e.At.Equal(at) || !e.Known {
-				t.Errorf("%s: %+v, want %s", x.file, e, x.want[i])
-			}
-		}
+		is(t, x.file, got, x.want)
 	}
-	if h := sourceOf(t, c, "postmark").Header; h != "X-PM-Metadata-send" {
-		t.Errorf("mails carry %q", h)
-	}
+	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
 }
 
 // What is printed is what was read, and never a secret.
 func TestProvidersArePrinted(t *testing.T) {
-	given, c := documented(t)
+	c := documented(t)
 	if strings.Contains(c.YAML(), hiddenSecret) {
 		t.Error("the secret is printed")
 	}
-	again, err := loadYAML(c.YAML(), providerVariables...)
-	if err != nil || again.YAML() != c.YAML() {
-		t.Errorf("printed and read: %v\n%s", err, c.YAML())
-	}
-	if got := must(t, "").RestartChanges(c); !slices.Equal(got, []string{"provider_events"}) {
-		t.Errorf("needs a restart: %v", got)
-	}
-	other, err := loadYAML(given, "POSTMARK_SECRET=another-secret-of-ours", providerVariables[1], providerVariables[2])
-	if err != nil || !slices.Equal(c.RestartChanges(other), []string{"provider_events"}) {
-		t.Errorf("another secret: %v, %v", c.RestartChanges(other), err)
-	}
-	const rest = ", secret_env: SECRET, message: a, type: b, outcomes: {c: delivered}}]"
-	standard, err := loadYAML("provider_events: [{name: a, scheme: standard_webhooks"+rest, "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil || len(standard.Providers[0].SourceWithSecret().Auth.Secrets[0]) != 24 || standard.Providers[0].Auth.Header != "webhook-" {
-		t.Errorf("%v, %+v", err, standard.Providers)
-	}
+	again := must(t, c.YAML(), providerVariables...)
+	is(t, "printed and read", again.YAML(), c.YAML())
+	again.Providers[0].Secret = NewSecret("another-secret-of-ours")
+	is(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
+	standard := must(t, "provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
+		"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
+	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header}, []any{24, "webhook-"})
 }
 
 func TestMistakesOfProviders(t *testing.T) {
-	const rest = "secret_env: SECRET, message: a, type: b, outcomes: {c: delivered}"
-	of := func(fields string) string { return "provider_events: [{" + fields + "}]" }
+	const event = "message: a, type: b, outcomes: {c: delivered}"
+	const rest = "secret_env: SECRET, " + event
+	of := func(fields string) string { return "provider_events: [{name: a, " + fields + "}]" }
 	refused(t, map[string]string{
-		of("name: a, scheme: basic, " + rest):                                                                   "provider_events[0]: user is missing",
-		of("name: a, scheme: basic, user: u, message: a, type: b, outcomes: {c: delivered}"):                    "provider_events[0]: secret_env or secret_file is missing",
-		of("name: a, scheme: basic, user: u, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"):     "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
-		of("name: a, scheme: basic, user: u, message_header: Bcc, " + rest):                                     "provider_events[0].message_header: must begin with X-",
-		of("name: a, scheme: hmac_fields, signed: [a], signature: b, " + rest):                                  "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
-		of("name: a, scheme: standard_webhooks, " + rest):                                                       "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
-		of("name: a, scheme: basic, user: u, secret_env: SHORT, message: a, type: b, outcomes: {c: delivered}"): "provider_events[0]: the secret must have at least 16 characters",
+		of("scheme: basic, " + rest):           "provider_events[0]: user is missing",
+		of("scheme: basic, user: u, " + event): "provider_events[0]: secret_env or secret_file is missing",
+		of("scheme: basic, user: u, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"): "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
+		of("scheme: basic, user: u, message_header: Bcc, " + rest):                                 "provider_events[0].message_header: must begin with X-",
+		of("scheme: hmac_fields, signed: [a], signature: b, " + rest):                              "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
+		of("scheme: standard_webhooks, " + rest):                                                   "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
+		of("scheme: basic, user: u, secret_env: SHORT, " + event):                                  "provider_events[0]: the secret must have at least 16 characters",
 	})
 }

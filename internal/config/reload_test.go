@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"testing"
 )
 
@@ -16,7 +16,7 @@ var otherValues = map[string]string{
 }
 
 // Every setting that is not read again is named when it differs, and only then. A variable that is added needs a row.
-func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
+func TestRestartChangesNameEverySetting(t *testing.T) {
 	for _, v := range variables {
 		if v.key == keyConfig || v.key == keyAPIKey || v.key == keyWebhookSecrets || v.kind() == "list" {
 			continue
@@ -26,12 +26,8 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 		if v.key == "admin_token_role" {
 			want = "admin" // which holds it in the file
 		}
-		if got := c.RestartChanges(next); !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: %v", v.key, got)
-		}
-		if got := next.RestartChanges(next); got != nil {
-			t.Errorf("%s with itself: %v", v.key, got)
-		}
+		is(t, v.key, c.RestartChanges(next), []string{want})
+		is(t, v.key+" with itself", next.RestartChanges(next), nil)
 	}
 	c := must(t, "addr: 127.0.0.1:80")
 	for part, yaml := range map[string]string{
@@ -39,23 +35,19 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 		"folding": "folding: [{domain: a.example, dots: true}]", "sms": "sms: {segments: 2}",
 		"admin": "admin: {second_factor: required, token_role: reader, oidc: {issuer: \"https://id.example\", client_id: c, redirect_url: \"https://x.example/admin/oidc/callback\"}}",
 	} {
-		if got := c.RestartChanges(must(t, "addr: 127.0.0.1:80\n"+yaml)); !slices.Equal(got, []string{part}) {
-			t.Errorf("%s: %v", part, got)
-		}
+		is(t, part, c.RestartChanges(must(t, "addr: 127.0.0.1:80\n"+yaml)), []string{part})
 	}
 }
 
 // A password that changes inside a URL differs too, though the printed forms are alike.
-func TestFixedSeesPasswordsOfURLs(t *testing.T) {
+func TestRestartChangesSeePasswordsOfURLs(t *testing.T) {
 	with := func(password string) Config {
 		return must(t, "", "SENDCODE_DATABASE_URL=postgres://u:"+password+"@h/d")
 	}
-	if got := with("one").RestartChanges(with("two")); !slices.Equal(got, []string{"SENDCODE_DATABASE_URL"}) {
-		t.Errorf("%v", got)
-	}
+	is(t, "changes", with("one").RestartChanges(with("two")), []string{"SENDCODE_DATABASE_URL"})
 }
 
-func TestRenewed(t *testing.T) {
+func TestWithReloadable(t *testing.T) {
 	c := must(t, "addr: 127.0.0.1:80\nmail_from: Shop <a@shop.example>\napps: [{name: old}]")
 	next := must(t, `
 addr: 127.0.0.1:81
@@ -71,44 +63,29 @@ retention: 0s
 requests_per_minute: 7
 `)
 	got := c.WithReloadable(next)
-	if got.Addr != "127.0.0.1:80" || got.MailFrom != "Shop <a@shop.example>" {
-		t.Errorf("what needs a restart changed: %s", got)
-	}
-	if got.Policies["default"][0].Limit != 2 || got.Purposes["login"].TTL != next.Purposes["login"].TTL || got.Apps[1].Title != "Shop" || len(got.Apps) != 2 {
-		t.Errorf("what can change did not: %s", got)
-	}
-	if parts := c.ReloadableChanges(got); !slices.Equal(parts, []string{"policies", "purposes", "apps", "test_recipients", "block", "paused", "suppressions", "retention", "requests_per_minute"}) {
-		t.Errorf("differs in %v", parts)
-	}
+	is(t, "what needs a restart", got.Addr+" "+got.MailFrom, "127.0.0.1:80 Shop <a@shop.example>")
+	is(t, "what has changed", strings.Join(c.ReloadableChanges(got), " "),
+		"policies purposes apps test_recipients block paused suppressions retention requests_per_minute")
+	is(t, "what is left to change", got.ReloadableChanges(next), nil)
 	const zones = "policies: {zones: [{name: d, scope: recipient, limit: 1, per: day, time_zone: Asia/Shanghai}]}"
-	if parts := must(t, zones).ReloadableChanges(must(t, zones)); parts != nil {
-		t.Errorf("the same differs in %v", parts)
-	}
+	is(t, "the same", must(t, zones).ReloadableChanges(must(t, zones)), nil)
 }
 
 // The key of the app default: one that was generated stays, one that a file gives is followed, and neither beside keys
 // that the configuration lists.
-func TestRenewedKeys(t *testing.T) {
-	hashes := func(c Config) (all [][32]byte) {
-		for _, k := range c.Apps[0].Keys {
-			all = append(all, k.SHA256)
-		}
-		return all
-	}
+func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
 	if _, err := c.FillSecrets(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	renewed := c.WithReloadable(must(t, ""))
-	if got := hashes(renewed); !slices.Equal(got, [][32]byte{sumOf(c.APIKey.Reveal())}) || len(c.ReloadableChanges(renewed)) != 0 {
-		t.Errorf("the generated key: %d keys", len(got))
-	}
-	listed := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own")))
-	if got := hashes(c.WithReloadable(listed)); !slices.Equal(got, [][32]byte{sumOf("sk_own")}) {
-		t.Errorf("beside a listed key: %d keys", len(got))
-	}
-	renewed = c.WithReloadable(must(t, "", "SENDCODE_API_KEY="+goodKey))
-	if got := hashes(renewed); !slices.Equal(got, [][32]byte{sumOf(goodKey)}) || renewed.APIKey.Reveal() != goodKey {
-		t.Errorf("a key that is given: %d keys", len(got))
+	for key, next := range map[string]Config{
+		c.APIKey.Reveal(): must(t, ""), goodKey: must(t, "", "SENDCODE_API_KEY="+goodKey),
+		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own"))),
+	} {
+		renewed := c.WithReloadable(next)
+		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {
+			t.Errorf("%s: %+v", key, keys)
+		}
+		is(t, key+": changes", len(c.ReloadableChanges(renewed)) > 0, key != c.APIKey.Reveal())
 	}
 }
