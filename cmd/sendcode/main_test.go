@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,60 +22,57 @@ import (
 	"sendcode/internal/config"
 )
 
-// The tests run this binary once more as sendcode: "main" is the real one, "patient" one whose service ends only when
-// it is told to, and then says so, and "stubborn" one whose service never ends.
+// role has this binary run as the real sendcode.
 const role = "SENDCODE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(role) {
-	case "main":
+	if os.Getenv(role) != "" {
 		main()
-	case "patient", "stubborn":
-		signals := make(chan os.Signal, 2)
-		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-		p := program{out: os.Stdout, err: os.Stderr, environ: os.Environ(), serve: waits}
-		os.Exit(p.run(contextUntilSignal(signals, os.Exit), os.Args[1:], os.Exit))
 	}
 	os.Exit(m.Run())
 }
 
-func waits(ctx context.Context, _ config.Config, _ app.ReloadOptions, _ *slog.Logger, out io.Writer) error {
-	fmt.Fprintln(out, "running")
-	<-ctx.Done()
-	fmt.Fprintln(out, "stopping")
-	if os.Getenv(role) == "stubborn" {
-		select {}
-	}
-	return fmt.Errorf("stopped: %w", ctx.Err())
-}
-
-// as prepares a process in a directory of its own and with nothing of our environment that is a setting.
-func as(t *testing.T, who string, environ []string, args ...string) *exec.Cmd {
+// process prepares a process in a directory of its own and with nothing of our environment that is a setting.
+func process(t *testing.T, environ ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Dir = t.TempDir()
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "SENDCODE_") {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	cmd.Env = append(append(cmd.Env, role+"="+who), environ...)
+	cmd.Env = append(append(cmd.Env, role+"=main", "SENDCODE_ADDR=127.0.0.1:0"), environ...)
 	return cmd
 }
 
-// sendcode runs to the end.
+// sendcode runs a command line in this process, which no command but serve leaves a file behind in.
 func sendcode(t *testing.T, environ []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := as(t, "main", environ, args...)
-	var out, err bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &err
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) != 0 {
+	t.Chdir(t.TempDir())
+	stdout, stderr, code = commandLine(program{environ: environ}, args...)
+	if left, err := os.ReadDir("."); err != nil || len(left) != 0 {
 		t.Errorf("sendcode %v left %v behind (%v)", args, left, err)
 	}
-	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+	return stdout, stderr, code
+}
+
+// commandLine runs in this process, with services that the test chooses.
+func commandLine(p program, args ...string) (stdout, stderr string, code int) {
+	type exit int
+	var out, err bytes.Buffer
+	p.out, p.err = &out, &err
+	defer func() {
+		switch left := recover().(type) {
+		case nil:
+		case exit:
+			code = int(left)
+		default:
+			panic(left)
+		}
+		stdout, stderr = out.String(), err.String()
+	}()
+	return "", "", p.run(context.Background(), args, func(code int) { panic(exit(code)) })
 }
 
 var wrong = []string{"SENDCODE_ADDR=nowhere", "SENDCODE_ADR=x", "SENDCODE_REDIS_URL=redis://u:12/hidden@h", "SENDCODE_API_KEY=hidden"}
@@ -163,9 +159,11 @@ func TestHelpIsACommandToo(t *testing.T) {
 
 // The doctor's lines stand alone: the library prints none of its own where Redis does not answer.
 func TestDoctorWithoutRedisSaysItOnce(t *testing.T) {
-	out, err, code := sendcode(t, []string{"SENDCODE_REDIS_URL=redis://127.0.0.1:1", "SENDCODE_DATA_DIR=" + t.TempDir()}, "doctor")
-	if code != 1 || strings.Count(out, "✗ redis: ") != 1 || strings.Contains(out+err, "pool.go") {
-		t.Errorf("code %d, %s%s", code, out, err)
+	cmd := process(t, "SENDCODE_REDIS_URL=redis://127.0.0.1:1")
+	cmd.Args = append(cmd.Args, "doctor")
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), "✗ redis: ") != 1 || strings.Contains(string(out), "pool.go") {
+		t.Errorf("code %d, %s", code, out)
 	}
 }
 
@@ -220,43 +218,21 @@ func said(t *testing.T, out *bufio.Reader, text string) {
 	}
 }
 
-func TestFirstSignalStopsInOrder(t *testing.T) {
-	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		cmd := as(t, "patient", nil)
-		out := running(t, cmd)
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
+// The first signal ends the context, for a stop in order, and the second one the process.
+func TestSignals(t *testing.T) {
+	for second, want := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+		signals, exits := make(chan os.Signal, 2), make(chan int)
+		ctx := contextUntilSignal(signals, func(code int) { exits <- code })
+		signals <- syscall.SIGTERM
+		<-ctx.Done()
+		if err := ignoreCanceled(ctx, fmt.Errorf("stopped: %w", ctx.Err())); err != nil {
+			t.Error(err)
 		}
-		said(t, out, "stopping")
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %v", s, err)
-		}
-	}
-}
-
-func TestSecondSignalStopsAtOnce(t *testing.T) {
-	for s, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
-		cmd := as(t, "stubborn", nil, "serve")
-		out := running(t, cmd)
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		said(t, out, "stopping")
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
-		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != code {
-			t.Errorf("%v: code %d, want %d", s, cmd.ProcessState.ExitCode(), code)
+		signals <- second
+		if code := <-exits; code != want {
+			t.Errorf("%v: code %d, want %d", second, code, want)
 		}
 	}
-}
-
-// commandLine runs in this process, with services that the test chooses.
-func commandLine(p program, args ...string) (out, stderr string, code int) {
-	var o, e bytes.Buffer
-	p.out, p.err = &o, &e
-	code = p.run(context.Background(), args, func(code int) { panic(fmt.Sprint("exit ", code)) })
-	return o.String(), e.String(), code
 }
 
 func TestFailuresEndWithOne(t *testing.T) {
@@ -296,13 +272,13 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 
 // The whole program, as `make run` starts it: nothing but a directory.
 func TestServesWithNothingGiven(t *testing.T) {
-	cmd := as(t, "main", []string{"SENDCODE_ADDR=127.0.0.1:0"})
+	cmd := process(t)
 	out := running(t, cmd)
 	secrets, err := os.ReadFile(filepath.Join(cmd.Dir, "data", "secrets.yaml"))
 	if err != nil || !bytes.Contains(secrets, []byte("api_key")) {
 		t.Errorf("secrets: %v", err)
 	}
-	second := as(t, "main", []string{"SENDCODE_ADDR=127.0.0.1:0"}, "serve")
+	second := process(t)
 	second.Dir = cmd.Dir
 	var refused bytes.Buffer
 	second.Stderr = &refused

@@ -15,7 +15,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	if err := os.WriteFile(file, []byte("retention: 2160h\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := as(t, "main", []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_CONFIG=" + file})
+	cmd := process(t, "SENDCODE_CONFIG="+file)
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	}
 	lines := bufio.NewReader(log)
 	said(t, lines, "was read again and rejected")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, io.MultiReader(lines, out))
@@ -41,10 +41,10 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 // At a terminal SIGHUP says that it was closed: nothing catches it there.
 func TestATerminalThatClosesEndsTheProgram(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
-		again, stop := program{terminal: terminal}.reloadOptions()
+		reload, stop := program{terminal: terminal}.reloadOptions()
 		stop()
-		if again.Environ == nil || (again.Hangup == nil) != terminal {
-			t.Errorf("terminal %v: %+v", terminal, again)
+		if reload.Environ == nil || (reload.Hangup == nil) != terminal {
+			t.Errorf("terminal %v: %+v", terminal, reload)
 		}
 	}
 }
