@@ -26,26 +26,31 @@ func ring(t *testing.T, value string) *Ring {
 	return r
 }
 
+// open opens data sealed under the label recipient, without additional data.
+func open(t *testing.T, r *Ring, sealed []byte, want string) {
+	t.Helper()
+	if got, err := r.Open("recipient", sealed, nil); err != nil || string(got) != want {
+		t.Errorf("opened %q, %v, want %q", got, err, want)
+	}
+}
+
 // The vectors were computed by another implementation of HKDF. A change here kills every live code and makes
 // every stored recipient unreadable.
 func TestSubkeyVectors(t *testing.T) {
 	r := ring(t, "a:"+secret1+",b:"+secret2)
-	for _, c := range []struct{ id, label, want string }{
-		{"a", "code", "5677c95a633ee18729c37168c4aaf45b5d5e0d516b59a9f6112de34a3b671f27"},
-		{"a", "recipient", "dcfbf16ca04e2f1bd8e4766a20786e7a002418c985c345981f2b0de2ba50d444"},
-		{"b", "code", "a4270222e0821326006f4a032bca55be133f8de7725c62f0f1c1101caab235d8"},
+	for _, c := range []struct{ id, use, label, want string }{
+		{"a", useSubkey, "code", "5677c95a633ee18729c37168c4aaf45b5d5e0d516b59a9f6112de34a3b671f27"},
+		{"a", useSubkey, "recipient", "dcfbf16ca04e2f1bd8e4766a20786e7a002418c985c345981f2b0de2ba50d444"},
+		{"b", useSubkey, "code", "a4270222e0821326006f4a032bca55be133f8de7725c62f0f1c1101caab235d8"},
+		{"a", useSeal, "code", "3417f70b59fed683fa97f5ccecb3fad92b7cf5985c1379e06d7a9d163773bff5"},
+		{"b", useSeal, "code", "cb664e039ecb4c6e5d6dd48dce9c429584ec6de0709140f1a077e86276f76702"},
 	} {
-		got, err := r.Subkey(c.id, c.label)
-		if err != nil || hex.EncodeToString(got) != c.want {
-			t.Errorf("%s %s: %x, %v", c.id, c.label, got, err)
+		got, err := r.derive(derivation{c.id, c.use, c.label})
+		if err != nil || hex.EncodeToString(got.key) != c.want {
+			t.Errorf("%+v: %x, %v", c, got.key, err)
 		}
-	}
-	for _, c := range []struct{ id, want string }{
-		{"a", "3417f70b59fed683fa97f5ccecb3fad92b7cf5985c1379e06d7a9d163773bff5"},
-		{"b", "cb664e039ecb4c6e5d6dd48dce9c429584ec6de0709140f1a077e86276f76702"},
-	} {
-		if got, _ := r.derive(derivation{c.id, "seal", "code"}); hex.EncodeToString(got.key) != c.want {
-			t.Errorf("sealing key of %s: %x", c.id, got)
+		if key, err := r.Subkey(c.id, c.label); c.use == useSubkey && (err != nil || !bytes.Equal(key, got.key)) {
+			t.Errorf("%+v: the sub-key is %x, %v", c, key, err)
 		}
 	}
 }
@@ -69,31 +74,21 @@ func TestSubkeyErrors(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	old := ring(t, "a:"+secret1)
-	both := ring(t, "b:"+secret2+",a:"+secret1)
-	only := ring(t, "b:"+secret2)
+	old, both, fresh := ring(t, "a:"+secret1), ring(t, "b:"+secret2+",a:"+secret1), ring(t, "b:"+secret2)
 	if old.CurrentID() != "a" || both.CurrentID() != "b" {
 		t.Errorf("current keys %q and %q", old.CurrentID(), both.CurrentID())
 	}
 	before, _ := old.Subkey("a", "code")
-	after, err := both.Subkey("a", "code")
-	if err != nil || !bytes.Equal(before, after) {
+	if after, err := both.Subkey("a", "code"); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the old key changed under rotation: %v", err)
 	}
-	sealed, err := old.Seal("recipient", []byte("ana"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := both.Open("recipient", sealed, nil); err != nil || string(got) != "ana" {
-		t.Errorf("after rotation: %q, %v", got, err)
-	}
-	if _, err := only.Open("recipient", sealed, nil); !errors.Is(err, ErrUnknownKey) {
+	sealed, _ := old.Seal("recipient", []byte("ana"), nil)
+	open(t, both, sealed, "ana")
+	if _, err := fresh.Open("recipient", sealed, nil); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("after removal: %v, want ErrUnknownKey", err)
 	}
-	fresh, _ := both.Seal("recipient", []byte("ben"), nil)
-	if got, err := only.Open("recipient", fresh, nil); err != nil || string(got) != "ben" {
-		t.Errorf("new data is not under the new key: %q, %v", got, err)
-	}
+	sealed, _ = both.Seal("recipient", []byte("ben"), nil)
+	open(t, fresh, sealed, "ben")
 }
 
 func TestRingPrintsRedacted(t *testing.T) {

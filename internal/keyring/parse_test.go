@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
@@ -35,18 +36,11 @@ func TestParseAccepts(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	raw, _ := Decode(secret1)
-	count := make([]byte, 32)
-	twoByTwo := make([]byte, 33)
-	few := make([]byte, 64)
-	for i := range few {
-		few[i] = 128 + raw[i%32]>>(i/32)%11
+	var count, few []byte
+	for i := range 64 {
+		count, few = append(count, byte(i+128)), append(few, 128+raw[i%32]>>(i/32)%11)
 	}
-	for i := range count {
-		count[i] = byte(i + 128)
-	}
-	for i := range twoByTwo {
-		twoByTwo[i] = raw[i%16]
-	}
+	twoByTwo := append(bytes.Repeat(raw[:16], 2), raw[0])
 	for name, c := range map[string]struct{ value, want string }{
 		"empty":                 {"", "no key"},
 		"trailing comma":        {"k1:" + secret1 + ",", "entry 2: empty"},

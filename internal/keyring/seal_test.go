@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -13,27 +14,15 @@ const fixedVector = "010161aee36d14d3d94c0b6d38b5cc9c197da94128d2cd32ad252b0d63a
 
 func TestSealAndOpen(t *testing.T) {
 	r := ring(t, "a:"+secret1)
-	for _, plaintext := range [][]byte{nil, {}, []byte("ana@example.com"), bytes.Repeat([]byte{0}, 1000)} {
-		sealed, err := r.Seal("recipient", plaintext, []byte("row 7"))
+	for _, plaintext := range []string{"", "ana@example.com", strings.Repeat("\x00", 1000)} {
+		sealed, err := r.Seal("recipient", []byte(plaintext), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.Open("recipient", sealed, []byte("row 7"))
-		if err != nil || !bytes.Equal(got, plaintext) {
-			t.Errorf("opened %q, %v", got, err)
+		open(t, r, sealed, plaintext)
+		if again, _ := r.Seal("recipient", []byte(plaintext), nil); bytes.Equal(sealed[3:27], again[3:27]) {
+			t.Error("two seals share a nonce")
 		}
-		if len(plaintext) > 0 && bytes.Contains(sealed, plaintext) {
-			t.Error("the plaintext is in the sealed bytes")
-		}
-	}
-}
-
-func TestSealNeverRepeatsItself(t *testing.T) {
-	r := ring(t, "a:"+secret1)
-	a, _ := r.Seal("recipient", []byte("ana"), nil)
-	b, _ := r.Seal("recipient", []byte("ana"), nil)
-	if bytes.Equal(a, b) || bytes.Equal(a[3:27], b[3:27]) {
-		t.Error("two seals share a nonce")
 	}
 }
 
@@ -44,13 +33,12 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 		for _, flip := range []byte{1, 0x80} {
 			bad := bytes.Clone(sealed)
 			bad[i] ^= flip
-			got, err := r.Open("recipient", bad, []byte("row 7"))
-			if !errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {
-				t.Errorf("byte %d flipped: %v", i, err)
+			if got, err := r.Open("recipient", bad, []byte("row 7")); got != nil || !errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {
+				t.Errorf("byte %d flipped: %q, %v", i, got, err)
 			}
-			if got != nil {
-				t.Errorf("byte %d flipped: %d bytes came back", i, len(got))
-			}
+		}
+		if _, err := r.Open("recipient", sealed[:i], []byte("row 7")); !errors.Is(err, ErrSealed) {
+			t.Errorf("cut to %d bytes: %v, want ErrSealed", i, err)
 		}
 	}
 	later := append([]byte{2, 1, 'z'}, sealed[3:]...)
@@ -71,11 +59,6 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 	} {
 		if _, err := r.Open(c.label, c.sealed, []byte(c.additional)); !errors.Is(err, ErrSealed) {
 			t.Errorf("%s: %v, want ErrSealed", name, err)
-		}
-	}
-	for n := range sealed {
-		if _, err := r.Open("recipient", sealed[:n], []byte("row 7")); !errors.Is(err, ErrSealed) {
-			t.Errorf("cut to %d bytes: %v, want ErrSealed", n, err)
 		}
 	}
 }
