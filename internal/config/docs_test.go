@@ -53,7 +53,7 @@ func TestThePageOfPolicies(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, name string) string {
+func read(t testing.TB, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
 	if err != nil {

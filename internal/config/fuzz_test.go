@@ -15,7 +15,7 @@ import (
 // that it accepts again.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
-		"", fullYAML, "a: &a [*a]", "policies: {default: [{}]}", "? [a]\n: b", "--- |\n x\n...\n---\n", "page: {app: shop}\n<<: {}", "\xff", "purposes: {a: {ttl: 1h}}",
+		"", read(f, "testdata/full.yaml"), "a: &a [*a]", "policies: {default: [{}]}", "? [a]\n: b", "--- |\n x\n...\n---\n", "page: {app: shop}\n<<: {}", "\xff", "purposes: {a: {ttl: 1h}}",
 		"apps: [{name: default, keys: [{id: a, kind: secret, sha256: " + strings.Repeat("ab", 32) + "}]}]", "trusted_proxies: [::1, 10.0.0.1/8]", "!!map {addr: x}", "addr: !!binary x",
 	} {
 		f.Add(seed)

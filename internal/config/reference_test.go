@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -20,29 +19,16 @@ import (
 // comments. Run with -update after a change.
 func TestReference(t *testing.T) {
 	const page = "../../docs/configuration.md"
-	lists := map[string]string{"variables": variablesList(t), "file": fileList(t)}
 	text := read(t, page)
-	for name, want := range lists {
-		block := regexp.MustCompile(`(?s)(<!-- of: ` + name + ` -->\n).*?(<!-- end -->)`)
-		if !block.MatchString(text) {
+	for name, list := range map[string]string{"variables": variablesList(t), "file": fileList(t)} {
+		before, rest, found := strings.Cut(text, "<!-- of: "+name+" -->\n")
+		_, after, ended := strings.Cut(rest, "<!-- end -->")
+		if text = before + "<!-- of: " + name + " -->\n" + list + "<!-- end -->" + after; !found || !ended {
 			t.Errorf("%s has no list of %s", page, name)
 		}
-		text = block.ReplaceAllStringFunc(text, func(old string) string {
-			around := block.FindStringSubmatch(old)
-			return around[1] + want + around[2]
-		})
 	}
-	files := map[string]string{"example.yaml": exampleFile(t), page: text}
-	for path, want := range files {
-		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if read(t, path) != want {
-			t.Errorf("%s is not what the structs say: run this test with -update", path)
-		}
-	}
+	golden(t, "../example.yaml", exampleFile(t))
+	golden(t, "../"+page, text)
 }
 
 // The example means what holds by default.
@@ -54,19 +40,27 @@ func TestExampleIsTheDefault(t *testing.T) {
 	}
 }
 
+// settings are the sources of all structs that settings are decoded into.
+func settings(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, dir := range []string{".", "../events", "../sms", "../sms/*"} {
+		found, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no sources in %s: %v", dir, err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
 // A check that a tag names exists, and every check is named.
 func TestTagsNameChecks(t *testing.T) {
-	source := ""
-	for _, dir := range []string{".", "../events", "../sms", "../sms/*"} {
-		paths, _ := filepath.Glob(dir + "/*.go")
-		for _, path := range paths {
-			source += read(t, path)
-		}
-	}
 	named := map[string]bool{}
-	for _, found := range regexp.MustCompile(` (?:check|keys):"(\w+)"`).FindAllStringSubmatch(source, -1) {
-		if named[found[1]] = true; checks[found[1]] == nil {
-			t.Errorf("there is no check %s", found[1])
+	for _, path := range settings(t) {
+		for _, found := range regexp.MustCompile(` (?:check|keys):"(\w+)"`).FindAllStringSubmatch(read(t, path), -1) {
+			if named[found[1]] = true; checks[found[1]] == nil {
+				t.Errorf("there is no check %s", found[1])
+			}
 		}
 	}
 	for name := range checks {
@@ -82,27 +76,27 @@ type described struct {
 	field        reflect.StructField
 }
 
-// describe goes through a struct, and through those in it where deep.
+// describe goes through a struct, and through those in it where deep. A single setting without a comment is a mistake.
 func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []described) {
 	t.Helper()
 	for i := range of.NumField() {
 		f := of.Field(i)
 		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		switch inner := element(f.Type); {
+		inner, text := element(f.Type), comments(t)[of.String()+"."+f.Name]
+		several := inner.Kind() == reflect.Struct && !document.IsScalar(inner) && inner != reflect.TypeFor[Bound]()
+		switch {
 		case option == "inline" && inner.Kind() == reflect.Struct:
 			all = append(all, describe(t, inner, path, deep)...)
+			continue
 		case name == "" || name == "-" || f.Type == reflect.TypeFor[Secret]():
-		case deep && inner.Kind() == reflect.Struct && !document.IsScalar(inner) && inner != reflect.TypeFor[Bound]():
-			if text := comment(t, of, f.Name); text != "" {
-				all = append(all, described{path + name, text, f})
-			}
-			all = append(all, describe(t, inner, path+name+".", deep)...)
-		default:
-			text := comment(t, of, f.Name)
-			if text == "" {
-				t.Errorf("%s.%s has no comment", of, f.Name)
-			}
+			continue
+		case text != "":
 			all = append(all, described{path + name, text, f})
+		case !deep || !several:
+			t.Errorf("%s.%s has no comment", of, f.Name)
+		}
+		if deep && several {
+			all = append(all, describe(t, inner, path+name+".", deep)...)
 		}
 	}
 	return all
@@ -129,70 +123,67 @@ func fileList(t *testing.T) (text string) {
 	return text
 }
 
+func variablesList(t *testing.T) (text string) {
+	t.Helper()
+	for _, v := range variables {
+		of, f := reflect.TypeFor[Config](), reflect.TypeFor[Config]().FieldByIndex(v.index)
+		if len(v.index) > 1 {
+			of = of.Field(v.index[0]).Type
+		}
+		name := "`" + envName(v.key) + "`"
+		if v.kind() == "file" {
+			name += "*"
+		}
+		if v.isSecret() || strings.Contains(v.tag.Get("env"), " ") {
+			name += "†"
+		}
+		text += row(name, f, comments(t)[of.String()+"."+f.Name])
+	}
+	return text
+}
+
 // row returns a line of a list of settings: what it names, its default in brackets, and its meaning.
 func row(name string, f reflect.StructField, meaning string) string {
-	if unset := initial(f); unset != "" {
+	unset := f.Tag.Get("unset")
+	if byDefault := f.Tag.Get("default"); byDefault != "" {
+		unset = "`" + byDefault + "`"
+	}
+	if unset != "" {
 		name += " (" + unset + ")"
 	}
 	return "- " + name + ": " + meaning + "\n"
 }
 
-func initial(f reflect.StructField) string {
-	switch text := f.Tag.Get("default"); {
-	case text != "":
-		return "`" + text + "`"
-	case f.Tag.Get("required") != "":
-		return "required"
-	}
-	return f.Tag.Get("unset")
-}
-
-func variablesList(t *testing.T) string {
+// comments are what stands above fields, on one line, by package, struct and field: "config.App.Title".
+func comments(t *testing.T) map[string]string {
 	t.Helper()
-	text := ""
-	for _, v := range variables {
-		marks, f := "", reflect.TypeFor[Config]().FieldByIndex(v.index)
-		if v.kind() == "file" {
-			marks += "*"
-		}
-		if v.isSecret() || strings.Contains(v.tag.Get("env"), " ") {
-			marks += "†"
-		}
-		of := reflect.TypeFor[Config]()
-		if len(v.index) > 1 {
-			of = of.Field(v.index[0]).Type
-		}
-		text += row("`"+envName(v.key)+"`"+marks, f, comment(t, of, f.Name))
+	if len(parsed) > 0 {
+		return parsed
 	}
-	return text
-}
-
-// comment is what stands above a field, on one line.
-func comment(t *testing.T, of reflect.Type, name string) string {
-	t.Helper()
-	dir := filepath.Join("../..", strings.TrimPrefix(of.PkgPath(), "sendcode/"))
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		if parsed[path] == nil {
-			if parsed[path], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments); err != nil {
-				t.Fatal(err)
+	for _, path := range settings(t) {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
 			}
-		}
-		if spec := parsed[path].Scope.Lookup(of.Name()); spec != nil {
-			for _, f := range spec.Decl.(*ast.TypeSpec).Type.(*ast.StructType).Fields.List {
-				if len(f.Names) > 0 && f.Names[0].Name == name {
-					return strings.Join(strings.Fields(f.Doc.Text()), " ")
+			if fields, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range fields.Fields.List {
+					for _, name := range f.Names {
+						parsed[file.Name.Name+"."+spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+					}
 				}
 			}
-		}
+			return false
+		})
 	}
-	return ""
+	return parsed
 }
 
-var parsed = map[string]*ast.File{}
+var parsed = map[string]string{}
 
 var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 

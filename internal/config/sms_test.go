@@ -7,7 +7,7 @@ import (
 )
 
 func TestCarriers(t *testing.T) {
-	s := must(t, fullYAML).SMS
+	s := must(t, read(t, "testdata/full.yaml")).SMS
 	var polled, secrets, names []string
 	for _, c := range s.Carriers {
 		polled, names = append(polled, fmt.Sprint(c.Polled())), append(names, c.Open().Name())
@@ -19,12 +19,6 @@ func TestCarriers(t *testing.T) {
 	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
 	is(t, "dearest price", s.Carriers[3].Prices["DE"], 999_999_999_999_999)
 	is(t, "cap", s.Spend[1].Limit, 300_500_000)
-}
-
-func TestWatchIsOff(t *testing.T) {
-	if c := must(t, "sms: {watch: off}"); !c.SMS.Watch.Off || !readBack(t, c).SMS.Watch.Off {
-		t.Errorf("%+v", c.SMS.Watch)
-	}
 }
 
 func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
