@@ -2,6 +2,7 @@ package config
 
 import (
 	"go/ast"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -248,18 +249,8 @@ func keys(t *testing.T, of reflect.Type, indent string) (text string) {
 	return text
 }
 
+// wrap returns a text without links in lines of 110 characters.
 func wrap(text, indent string) string {
-	var lines []string
-	line := indent
-	for _, word := range strings.Fields(link.ReplaceAllString(text, "$1")) {
-		if len(line)+len(word) > 110 && line != indent {
-			lines, line = append(lines, line), indent
-		}
-		line += word + " "
-	}
-	lines = append(lines, line)
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
+	printer := comment.Printer{TextPrefix: indent, TextWidth: 110}
+	return strings.TrimRight(string(printer.Text(new(comment.Parser).Parse(link.ReplaceAllString(text, "$1")))), "\n")
 }
