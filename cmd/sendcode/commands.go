@@ -18,9 +18,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-type serve struct{}
+type serveCommand struct{}
 
-func (serve) Run(ctx context.Context, p program, cfg config.Config) error {
+func (serveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	reload, stop := p.reloadOptions()
 	defer stop()
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))
@@ -47,49 +47,49 @@ func (p program) reloadOptions() (reload app.ReloadOptions, stop func()) {
 	return reload, func() { signal.Stop(hangups) }
 }
 
-type showcase struct {
+type demoCommand struct {
 	Addr string `default:"127.0.0.1:8080" help:"Where the page, the mailbox and the console listen: an address of this machine."`
 }
 
-func (d showcase) Run(ctx context.Context, p program) error {
+func (d demoCommand) Run(ctx context.Context, p program) error {
 	return ignoreCanceled(ctx, app.Demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
 }
 
-type migrate struct{}
+type migrateCommand struct{}
 
-func (migrate) Run(ctx context.Context, cfg config.Config) error {
+func (migrateCommand) Run(ctx context.Context, cfg config.Config) error {
 	return app.Migrate(ctx, cfg)
 }
 
-type show struct {
+type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead."`
 }
 
-func (s show) Run(p program) error {
-	if s.Example {
+func (c configCommand) Run(p program) error {
+	if c.Example {
 		_, err := fmt.Fprint(p.out, config.Example)
 		return err
 	}
-	cfg, err := p.load()
+	cfg, err := p.loadConfig()
 	if err != nil {
 		return err
 	}
-	p.warn(cfg)
+	p.printWarnings(cfg)
 	_, err = fmt.Fprint(p.out, cfg.YAML())
 	return err
 }
 
-type doctor struct{}
+type doctorCommand struct{}
 
-func (doctor) Run(ctx context.Context, p program, cfg config.Config) error {
-	p.warn(cfg)
+func (doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	p.printWarnings(cfg)
 	return checks.Examine(ctx, cfg, p.out)
 }
 
-// load loads the configuration; kong calls it for the commands that take one.
-func (p program) load() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
+// loadConfig loads the configuration; kong calls it for the commands that take one.
+func (p program) loadConfig() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
 
-func (p program) warn(cfg config.Config) {
+func (p program) printWarnings(cfg config.Config) {
 	for _, w := range cfg.Warnings {
 		_, _ = fmt.Fprintln(p.err, "warning:", w)
 	}
@@ -109,55 +109,55 @@ func (p program) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(p.err, options))
 }
 
-type version struct{}
+type versionCommand struct{}
 
 // Run prints the module's version, which names the commit unless that is tagged, and the compiler, as the build has recorded them.
-func (version) Run(p program) error {
+func (versionCommand) Run(p program) error {
 	info, found := debug.ReadBuildInfo()
 	if !found {
-		return p.print("sendcode (version unknown)")
+		return p.println("sendcode (version unknown)")
 	}
-	return p.print("sendcode " + info.Main.Version + " " + info.GoVersion)
+	return p.println("sendcode " + info.Main.Version + " " + info.GoVersion)
 }
 
-// accounts is for an administrator with a shell who cannot log in to the console, or has no account yet.
-type accounts struct{ app.AccountChange }
+// adminCommand is for an administrator with a shell who cannot log in to the console, or has no account yet.
+type adminCommand struct{ app.AccountChange }
 
 // Run prints the password of a new account once.
-func (a accounts) Run(ctx context.Context, p program, cfg config.Config) error {
+func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	return app.ChangeAccount(ctx, cfg, a.AccountChange, p.out)
 }
 
-type key struct {
+type keyCommand struct {
 	Kind string `enum:"secret,public,ring,index,webhook" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS."`
 }
 
 // Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the key.
-func (k key) Run(p program) error {
+func (k keyCommand) Run(p program) error {
 	switch k.Kind {
 	case "ring":
-		return p.print(config.NewRingKey())
+		return p.println(config.NewRingKey())
 	case "index":
-		return p.print(config.NewIndexKey())
+		return p.println(config.NewIndexKey())
 	case "webhook":
-		return p.print(config.NewWebhookSecret())
+		return p.println(config.NewWebhookSecret())
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
 	_, _ = fmt.Fprintln(p.err, "The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
-	return p.print(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
+	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
 }
 
-func (p program) print(text string) error {
+func (p program) println(text string) error {
 	_, err := fmt.Fprintln(p.out, text)
 	return err
 }
 
-// help is --help as a command.
-type help struct {
+// helpCommand is --help as a command.
+type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`
 }
 
-func (h help) Run(line *kong.Context) error {
+func (h helpCommand) Run(line *kong.Context) error {
 	_, err := line.Kong.Parse(append(h.Command, "--help")) // prints, and leaves through the parser's exit
 	line.Kong.FatalIfErrorf(err)
 	return nil

@@ -22,15 +22,15 @@ import (
 
 // commands are what follows the program's name. Without any, it serves.
 type commands struct {
-	Serve   serve    `cmd:"" default:"withargs" help:"Run the service (default)."`
-	Demo    showcase `cmd:"" help:"Run the service on this machine with a week of sends that are made up; nothing of it stays."`
-	Migrate migrate  `cmd:"" help:"Bring the database to the schema of this version."`
-	Config  show     `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
-	Doctor  doctor   `cmd:"" help:"Try every connection and look at what often goes wrong."`
-	Admin   accounts `cmd:"" help:"Add, change or list the accounts of the console."`
-	Key     key      `cmd:"" help:"Make a key."`
-	Version version  `cmd:"" help:"Print the version."`
-	Help    help     `cmd:"" help:"Print this list, or what a command takes."`
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (default)."`
+	Demo    demoCommand    `cmd:"" help:"Run the service on this machine with a week of sends that are made up; nothing of it stays."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
+	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
+	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`
+	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
+	Key     keyCommand     `cmd:"" help:"Make a key."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
 // program is what a command may use of its surroundings.
@@ -56,7 +56,7 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
 			"docs/configuration.md."),
 		kong.Writers(p.out, p.err), kong.Exit(exit),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p), kong.BindToProvider(p.load),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p), kong.BindToProvider(p.loadConfig),
 	)
 	line, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)

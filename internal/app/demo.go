@@ -51,14 +51,14 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
-	post := demo.NewPost(clock)
-	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), post, demo.Texts{Post: post}
+	mails := demo.NewMailServer(clock)
+	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), mails, demo.Carrier{MailServer: mails}
 	if a.texts, err = a.newTextRenderer(); err != nil {
 		return err
 	}
 	if err := runSteps(a.fillSecrets, func() error { return a.openLog(ctx) }, a.newOutbox); err != nil {
 		return err
 	}
-	a.newServices(demo.Waiting{Outbox: a.outbox})
-	return demo.Fill(ctx, demo.Parts{Codes: a.codes, Desk: a.desk, Receipts: a.log, Flush: a.refused.Flush, Clock: clock, Post: post})
+	a.newServices(demo.SyncOutbox{Outbox: a.outbox})
+	return demo.Fill(ctx, demo.Parts{Codes: a.codes, Desk: a.desk, Receipts: a.log, Flush: a.refused.Flush, Clock: clock, MailServer: mails})
 }

@@ -21,12 +21,12 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Pass moves it forward.
-func (c *Clock) Pass(d time.Duration) {
+// Advance moves it forward.
+func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(max(d, 0))
 }
 
-// Reach moves it to an instant, unless it is later there already.
-func (c *Clock) Reach(at time.Time) { c.Pass(at.Sub(c.Now())) }
+// AdvanceTo moves it to an instant, unless it is later there already.
+func (c *Clock) AdvanceTo(at time.Time) { c.Advance(at.Sub(c.Now())) }

@@ -35,10 +35,10 @@ var (
 	locales = []string{"en", "en", "en", "zh-CN", "zh-CN", "de"}
 )
 
-// crowd are so many people, three in ten of them with a phone.
-func crowd(rng *rand.Rand, n int) (all []person) {
+// newPeople returns n people, three in ten of them with a phone.
+func newPeople(rng *rand.Rand, n int) (all []person) {
 	for i := range n {
-		p := person{channel: "email", app: "shop", locale: locales[rng.IntN(len(locales))], ip: address(rng), browser: rng.IntN(2) == 0}
+		p := person{channel: "email", app: "shop", locale: locales[rng.IntN(len(locales))], ip: randomIP(rng), browser: rng.IntN(2) == 0}
 		if rng.IntN(4) == 0 {
 			p.app = "bank"
 		}
@@ -57,8 +57,8 @@ func crowd(rng *rand.Rand, n int) (all []person) {
 	return all
 }
 
-// address is one of the networks that are reserved for documentation (RFC 5737).
-func address(rng *rand.Rand) netip.Addr {
+// randomIP returns an address of the networks that are reserved for documentation (RFC 5737).
+func randomIP(rng *rand.Rand) netip.Addr {
 	nets := [][3]byte{{198, 51, 100}, {203, 0, 113}}
 	n := nets[rng.IntN(len(nets))]
 	return netip.AddrFrom4([4]byte{n[0], n[1], n[2], byte(1 + rng.IntN(254))})

@@ -11,13 +11,13 @@ import (
 	"sendcode/internal/support"
 )
 
-func (w *week) seconds(from, to int) time.Duration {
+func (w *week) randomSeconds(from, to int) time.Duration {
 	return time.Duration(from)*time.Second + time.Duration(w.rng.Int64N(int64(to-from)*int64(time.Second)))
 }
 
-// session is a person who asks for a code, perhaps asks again, and mostly enters it.
-func (w *week) session(who person, purpose string) func(ctx context.Context) error {
-	again, mistypes, wait := w.seconds(8, 50), who.clumsy && w.rng.IntN(2) == 0, w.seconds(9, 110)
+// signIn is a person who asks for a code, perhaps asks again, and mostly enters it.
+func (w *week) signIn(who person, purpose string) func(ctx context.Context) error {
+	again, mistypes, wait := w.randomSeconds(8, 50), who.clumsy && w.rng.IntN(2) == 0, w.randomSeconds(9, 110)
 	arrives := w.rng.IntN(30) > 0
 	return func(ctx context.Context) error {
 		answer, err := w.ask(ctx, who, purpose, "")
@@ -26,28 +26,28 @@ func (w *week) session(who person, purpose string) func(ctx context.Context) err
 		}
 		id := answer.View.ID
 		if who.channel == "sms" {
-			w.after(w.seconds(2, 9), w.receipt(answer.View.Send.ID, arrives))
+			w.scheduleAfter(w.randomSeconds(2, 9), w.reportReceipt(answer.View.Send.ID, arrives))
 		}
 		if who.hurried {
-			w.after(again, func(ctx context.Context) error {
+			w.scheduleAfter(again, func(ctx context.Context) error {
 				_, err := w.ask(ctx, who, purpose, id)
 				return err
 			})
 		}
-		code := w.Post.code(who.to)
+		code := w.MailServer.lastCode(who.to)
 		if who.neverEnters || code == "" || !arrives {
 			return nil
 		}
 		if mistypes {
-			w.after(wait/2, func(ctx context.Context) error { return w.check(ctx, who, id, wrong(code)) })
+			w.scheduleAfter(wait/2, func(ctx context.Context) error { return w.check(ctx, who, id, mistype(code)) })
 		}
-		w.after(wait, func(ctx context.Context) error { return w.check(ctx, who, id, code) })
+		w.scheduleAfter(wait, func(ctx context.Context) error { return w.check(ctx, who, id, code) })
 		return nil
 	}
 }
 
-// receipt is what a carrier reports a few seconds later.
-func (w *week) receipt(send string, arrives bool) func(ctx context.Context) error {
+// reportReceipt is the carrier that reports how a message ended, a few seconds later.
+func (w *week) reportReceipt(send string, arrives bool) func(ctx context.Context) error {
 	status := store.Delivered
 	if !arrives {
 		status = store.Undelivered
@@ -61,8 +61,8 @@ func (w *week) receipt(send string, arrives bool) func(ctx context.Context) erro
 	}
 }
 
-// wrong is a code with its last character mistyped.
-func wrong(code string) string {
+// mistype returns a code with its last character mistyped.
+func mistype(code string) string {
 	last := byte('7')
 	if code[len(code)-1] == last {
 		last = '1'
@@ -70,70 +70,71 @@ func wrong(code string) string {
 	return code[:len(code)-1] + string(last)
 }
 
-// impatient asks every few seconds for ten minutes.
-func (w *week) impatient(from time.Time) {
-	who := person{channel: "email", to: "theo@post.example", locale: "en", app: "shop", ip: address(w.rng), browser: true}
-	for at := from; at.Before(from.Add(10 * time.Minute)); at = at.Add(w.seconds(4, 20)) {
-		w.at(at, func(ctx context.Context) error {
+// scheduleImpatient adds a person who asks every few seconds for ten minutes.
+func (w *week) scheduleImpatient(from time.Time) {
+	who := person{channel: "email", to: "theo@post.example", locale: "en", app: "shop", ip: randomIP(w.rng), browser: true}
+	for at := from; at.Before(from.Add(10 * time.Minute)); at = at.Add(w.randomSeconds(4, 20)) {
+		w.schedule(at, func(ctx context.Context) error {
 			_, err := w.ask(ctx, who, "login", "")
 			return err
 		})
 	}
 }
 
-// guesser tries codes of another person's address until no more are looked at.
-func (w *week) guesser(from time.Time) {
+// scheduleGuesser adds a person who tries codes of another person's address until no more are looked at.
+func (w *week) scheduleGuesser(from time.Time) {
 	who := person{channel: "email", to: "nina@inbox.example", locale: "en", app: "bank", ip: attacker, browser: true}
 	for i := range 6 {
-		w.at(from.Add(time.Duration(i)*11*time.Minute), func(ctx context.Context) error {
+		w.schedule(from.Add(time.Duration(i)*11*time.Minute), func(ctx context.Context) error {
 			answer, err := w.ask(ctx, who, "login", "")
 			if err != nil || !answer.Admitted {
 				return err
 			}
 			for n := range 5 {
 				id := answer.View.ID
-				w.after(time.Duration(3+4*n)*time.Second, func(ctx context.Context) error { return w.check(ctx, who, id, "000000") })
+				w.scheduleAfter(time.Duration(3+4*n)*time.Second, func(ctx context.Context) error { return w.check(ctx, who, id, "000000") })
 			}
 			return nil
 		})
 	}
 }
 
-// attack is one address that asks for a code for one invented mailbox after the other.
-func (w *week) attack(from time.Time) {
+// scheduleAttack adds one IP address that asks for a code for one invented mailbox after the other.
+func (w *week) scheduleAttack(from time.Time) {
 	for i := range 170 {
-		who := person{channel: "email", to: fmt.Sprintf("user%03d@%s", i, w.listed()), locale: "en", app: "shop", ip: attacker, browser: true}
-		w.at(from.Add(time.Duration(i)*3*time.Second), func(ctx context.Context) error {
+		to := fmt.Sprintf("user%03d@%s", i, w.inventedDomain())
+		who := person{channel: "email", to: to, locale: "en", app: "shop", ip: attacker, browser: true}
+		w.schedule(from.Add(time.Duration(i)*3*time.Second), func(ctx context.Context) error {
 			_, err := w.ask(ctx, who, "signup", "")
 			return err
 		})
 	}
 }
 
-func (w *week) listed() string {
+func (w *week) inventedDomain() string {
 	if w.rng.IntN(3) == 0 {
 		return noMailbox
 	}
 	return "mail.example"
 }
 
-// administrators help the impatient person and keep mail from an address that asked for it.
-func (w *week) administrators() {
-	w.at(w.on(2, 19*time.Hour), func(ctx context.Context) error {
+// scheduleAdministrators adds administrators who help the impatient person and keep mail from an address that asked for it.
+func (w *week) scheduleAdministrators() {
+	w.schedule(w.timeOn(2, 19*time.Hour), func(ctx context.Context) error {
 		const reason = "called support, ticket 4711"
 		person, err := w.Desk.Person("shop", "email", "theo@post.example", "login", reason)
 		if err != nil {
 			return err
 		}
-		entry, err := w.entry("quota.reset", reason)
+		entry, err := w.newAuditEntry("quota.reset", reason)
 		if err != nil {
 			return err
 		}
 		return w.Desk.ResetQuota(ctx, person, entry)
 	})
-	w.at(w.on(5, 9*time.Hour+30*time.Minute), func(ctx context.Context) error {
+	w.schedule(w.timeOn(5, 9*time.Hour+30*time.Minute), func(ctx context.Context) error {
 		const why = "asked for no more mail, ticket 4725"
-		entry, err := w.entry("suppression.add", why)
+		entry, err := w.newAuditEntry("suppression.add", why)
 		if err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (w *week) administrators() {
 	})
 }
 
-func (w *week) entry(what, reason string) (store.AuditEntry, error) {
+func (w *week) newAuditEntry(what, reason string) (store.AuditEntry, error) {
 	id, err := w.ids.New(w.Clock.Now())
 	return store.AuditEntry{
 		ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason, Outcome: store.AuditDone,

@@ -2,7 +2,8 @@
 // a slow mail server, an attack from one network, and what administrators do about it. It is what `sendcode demo` shows.
 //
 // Everything goes the way of real requests: package app gives it the use cases, the outbox, both gates and a log in SQLite, all on the
-// [Clock] of the week. Only mail servers and carriers are played ([Post]). The plan follows from a seed, so a week is the same each time.
+// [Clock] of the week. Only mail servers and carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is
+// the same each time.
 package demo
 
 import (
@@ -21,12 +22,12 @@ import (
 
 // Parts are what a week is played on.
 type Parts struct {
-	Codes    *verification.Service
-	Desk     *support.Desk
-	Receipts store.Receipts
-	Flush    func(ctx context.Context) // writes refusals that were gathered
-	Clock    *Clock                    // stands where the week begins
-	Post     *Post
+	Codes      *verification.Service
+	Desk       *support.Desk
+	Receipts   store.Receipts
+	Flush      func(ctx context.Context) // writes refusals that were gathered
+	Clock      *Clock                    // stands where the week begins
+	MailServer *MailServer
 }
 
 // Week is how long is played.
@@ -45,8 +46,8 @@ page: {app: shop}
 
 // Fill plays the week that begins at the clock's time.
 func Fill(ctx context.Context, p Parts) error {
-	w := &week{Parts: p, rng: random(2), begin: p.Clock.Now()}
-	w.people = crowd(w.rng, people)
+	w := &week{Parts: p, rng: newRand(2), begin: p.Clock.Now()}
+	w.people = newPeople(w.rng, people)
 	w.plan()
 	return w.play(ctx)
 }
@@ -71,7 +72,7 @@ type step struct {
 	do func(ctx context.Context) error
 }
 
-func (w *week) at(at time.Time, do func(ctx context.Context) error) {
+func (w *week) schedule(at time.Time, do func(ctx context.Context) error) {
 	if at.Before(w.begin.Add(Week)) {
 		i := slices.IndexFunc(w.steps, func(s step) bool { return s.at.After(at) })
 		if i < 0 {
@@ -81,13 +82,13 @@ func (w *week) at(at time.Time, do func(ctx context.Context) error) {
 	}
 }
 
-// after schedules a step so long after the present one.
-func (w *week) after(d time.Duration, do func(ctx context.Context) error) {
-	w.at(w.Clock.Now().Add(d), do)
+// scheduleAfter schedules a step so long after the present one.
+func (w *week) scheduleAfter(d time.Duration, do func(ctx context.Context) error) {
+	w.schedule(w.Clock.Now().Add(d), do)
 }
 
-// on is a time of a day of the week, from 0.
-func (w *week) on(day int, clock time.Duration) time.Time {
+// timeOn returns an instant of a day of the week, whose days count from 0.
+func (w *week) timeOn(day int, clock time.Duration) time.Time {
 	midnight := w.begin.Truncate(24 * time.Hour)
 	return midnight.AddDate(0, 0, day).Add(clock)
 }
@@ -96,18 +97,18 @@ func (w *week) on(day int, clock time.Duration) time.Time {
 func (w *week) plan() {
 	for range sessions {
 		who := w.people[w.rng.IntN(len(w.people))]
-		w.at(w.someTime(), w.session(who, w.purpose(who)))
+		w.schedule(w.randomTime(), w.signIn(who, w.randomPurpose(who)))
 	}
-	w.pace(w.on(3, 14*time.Hour), 50*time.Minute, slow)
-	w.pace(w.on(5, 10*time.Hour), 2*time.Hour, breaksOff)
-	w.impatient(w.on(2, 18*time.Hour+10*time.Minute))
-	w.guesser(w.on(4, 20*time.Hour))
-	w.attack(w.on(6, 2*time.Hour))
-	w.administrators()
+	w.schedulePace(w.timeOn(3, 14*time.Hour), 50*time.Minute, slow)
+	w.schedulePace(w.timeOn(5, 10*time.Hour), 2*time.Hour, breaksOff)
+	w.scheduleImpatient(w.timeOn(2, 18*time.Hour+10*time.Minute))
+	w.scheduleGuesser(w.timeOn(4, 20*time.Hour))
+	w.scheduleAttack(w.timeOn(6, 2*time.Hour))
+	w.scheduleAdministrators()
 }
 
-// someTime follows the day: quiet nights, busy evenings, and less at the weekend.
-func (w *week) someTime() time.Time {
+// randomTime follows the day: quiet nights, busy evenings, and less at the weekend.
+func (w *week) randomTime() time.Time {
 	weights := [24]int{3, 2, 1, 1, 1, 2, 5, 9, 13, 15, 15, 14, 15, 14, 13, 13, 14, 16, 19, 22, 23, 19, 12, 6}
 	for {
 		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(Week))))
@@ -121,7 +122,7 @@ func (w *week) someTime() time.Time {
 	}
 }
 
-func (w *week) purpose(who person) string {
+func (w *week) randomPurpose(who person) string {
 	switch n := w.rng.IntN(10); {
 	case n < 6:
 		return "login"
@@ -131,9 +132,9 @@ func (w *week) purpose(who person) string {
 	return "payment"
 }
 
-func (w *week) pace(from time.Time, lasts time.Duration, now pace) {
-	w.at(from, func(context.Context) error { w.Post.set(now); return nil })
-	w.at(from.Add(lasts), func(context.Context) error { w.Post.set(usual); return nil })
+func (w *week) schedulePace(from time.Time, lasts time.Duration, now pace) {
+	w.schedule(from, func(context.Context) error { w.MailServer.setPace(now); return nil })
+	w.schedule(from.Add(lasts), func(context.Context) error { w.MailServer.setPace(usual); return nil })
 }
 
 func (w *week) play(ctx context.Context) error {
@@ -144,7 +145,7 @@ func (w *week) play(ctx context.Context) error {
 		}
 		next := w.steps[0]
 		w.steps = w.steps[1:]
-		w.Clock.Reach(next.at)
+		w.Clock.AdvanceTo(next.at)
 		if err := next.do(ctx); err != nil {
 			return fmt.Errorf("demo: at %s: %w", next.at.Format(time.DateTime), err)
 		}
@@ -153,7 +154,7 @@ func (w *week) play(ctx context.Context) error {
 			flushed = w.Clock.Now()
 		}
 	}
-	w.Clock.Reach(w.begin.Add(Week))
+	w.Clock.AdvanceTo(w.begin.Add(Week))
 	w.Flush(ctx)
 	return nil
 }
@@ -171,16 +172,16 @@ func (w *week) ask(ctx context.Context, who person, purpose, resend string) (ver
 	answer, err := w.Codes.Send(ctx, verification.Ask{
 		Caller: who.caller(), Channel: who.channel, To: who.to, Purpose: purpose, Locale: who.locale, Resend: resend,
 	})
-	return answer, unlessLocked(err)
+	return answer, ignoreLockout(err)
 }
 
 func (w *week) check(ctx context.Context, who person, id, typed string) error {
 	_, err := w.Codes.Check(ctx, who.caller(), id, typed)
-	return unlessLocked(err)
+	return ignoreLockout(err)
 }
 
-// unlessLocked returns err, but nil for a lockout: what a person is told as a refusal is no failure of the week.
-func unlessLocked(err error) error {
+// ignoreLockout returns err, but nil for a lockout: what a person is told as a refusal is no failure of the week.
+func ignoreLockout(err error) error {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		return nil
 	}

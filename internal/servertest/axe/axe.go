@@ -35,7 +35,7 @@ func Load(tab context.Context) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := literal(script)
+	text, err := quotedSource(script)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,8 @@ func Load(tab context.Context) (*Engine, error) {
 
 var errNone = errors.New("axe: the browser brings no axe-core")
 
-// literal is axe-core as the script quotes it, from the quote before its first word to the one that ends it.
-func literal(script string) (string, error) {
+// quotedSource is axe-core as the script quotes it, from the quote before its first word to the one that ends it.
+func quotedSource(script string) (string, error) {
 	at := strings.Index(script, opening)
 	if at < 1 || !strings.ContainsRune("`'\"", rune(script[at-1])) {
 		return "", errNone

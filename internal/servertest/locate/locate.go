@@ -42,13 +42,13 @@ func (m *Missing) Error() string {
 var (
 	Redis     = Part{"redis-server", []string{"redis-server"}, "redis", inPath("redis-server", "valkey-server")}
 	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
-	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", first(
-		inPath("pgbouncer"), file("/usr/sbin/pgbouncer"))} // not in everybody's PATH
+	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", firstOf(
+		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // not in everybody's PATH
 	// Chromium is a browser of that family. Without any font, pages have no text to lay out and measure.
-	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", first(
+	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", firstOf(
 		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
-		file("/Applications/Chromium.app/Contents/MacOS/Chromium"),
-		file("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
+		atPath("/Applications/Chromium.app/Contents/MacOS/Chromium"),
+		atPath("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
 	// Compiler is the C compiler, which Go's race detector links with.
 	Compiler = Part{"a C compiler", []string{"gcc", "libc6-dev"}, "gcc", findCompiler}
 	// Node and Python run the examples in their languages.
@@ -66,7 +66,7 @@ func findCompiler() (string, bool) {
 	return inPath("gcc", "clang", "cc")()
 }
 
-func first(ways ...func() (string, bool)) func() (string, bool) {
+func firstOf(ways ...func() (string, bool)) func() (string, bool) {
 	return func() (string, bool) {
 		for _, find := range ways {
 			if path, ok := find(); ok {
@@ -88,7 +88,7 @@ func inPath(names ...string) func() (string, bool) {
 	}
 }
 
-func file(path string) func() (string, bool) {
+func atPath(path string) func() (string, bool) {
 	return func() (string, bool) {
 		info, err := os.Stat(path)
 		return path, err == nil && !info.IsDir()

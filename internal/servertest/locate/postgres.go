@@ -12,16 +12,16 @@ import (
 // findPostgres looks where a shell would, then where pg_config says, then
 // where Debian puts the programs, which it keeps out of PATH.
 func findPostgres() (string, bool) {
-	for _, dir := range slices.Concat(besidePath(), fromConfig(), debianVersions("/usr/lib/postgresql")) {
-		if complete(dir) {
+	for _, dir := range slices.Concat(dirsFromPath(), dirsFromPgConfig(), debianVersions("/usr/lib/postgresql")) {
+		if hasAllPrograms(dir) {
 			return dir, true
 		}
 	}
 	return "", false
 }
 
-// besidePath follows links, for a link to postgres alone has no pg_dump beside it.
-func besidePath() []string {
+// dirsFromPath follows links, for a link to postgres alone has no pg_dump beside it.
+func dirsFromPath() []string {
 	path, err := exec.LookPath("postgres")
 	if err != nil {
 		return nil
@@ -33,7 +33,7 @@ func besidePath() []string {
 	return dirs
 }
 
-func fromConfig() []string {
+func dirsFromPgConfig() []string {
 	out, err := exec.Command("pg_config", "--bindir").Output()
 	if err != nil {
 		return nil
@@ -52,7 +52,7 @@ func debianVersions(root string) []string {
 	return dirs
 }
 
-func complete(dir string) bool {
+func hasAllPrograms(dir string) bool {
 	for _, program := range []string{"initdb", "postgres", "pg_dump"} {
 		if _, err := exec.LookPath(filepath.Join(dir, program)); err != nil {
 			return false

@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Post plays the mail server and the carriers: they take time, refuse mailboxes that do not exist, and have bad hours. It remembers
+// MailServer plays the mail server and the carriers: they take time, refuse mailboxes that do not exist, and have bad hours. It remembers
 // the last code that each recipient got, as the person would read it. Safe for concurrent use.
-type Post struct {
+type MailServer struct {
 	clock *Clock
 
 	mu    sync.Mutex
@@ -34,9 +34,9 @@ const (
 	breaksOff // the connection ends after the whole mail was handed over
 )
 
-// NewPost makes one on a clock.
-func NewPost(c *Clock) *Post {
-	return &Post{clock: c, rng: random(1), codes: map[string]string{}}
+// NewMailServer makes one on a clock.
+func NewMailServer(c *Clock) *MailServer {
+	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }
 
 // Addresses that play a part of their own.
@@ -49,14 +49,14 @@ const (
 var codeIn = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
 // Send implements outbox.Sender: it takes a mail, or refuses it.
-func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
+func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	took := p.took(120, 900)
+	took := p.randomDuration(120, 900)
 	if p.pace == slow {
-		took = p.took(4000, 9000)
+		took = p.randomDuration(4000, 9000)
 	}
-	p.clock.Pass(took)
+	p.clock.Advance(took)
 	receipt := delivery.Receipt{Provider: mailServer, Code: "250 2.0.0", Took: took}
 	refused := func(status int, code string) (delivery.Receipt, error) {
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: status, Code: code}
@@ -76,15 +76,15 @@ func (p *Post) Send(_ context.Context, mail delivery.Message) (delivery.Receipt,
 	return receipt, err
 }
 
-// Texts implements outbox.Carrier.
-type Texts struct{ *Post }
+// Carrier implements outbox.Carrier.
+type Carrier struct{ *MailServer }
 
 // Send takes a text message.
-func (p Texts) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+func (p Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	took := p.took(180, 1400)
-	p.clock.Pass(took)
+	took := p.randomDuration(180, 1400)
+	p.clock.Advance(took)
 	p.codes[m.To] = m.Code
 	carrier := "twilio"
 	if m.Country == "CN" {
@@ -93,30 +93,30 @@ func (p Texts) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	return sms.Receipt{Provider: carrier, ID: m.ID, Code: "200", Took: took}, nil
 }
 
-func (p *Post) took(from, to int) time.Duration {
+func (p *MailServer) randomDuration(from, to int) time.Duration {
 	return time.Duration(from+p.rng.IntN(to-from)) * time.Millisecond
 }
 
-// code is what a recipient read last.
-func (p *Post) code(to string) string {
+// lastCode returns the code that a recipient read last.
+func (p *MailServer) lastCode(to string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.codes[to]
 }
 
-func (p *Post) set(now pace) {
+func (p *MailServer) setPace(now pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace = now
 }
 
-// Waiting is an outbox that waits for each outcome, so that the week goes on in one order.
-type Waiting struct{ verification.Outbox }
+// SyncOutbox is an outbox that waits for each outcome, so that the week goes on in one order.
+type SyncOutbox struct{ verification.Outbox }
 
 // Deliver waits until the send has ended.
-func (w Waiting) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
+func (w SyncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
 	return w.Outbox.Deliver(ctx, work, time.Minute)
 }
 
-// random is a source by number: the same week each time.
-func random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }
+// newRand returns a source by number: the same week each time.
+func newRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }
