@@ -12,7 +12,6 @@ var (
 	fenced       = regexp.MustCompile("(?ms)^```.*?^```")
 	relativeLink = regexp.MustCompile(`\]\(([^)\s:]*)\)|src="([^":]+)"`)
 	heading      = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	decision     = regexp.MustCompile(`\b[Dd]ecision (\d+)\b`)
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
@@ -36,29 +35,6 @@ func TestLinksOfDocuments(t *testing.T) {
 	}
 	if checked < 50 {
 		t.Errorf("only %d links were found", checked)
-	}
-}
-
-// A decision that a document, a comment or a message names by its number exists.
-func TestDecisionsThatAreNamedExist(t *testing.T) {
-	decisions, err := filepath.Glob(filepath.Join(root, "docs/decisions/0*.md"))
-	if err != nil || len(decisions) == 0 {
-		t.Fatalf("%d decisions: %v", len(decisions), err)
-	}
-	known := map[string]bool{}
-	for _, path := range decisions {
-		known[strings.TrimLeft(strings.SplitN(filepath.Base(path), "-", 2)[0], "0")] = true
-	}
-	texts := markdown(t)
-	for _, s := range sources(t) {
-		texts = append(texts, s.name)
-	}
-	for _, path := range texts {
-		for _, m := range decision.FindAllStringSubmatch(readFile(t, path), -1) {
-			if !known[m[1]] {
-				t.Errorf("%s names decision %s, which does not exist", path, m[1])
-			}
-		}
 	}
 }
 
@@ -116,15 +92,5 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 	linked := namedTest.FindAllString(page, -1)
 	if unlinked := len(all) - len(linked); len(promises) != 7 || unlinked != 0 {
 		t.Errorf("%d promises; %d tests are named without a link", len(promises), unlinked)
-	}
-}
-
-// No document keeps both sides of a merge.
-func TestDocumentsHaveNoConflictMarkers(t *testing.T) {
-	marker := regexp.MustCompile(`(?m)^(<{7}|={7}|>{7})( |$)`)
-	for _, path := range markdown(t) {
-		if found := marker.FindString(readFile(t, path)); found != "" {
-			t.Errorf("%s has the conflict marker %q", path, found)
-		}
 	}
 }

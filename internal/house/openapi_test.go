@@ -1,7 +1,6 @@
 package house
 
 import (
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -31,25 +30,6 @@ func TestSpecificationSuitsGenerators(t *testing.T) {
 	}
 	if seen < 50 {
 		t.Errorf("only %d fields were found", seen)
-	}
-}
-
-// Each component is used; that each reference leads somewhere and each operation has a name of its own is found by
-// TestAnswersMatchTheSpecification, which loads the document.
-func TestSpecificationHasNoUnusedComponent(t *testing.T) {
-	text := readFile(t, "docs/openapi.yaml")
-	var spec struct {
-		Components map[string]map[string]yaml.Node
-	}
-	if err := yaml.Unmarshal([]byte(text), &spec); err != nil {
-		t.Fatal(err)
-	}
-	for kind, all := range spec.Components {
-		for name := range all {
-			if kind != "securitySchemes" && !strings.Contains(text, `"#/components/`+kind+"/"+name+`"`) {
-				t.Errorf("%s of %s is used nowhere", name, kind)
-			}
-		}
 	}
 }
 

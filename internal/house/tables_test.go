@@ -219,22 +219,14 @@ const (
 // bubbles is the package that opens testing/synctest's.
 const bubbles = "sendcode/internal/servertest"
 
-// sleepers and initialisers are the files that may call time.Sleep or declare
-// func init, each with the reason. Tests in a bubble need no leave to sleep:
-// there it moves the bubble's clock and takes no time.
-var (
-	sleepers = map[string]string{
-		"internal/simulate/happen_test.go":              "in a bubble, where time is virtual",
-		"internal/verification/verificationtest/rig.go": "lets the time of a bubble pass",
-	}
-	initialisers = map[string]string{}
+// sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble need no leave to sleep: there it moves the
+// bubble's clock and takes no time.
+var sleepers = map[string]string{
+	"internal/simulate/happen_test.go":              "in a bubble, where time is virtual",
+	"internal/verification/verificationtest/rig.go": "lets the time of a bubble pass",
+}
+
+const (
+	maxLines = 400 // of a file: longer ones are hard to hold in the head
+	maxFiles = 40  // Go files of a folder, tests among them
 )
-
-// maxLines is where a file becomes hard to hold in the head. longFiles are the
-// exceptions, each with the reason.
-const maxLines = 400
-
-// maxFiles bounds the Go files of a folder, tests among them.
-const maxFiles = 40
-
-var longFiles = map[string]string{}

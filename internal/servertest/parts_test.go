@@ -1,8 +1,6 @@
 package servertest
 
 import (
-	"errors"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,26 +47,4 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestSweepSparesPlacesInUse(t *testing.T) {
-	base := t.TempDir()
-	used, left := newPlace(base, FreePort(t)), newPlace(base, FreePort(t))
-	for _, p := range []*place{used, left} {
-		if ok, err := p.take(); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	need(t, left.lock.Close()) // as when its owner dies
-	if ok, _ := newPlace(base, used.port).take(); ok {
-		t.Error("a place in use was taken again")
-	}
-	sweep(base)
-	if _, err := os.Stat(used.dir); err != nil {
-		t.Errorf("the place in use: %v", err)
-	}
-	if _, err := os.Stat(left.dir); !os.IsNotExist(err) {
-		t.Errorf("the place left behind: %v", err)
-	}
-	need(t, errors.Join(used.release(), used.release()))
 }

@@ -28,8 +28,6 @@ type options struct {
 	root    string
 	results string
 	areas   string
-	match   string
-	list    bool
 	seeds   int
 	timeout time.Duration
 }
@@ -40,8 +38,6 @@ func main() {
 	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants.jsonl"),
 		"file that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
-	flag.StringVar(&o.match, "match", "", "only mutants whose name has this: a regular expression")
-	flag.BoolVar(&o.list, "list", false, "run nothing; print the mutants and what is known of them")
 	flag.IntVar(&o.seeds, "seeds", 0, "seeds of the simulation for each mutant that the tests do not notice; 0: none")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
 	flag.Parse()
@@ -57,13 +53,10 @@ func main() {
 type state string
 
 const (
-	caught  state = "caught"
-	alive   state = "alive"
-	equal   state = "equal" // in effect; the list says why
-	unknown state = "not run"
+	caught state = "caught"
+	alive  state = "alive"
+	equal  state = "equal" // in effect; the list says why
 )
-
-var states = []state{caught, alive, equal, unknown}
 
 // result is a line of the file of results. It holds while the changed file, the mutant's tests and their packages stay as they are.
 type result struct {
@@ -77,9 +70,8 @@ var errAlive = errors.New("some mutants live")
 
 func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 	areas, errAreas := regexp.Compile(o.areas)
-	names, errNames := regexp.Compile(o.match)
 	all, err := load(o, text)
-	if err := errors.Join(errAreas, errNames, err); err != nil {
+	if err := errors.Join(errAreas, err); err != nil {
 		return err
 	}
 	known, file, err := openResults(o.results)
@@ -91,17 +83,14 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 	counts := map[state]int{}
 	var broken error
 	for _, m := range all {
-		if !areas.MatchString(m.area) || !names.MatchString(m.name()) {
+		if !areas.MatchString(m.area) {
 			continue
 		}
 		r, found := known[m.fingerprint]
 		switch {
 		case m.Equal != "":
 			r = result{State: equal, By: m.Equal}
-		case found:
-		case o.list:
-			r.State = unknown
-		default:
+		case !found:
 			if r, err = t.try(ctx, m); errors.Is(err, errBuild) { // the others can still be tried
 				broken = errors.Join(broken, err)
 				continue
@@ -118,10 +107,7 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 			fmt.Fprintf(out, "                 %s\n", r.By)
 		}
 	}
-	for _, s := range states {
-		fmt.Fprintf(out, "%d %s  ", counts[s], s)
-	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "%d %s  %d %s  %d %s\n", counts[caught], caught, counts[alive], alive, counts[equal], equal)
 	if counts[alive] > 0 {
 		broken = errors.Join(broken, errAlive)
 	}
