@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -19,43 +20,49 @@ const honestRate = 100
 // measureAttack measures how long honest requests wait, by turns with and without callers that ask for one recipient as often as
 // they are answered. The attackers are a process of their own, on one processor.
 func (b *rig) measureAttack(ctx context.Context, p plan) (string, error) {
-	service := b.contender(ours)
-	var quiet, beside []time.Duration
-	refusals, attacks := 0, 0
-	honest := func(waits *[]time.Duration) error {
+	service, refusals, rates := b.contender(ours), 0, []float64{}
+	honest := func(ctx context.Context) (r run, err error) {
 		samples, refused, err := b.paced(ctx, service, honestRate, p.length)
+		if err != nil {
+			return r, err
+		}
 		refusals += refused
-		for _, s := range samples {
-			*waits = append(*waits, s.answered.Sub(s.asked))
-		}
-		return err
+		return b.arrivals(samples, false)
 	}
-	for range p.rounds {
-		if err := honest(&quiet); err != nil {
-			return "", err
-		}
+	quiet := &entry{name: "quiet", measure: honest}
+	attacked := &entry{name: "attacked", measure: func(ctx context.Context) (r run, err error) {
 		cmd, err := self(attackCommand, service.base, strconv.Itoa(p.attackers))
 		if err != nil {
-			return "", err
+			return r, err
 		}
 		attackers, err := b.start("attackers", cmd)
 		if err != nil {
-			return "", err
+			return r, err
 		}
-		err = honest(&beside)
+		r, err = honest(ctx)
 		said, ended := attackers.process.end()
 		made, unread := strconv.Atoi(strings.TrimSpace(string(said)))
-		if err := errors.Join(err, ended, unread); err != nil {
-			return "", err
-		}
-		attacks += made
+		rates = append(rates, float64(made)/p.length.Seconds())
+		return r, errors.Join(err, ended, unread)
+	}}
+	if err := inTurns(ctx, p.rounds, []*entry{quiet, attacked}); err != nil {
+		return "", err
 	}
 	b.goals.most("honest requests refused beside an attack", 0, float64(refusals), "")
-	b.goals.most("honest p99 beside an attack ÷ quiet", 2, quantile(.99, beside)/quantile(.99, quiet), "")
+	before, during := quiet.allAnswers(), attacked.allAnswers()
+	b.goals.most("honest p99 beside an attack ÷ quiet", 2, quantile(.99, during)/quantile(.99, before), "")
 	return fmt.Sprintf("%d honest requests a second for different recipients, beside %d callers that request codes for one recipient without "+
 		"pause (%s requests/s). %d honest requests were refused. Their 202: p50 %.2f ms quiet and %.2f ms attacked, p99 %.2f ms quiet and "+
-		"%.2f ms attacked.\n", honestRate, p.attackers, number(float64(attacks)/(float64(p.rounds)*p.length.Seconds())), refusals,
-		quantile(.5, quiet), quantile(.5, beside), quantile(.99, quiet), quantile(.99, beside)), nil
+		"%.2f ms attacked.\n", honestRate, p.attackers, number(spreadOf(rates).median), refusals,
+		quantile(.5, before), quantile(.5, during), quantile(.99, before), quantile(.99, during)), nil
+}
+
+// allAnswers are the waits for the answers of all rounds.
+func (e *entry) allAnswers() (all []time.Duration) {
+	for _, r := range e.runs {
+		all = append(all, r.answers...)
+	}
+	return all
 }
 
 // attackCommand makes this program the attackers, until its input ends; then it prints how often they were answered.
@@ -77,7 +84,7 @@ func attack(args []string) error {
 		if ended.Load() {
 			return 0, errEnough
 		}
-		_, err := c.send("victim@example.com")
+		_, err := c.do(http.MethodPost, sendPath, sendBody("victim@example.com"))
 		return 0, err
 	})
 	fmt.Println(len(samples))

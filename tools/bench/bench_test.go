@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,16 +38,26 @@ func skipWithout(t *testing.T, err error) {
 // A short run of everything but the limiter, which is a benchmark of its own. It says nothing about speed. The document that it writes has
 // all sections and figures, and keeps what was not measured.
 func TestBench(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "PERFORMANCE.md")
-	const kept = "## The limiter alone\n\nkept\n\n## With millions of rows\n\nMeasured before.\n\nkept\n"
-	if err := os.WriteFile(file, []byte("# Performance\n\n"+kept), 0o600); err != nil {
+	p := plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, level: time.Second}
+	b, err := openRig(t.Context(), io.Discard)
+	skipWithout(t, err)
+	defer func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	texts, err := b.run(t.Context(), p)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p := plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, level: time.Second, write: file}
-	skipWithout(t, bench(t.Context(), p, io.Discard, io.Discard))
-	whole := read(t, file)
+	preface, err := b.preface(t.Context(), p, "2026-11-22 at commit 0123456789")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = "## The limiter alone\n\nkept\n\n## With millions of rows\n\nMeasured before.\n\nkept\n"
+	whole := document("# Performance\n\n"+kept, preface, "now", texts)
 	parse(t, whole)
-	for _, want := range append([]string{"with fsync on", kept, "0 honest requests were refused", "2 callers for 1 s."}, contenders...) {
+	for _, want := range []string{"with fsync on", kept, "0 honest requests were refused", "2 callers for 1 s.", ours, fairFloor, plainFloor, bareHTTP} {
 		if !strings.Contains(whole, want) {
 			t.Errorf("%q is missing in:\n%s", want, whole)
 		}
@@ -55,6 +65,38 @@ func TestBench(t *testing.T) {
 	with := document(whole, "another", "now", map[string]string{titleRows: "rows\n"})
 	if with != strings.Replace(whole, "Measured before.\n\nkept", "Measured now.\n\nrows", 1) {
 		t.Errorf("a run of one part changes another:\n%s", with)
+	}
+	saysAsMuch(t, b)
+}
+
+// saysAsMuch fails the test if a floor answers or sends other bytes than the service: none of them wins by saying less.
+func saysAsMuch(t *testing.T, b *rig) {
+	t.Helper()
+	var answer, mail int
+	for _, c := range b.contenders {
+		head, body, text, to, err := b.sendOne(c)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if c.name == ours {
+			answer, mail = len(head)+len(body), len(text)
+		}
+		if len(head)+len(body) != answer {
+			t.Errorf("%s answers with other than the service's %d bytes:\n%s%s", c.name, answer, head, body)
+		}
+		if c.name == bareHTTP {
+			continue
+		}
+		if code, err := codeIn(text); err != nil || len(code) != 6 || len(text) != mail {
+			t.Errorf("%s sends a mail of other than the service's %d bytes, or %v:\n%s", c.name, mail, err, text)
+		}
+		if c.name == fairFloor { // at most once in a minute
+			again := caller{base: c.base}
+			defer again.close()
+			if err := again.must(http.StatusTooManyRequests, sendPath, sendBody(to)); err != nil {
+				t.Errorf("a second send: %v", err)
+			}
+		}
 	}
 }
 
@@ -124,58 +166,6 @@ PASS
 	want := map[string]rival{"a script that returns 1": {46285, 8.9, 1}, "the policy, coalesced": {40000, 12.7, .82}}
 	if got := rivals(said); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// The floors answer and send as many bytes as the service: none of them wins by saying less.
-func TestFloorsSayAsMuchAsTheService(t *testing.T) {
-	b, err := openRig(t.Context(), io.Discard)
-	skipWithout(t, err)
-	defer func() {
-		if err := b.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := b.startAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var answer, mail int
-	for _, c := range b.contenders {
-		x := caller{base: c.base}
-		defer x.close()
-		b.mails.keep()
-		n := b.recipients.Add(1) - 1
-		if err := x.mustSend(recipient(n)); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		said := len(x.head) + len(x.body)
-		if c.name == ours {
-			answer = said
-		}
-		if said != answer {
-			t.Errorf("%s answers with %d bytes, the service with %d:\n%s%s", c.name, said, answer, x.head, x.body)
-		}
-		if c.name == bareHTTP {
-			continue
-		}
-		texts, err := b.mails.letters(n, n+1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.name == ours {
-			mail = len(texts[0])
-		}
-		if len(texts[0]) != mail {
-			t.Errorf("%s sends a mail of %d bytes, the service of %d:\n%s", c.name, len(texts[0]), mail, texts[0])
-		}
-		if code, err := codeIn(texts[0]); err != nil || len(code) != 6 {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if c.name == fairFloor { // at most once in a minute
-			if status, err := x.send(recipient(n)); err != nil || status != 429 {
-				t.Errorf("a second send: %d %v", status, err)
-			}
-		}
 	}
 }
 

@@ -43,8 +43,8 @@ Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server
 // foreign says how much the machine was disturbed.
 func (b *rig) foreign() string {
 	var all []float64
-	for _, runs := range b.board {
-		for _, r := range runs {
+	for _, e := range b.sent {
+		for _, r := range e.runs {
 			all = append(all, 100*r.foreign)
 		}
 	}

@@ -36,7 +36,7 @@ func stages() []stage {
 // explain runs the service once more, profiled, and says where its processor time went.
 func (b *rig) explain(ctx context.Context, p plan) (string, error) {
 	profile := b.path("profile")
-	service, err := b.startService(ctx, serviceSettings{name: "profile", profile: profile})
+	service, err := b.startService(ctx, serviceSettings{profile: profile})
 	if err != nil {
 		return "", err
 	}

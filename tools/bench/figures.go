@@ -14,9 +14,6 @@ const (
 	bareHTTP   = "bare HTTP"
 )
 
-// contenders in the order of the tables.
-var contenders = []string{ours, fairFloor, plainFloor, bareHTTP}
-
 // The processes that a send costs time of.
 const (
 	inProgram  = "program"
@@ -111,31 +108,13 @@ func over(runs []run, value figure) spread {
 // median is that of a value over the rounds.
 func median(runs []run, value figure) float64 { return over(runs, value).median }
 
-// medians are cells with the medians of several values.
-func medians(runs []run, values ...figure) (cells []string) {
-	for _, value := range values {
-		cells = append(cells, number(median(runs, value)))
-	}
-	return cells
-}
-
-// board has the runs of each contender at each number of callers, in the order of the rounds.
-type board map[row][]run
-
-type row struct {
-	contender string
-	callers   int
-}
-
-func (b board) of(contender string, callers int) []run { return b[row{contender, callers}] }
-
-// ratio compares two contenders round by round: what disturbed one run most likely disturbed its neighbour.
-func (b board) ratio(one, other string, callers int, value figure) float64 {
+// ratio is the median of a value of some runs, each divided by that of the run of others in the same round: what disturbed one run most
+// likely disturbed its neighbor.
+func ratio(one, other []run, value figure) float64 {
 	var list []float64
-	left, right := b.of(one, callers), b.of(other, callers)
-	for i := range min(len(left), len(right)) {
-		if v := value(right[i]); v > 0 {
-			list = append(list, value(left[i])/v)
+	for i := range min(len(one), len(other)) {
+		if v := value(other[i]); v > 0 {
+			list = append(list, value(one[i])/v)
 		}
 	}
 	return spreadOf(list).median

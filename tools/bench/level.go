@@ -7,54 +7,45 @@ import (
 	"time"
 )
 
-// second is what one second of a load did and cost: the processor time of the program, Postgres and Redis.
-type second struct {
-	sends int
-	cpu   time.Duration
-}
-
-// measureLevel counts the sends of each second on a fresh database without autovacuum.
+// measureLevel compares the beginning and the end of a load on a fresh database without autovacuum.
 func (b *rig) measureLevel(ctx context.Context, p plan) (text string, err error) {
 	if err := b.autovacuum(ctx, "off"); err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, b.autovacuum(context.WithoutCancel(ctx), "on")) }()
-	all, err := b.secondBySecond(ctx, p, p.level)
-	edge := min(4, len(all)/2)
-	sends, cost, text := ends(all, edge, unitCallers(p))
+	parts, err := b.inParts(ctx, p, p.level, 15)
+	if err != nil {
+		return "", err
+	}
+	sends, cost, text := ends(parts, p.level, unitCallers(p))
 	b.goals.least("last 4 s ÷ first 4 s of a minute, sends/s", .9, sends)
 	b.goals.most("last 4 s ÷ first 4 s of a minute, processor time", 1.1, cost, "")
-	return text, err
+	return text, nil
 }
 
 // measureHour does it with autovacuum, for as long as is asked, and shows a twelfth of it in a line.
 func (b *rig) measureHour(ctx context.Context, p plan) (string, error) {
-	all, err := b.secondBySecond(ctx, p, p.hour)
-	edge := max(1, len(all)/12)
-	_, _, text := ends(all, edge, unitCallers(p))
-	g := newGrid("seconds", "sends/s", "processor time of a send, µs")
-	for first := 0; first+edge <= len(all); first += edge {
-		sends, cost := sum(all[first : first+edge])
-		g.add(fmt.Sprintf("%d–%d", first, first+edge), number(sends/float64(edge)), number(cost))
+	parts, err := b.inParts(ctx, p, p.hour, 12)
+	if err != nil {
+		return "", err
 	}
-	return text + "\n" + g.String(), err
+	_, _, text := ends(parts, p.hour, unitCallers(p))
+	g, length := newGrid("seconds", "sends/s", "processor time of a send, µs"), int(p.hour.Seconds())/len(parts)
+	for i, r := range parts {
+		g.add(fmt.Sprintf("%d–%d", i*length, (i+1)*length), number(rate(r)), number(costOfSend(r)))
+	}
+	return text + "\n" + g.String(), nil
 }
 
-// sum is how many sends some seconds had, and the processor time of each, in µs.
-func sum(seconds []second) (sends, cost float64) {
-	for _, s := range seconds {
-		sends, cost = sends+float64(s.sends), cost+float64(s.cpu)/float64(time.Microsecond)
-	}
-	return sends, cost / max(sends, 1)
-}
+// costOfSend is the processor time of the service and its servers, without that of the callers.
+var costOfSend = cpu(inProgram, inPostgres, inRedis)
 
-// ends compares the last seconds with the first.
-func ends(all []second, edge, callers int) (sends, cost float64, text string) {
-	firstSends, firstCost := sum(all[:edge])
-	lastSends, lastCost := sum(all[len(all)-edge:])
-	sends, cost = lastSends/max(firstSends, 1), lastCost/max(firstCost, 1e-9)
-	return sends, cost, fmt.Sprintf("%d callers for %d s. The last %d s against the first: %s times the sends, %s times the processor time of "+
-		"a send.\n", callers, len(all), edge, number(sends), number(cost))
+// ends compares the last part of a load with the first.
+func ends(parts []run, length time.Duration, callers int) (sends, cost float64, text string) {
+	first, last := parts[:1], parts[len(parts)-1:]
+	sends, cost = ratio(last, first, rate), ratio(last, first, costOfSend)
+	return sends, cost, fmt.Sprintf("%d callers for %.0f s. The last %.0f s against the first: %s times the sends, %s times the processor time of "+
+		"a send.\n", callers, length.Seconds(), length.Seconds()/float64(len(parts)), number(sends), number(cost))
 }
 
 func (b *rig) autovacuum(ctx context.Context, value string) error {
@@ -65,11 +56,9 @@ func (b *rig) autovacuum(ctx context.Context, value string) error {
 	return err
 }
 
-// chunk bounds what is kept in memory.
-const chunk = time.Minute
-
-func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration) (all []second, err error) {
-	service, err := b.startService(ctx, serviceSettings{name: "level"})
+// inParts measures sends on a new database, in so many parts of the same length.
+func (b *rig) inParts(ctx context.Context, p plan, length time.Duration, parts int) (all []run, err error) {
+	service, err := b.startService(ctx, serviceSettings{})
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +66,9 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration) 
 	if _, err := ask(ctx, service, callers, time.Second, b.send); err != nil { // connections plan their statements, on empty tables
 		return nil, err
 	}
-	for ; length > 0; length -= chunk {
-		part := make([]second, int(min(length, chunk)/time.Second))
-		began := time.Now()
-		wait := b.everySecond(ctx, service, part)
-		samples, err := ask(ctx, service, callers, min(length, chunk), b.send)
-		wait()
+	for i := range parts { // without the WAL: a checkpoint may remove what a long part wrote
+		before := b.usages(service)
+		samples, err := ask(ctx, service, callers, length/time.Duration(parts), b.send)
 		if err != nil {
 			return nil, err
 		}
@@ -90,37 +76,9 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration) 
 		if err != nil {
 			return nil, err
 		}
-		for i, s := range samples {
-			if at := int(s.answered.Add(r.mails[i]).Sub(began) / time.Second); at < len(part) {
-				part[at].sends++
-			}
-		}
-		all = append(all, part...)
-		fmt.Fprintf(b.progress, "%s left; %d sends in the last %d s\n", max(0, length-chunk), r.sends, len(part))
+		r.cpu = b.usedSince(service, before)
+		all = append(all, r)
+		fmt.Fprintf(b.progress, "part %d of %d: %d sends\n", i+1, parts, r.sends)
 	}
 	return all, service.process.close()
-}
-
-// everySecond notes what each second costs. The function that it returns waits for the last one.
-func (b *rig) everySecond(ctx context.Context, c contender, part []second) (wait func()) {
-	noted := make(chan struct{})
-	before := b.usages(c)
-	tick := time.NewTicker(time.Second)
-	go func() {
-		defer close(noted)
-		defer tick.Stop()
-		for i := range part {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			now := b.usages(c)
-			for _, process := range []string{inProgram, inPostgres, inRedis} {
-				part[i].cpu += now[process].since(before[process])
-			}
-			before = now
-		}
-	}()
-	return func() { <-noted }
 }

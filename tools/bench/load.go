@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -41,7 +40,7 @@ const quiet = 50 * time.Millisecond
 // send asks for a code for a recipient of its own.
 func (b *rig) send(x *caller) (int64, error) {
 	n := b.recipients.Add(1) - 1
-	return n, x.mustSend(recipient(n))
+	return n, x.must(http.StatusAccepted, sendPath, sendBody(recipient(n)))
 }
 
 // measure has callers make requests for a time, and returns what these cost. Those that send codes last until their mails are there.
@@ -65,25 +64,6 @@ func (b *rig) measure(ctx context.Context, c contender, callers int, length time
 // sends is measure of codes.
 func (b *rig) sends(ctx context.Context, c contender, callers int, length time.Duration) (run, error) {
 	return b.measure(ctx, c, callers, length, b.send, c.name != bareHTTP)
-}
-
-// inTurns has contenders send codes by turns, at each number of callers. The first round warms them up and does not count.
-func (b *rig) inTurns(ctx context.Context, p plan, all []contender, callers []int, add func(i, callers int, r run)) error {
-	for round := range p.rounds + 1 {
-		for _, n := range callers {
-			for i := range all {
-				i = (i + round) % len(all)
-				r, err := b.sends(ctx, all[i], n, p.length)
-				if err != nil {
-					return fmt.Errorf("%s, %d callers: %w", all[i].name, n, err)
-				}
-				if round > 0 {
-					add(i, n, r)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // ask has callers make one request after the other for a time, or until there are no more.
@@ -122,12 +102,12 @@ func (b *rig) arrivals(samples []sample, mails bool) (r run, err error) {
 		began, last = earliest(began, s.asked), latest(last, s.answered)
 	}
 	if mails {
-		times, err := b.mails.times(first, end+1)
+		came, err := b.mails.collect(first, end+1)
 		if err != nil {
 			return r, err
 		}
 		for _, s := range samples {
-			at := times[s.n-first]
+			at := came[s.n-first].at
 			r.mails = append(r.mails, max(0, at.Sub(s.answered)))
 			last = latest(last, at)
 		}
@@ -157,7 +137,7 @@ func (b *rig) paced(ctx context.Context, c contender, rate float64, length time.
 			case x = <-idle:
 			default:
 			}
-			status, err := x.send(recipient(n))
+			status, err := x.do(http.MethodPost, sendPath, sendBody(recipient(n)))
 			s := sample{n: n, asked: due, answered: time.Now()}
 			idle <- x
 			mu.Lock()

@@ -39,14 +39,12 @@ func (b *rig) look(ctx context.Context, c contender) (s snapshot, err error) {
 
 // spent adds to a run what was spent since a snapshot.
 func (b *rig) spent(ctx context.Context, c contender, before snapshot, r *run) (err error) {
-	r.cpu = map[string]time.Duration{}
-	var own time.Duration
-	for process, now := range b.usages(c) {
-		r.cpu[process] = now.since(before.usages[process])
-		own += r.cpu[process]
-	}
+	r.cpu = b.usedSince(c, before.usages)
 	if busy, all := machineTime(); all > before.all {
-		r.foreign = max(0, float64(busy-before.busy-own)/float64(all-before.all))
+		for _, spent := range r.cpu {
+			busy -= spent
+		}
+		r.foreign = max(0, float64(busy-before.busy)/float64(all-before.all))
 	}
 	mallocs, err := allocations(ctx, c)
 	if err != nil {

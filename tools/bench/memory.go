@@ -23,7 +23,7 @@ func (b *rig) measureMemory(ctx context.Context, p plan) (string, error) {
 	var starts []float64
 	for range p.rounds + 1 { // the first one makes the schema
 		began := time.Now()
-		c, err := b.startService(ctx, serviceSettings{name: "start", database: database})
+		c, err := b.startService(ctx, serviceSettings{dir: b.path("start"), database: database})
 		if err != nil {
 			return "", err
 		}
@@ -53,7 +53,7 @@ type units struct {
 
 // measureNeeds measures what sends leave behind, and works out what so many sends a day need.
 func (b *rig) measureNeeds(ctx context.Context, p plan) (string, error) {
-	service, runs := b.contender(ours), b.board.of(ours, unitCallers(p))
+	service, runs := b.contender(ours), runsOf(b.sent, ours, unitCallers(p))
 	cost := func(process string) float64 { return median(runs, cpu(process)) + median(b.checks, cpu(process)) }
 	u := units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis), wal: median(runs, walBytes)}
 	before, err := b.redisMemory(ctx)
@@ -119,33 +119,30 @@ func needs(u units) string {
 	measured.add("WAL of a send, without whole pages", size(u.wal))
 	measured.add("tables and indexes of a send", size(u.row))
 	measured.add("memory of Redis for a recipient", size(u.key))
-	peak := func(sends float64) float64 { return peakFactor * sends / day }
-	processors := func(each float64) func(float64) float64 {
-		return func(sends float64) float64 { return peak(sends) * each / 1e6 / busy }
-	}
-	replicas := func(sends float64) float64 { return max(2, math.Ceil(processors(u.program)(sends)/perReplica)) } // one may fail
-	bytes := func(each float64) func(float64) float64 { return func(sends float64) float64 { return sends * each } }
-	g := newGrid("need", "10M sends a day", "100M sends a day")
 	whole := func(n float64) string {
 		if n < 1000 {
 			return fmt.Sprintf("%.0f", n)
 		}
 		return number(n)
 	}
-	for _, line := range []struct {
-		name string
-		of   func(sends float64) float64
-		show func(float64) string
-	}{
-		{"sends a second, peak", peak, number}, {"processors for the program", processors(u.program), number}, {"replicas", replicas, whole},
-		{"processors for Postgres", processors(u.postgres), number}, {"processors for Redis", processors(u.redis), number},
-		{"WAL a day", bytes(u.wal), size}, {"whole pages in the WAL a day, at most", bytes(scattered * pageSize), size},
-		{"disk for the log", bytes(u.row * retention), size},
-		{"connections to Postgres", func(sends float64) float64 { return replicas(sends) * pool }, whole},
-		{"connections to mail servers, peak", func(sends float64) float64 { return math.Ceil(peak(sends) * mailTime) }, whole},
-		{"memory of Redis", bytes(u.key), size},
+	needed := func(sends float64) []string {
+		peak := peakFactor * sends / day
+		processors := func(each float64) float64 { return peak * each / 1e6 / busy }
+		replicas := max(2, math.Ceil(processors(u.program)/perReplica)) // one may fail
+		return []string{
+			number(peak), number(processors(u.program)), whole(replicas), number(processors(u.postgres)), number(processors(u.redis)),
+			size(sends * u.wal), size(sends * scattered * pageSize), size(sends * u.row * retention),
+			whole(replicas * pool), whole(math.Ceil(peak * mailTime)), size(sends * u.key),
+		}
+	}
+	g := newGrid("need", "10M sends a day", "100M sends a day")
+	small, large := needed(10e6), needed(100e6)
+	for i, name := range []string{
+		"sends a second, peak", "processors for the program", "replicas", "processors for Postgres", "processors for Redis",
+		"WAL a day", "whole pages in the WAL a day, at most", "disk for the log",
+		"connections to Postgres", "connections to mail servers, peak", "memory of Redis",
 	} {
-		g.add(line.name, line.show(line.of(10e6)), line.show(line.of(100e6)))
+		g.add(name, small[i], large[i])
 	}
 	return "Unit costs at 64 callers:\n\n" + measured.String() + fmt.Sprintf(`
 Assumptions: one check for each send; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are kept for %d

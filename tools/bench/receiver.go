@@ -5,22 +5,28 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // settle is how long mails may take to arrive after the last answer.
 const settle = 30 * time.Second
 
+// mail is a mail that came.
+type mail struct {
+	at   time.Time // of the final dot
+	text []byte    // nil unless texts are kept
+}
+
 // receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the processors with what is measured.
 type receiver struct {
 	net.Listener
+	keeps atomic.Bool // the texts of mails
 	mu    sync.Mutex
-	dots  []time.Time      // final dots, by the numbers of the recipients; zero: none came
-	texts map[int64][]byte // nil: none are kept
+	came  map[int64]mail // by the numbers of their recipients
 }
 
 func startReceiver() (*receiver, error) {
@@ -28,7 +34,7 @@ func startReceiver() (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{Listener: listener}
+	r := &receiver{Listener: listener, came: map[int64]mail{}}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -41,71 +47,37 @@ func startReceiver() (*receiver, error) {
 	return r, nil
 }
 
-func (r *receiver) addr() string { return r.Addr().String() }
-
-// keep has it keep the texts of mails until they are asked for.
-func (r *receiver) keep() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.texts = map[int64][]byte{}
-}
-
-// times are when the mails to the recipients from first on and before end arrived. It waits until they have.
-func (r *receiver) times(first, end int64) (times []time.Time, err error) {
-	tick, late := time.NewTicker(5*time.Millisecond), time.After(settle)
-	defer tick.Stop()
-	for {
-		if times = r.arrived(first, end); len(times) == int(end-first) {
-			return times, nil
+// collect returns the mails to the recipients from first on and before end, and forgets them. It waits until they have come.
+func (r *receiver) collect(first, end int64) (mails []mail, err error) {
+	late := time.After(settle)
+	for n := first; n < end; {
+		r.mu.Lock()
+		for m, ok := r.came[n]; ok && n < end; m, ok = r.came[n] {
+			mails = append(mails, m)
+			delete(r.came, n)
+			n++
 		}
-		select {
-		case <-tick.C:
-		case <-late:
-			return nil, fmt.Errorf("no mail to recipient %d within %v", first+int64(len(times)), settle)
+		r.mu.Unlock()
+		if n < end {
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-late:
+				return nil, fmt.Errorf("no mail to recipient %d within %v", n, settle)
+			}
 		}
 	}
+	return mails, nil
 }
 
-// arrived are the times of the first mails that are there.
-func (r *receiver) arrived(first, end int64) []time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	dots := r.dots[min(first-firstRecipient, int64(len(r.dots))):min(end-firstRecipient, int64(len(r.dots)))]
-	if missing := slices.IndexFunc(dots, time.Time.IsZero); missing >= 0 {
-		dots = dots[:missing]
-	}
-	return slices.Clone(dots)
-}
-
-// letters are the mails to these recipients, as they came since keep.
-func (r *receiver) letters(first, end int64) (texts [][]byte, err error) {
-	if _, err := r.times(first, end); err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for n := first; n < end; n++ {
-		texts = append(texts, r.texts[n])
-	}
-	r.texts = nil
-	return texts, nil
-}
-
-// took notes the final dot of a mail. Mails to recipients without a number are not noted.
+// took notes the final dot of a mail.
 func (r *receiver) took(n int64, text []byte) {
-	now := time.Now()
+	m := mail{at: time.Now()}
+	if r.keeps.Load() {
+		m.text = bytes.Clone(text)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.texts != nil {
-		r.texts[n] = bytes.Clone(text)
-	}
-	if n -= firstRecipient; n < 0 {
-		return
-	}
-	if more := n + 1 - int64(len(r.dots)); more > 0 {
-		r.dots = append(r.dots, make([]time.Time, more)...)
-	}
-	r.dots[n] = now
+	r.came[n] = m
 }
 
 // session is one session of SMTP with PIPELINING: replies are held back while there is more to read.

@@ -31,18 +31,17 @@ type rig struct {
 	admin      *pgx.Conn // of a superuser
 	mails      *receiver
 	contenders []contender
-	samples    string       // file of the samples for the floors
 	recipients atomic.Int64 // no recipient is used twice
 	progress   io.Writer
 	closers    []func() error
 
-	board  board // of sends
+	sent   []*entry // of sends
 	checks []run
 	goals  *grid
 }
 
 func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
-	b := &rig{progress: progress, board: board{}, goals: newGoals()}
+	b := &rig{progress: progress, goals: newGoals()}
 	b.recipients.Store(firstRecipient)
 	defer func() {
 		if err != nil {
@@ -75,14 +74,12 @@ func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
 		return nil, err
 	}
 	b.closers = append(b.closers, func() error { return b.admin.Close(context.Background()) })
-	if _, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect"); err != nil {
-		return nil, err
-	}
 	if b.mails, err = startReceiver(); err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.mails.Close)
-	return b, nil
+	_, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
+	return b, err
 }
 
 func (b *rig) close() (err error) {
@@ -97,20 +94,15 @@ func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
 
 // startAll starts the service, has it show an answer and a mail, and starts the floors with these.
 func (b *rig) startAll(ctx context.Context) error {
-	service, err := b.startService(ctx, serviceSettings{name: "service"})
-	if err != nil {
-		return err
-	}
-	if err := b.takeSamples(service); err != nil {
-		return err
-	}
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor")
 	if said, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the floor: %w: %s", err, said)
 	}
-	b.contenders = []contender{service}
-	for _, name := range contenders[1:] {
-		c, err := b.startFloor(ctx, name, b.direct())
+	for _, name := range []string{ours, fairFloor, plainFloor, bareHTTP} { // in the order of the tables
+		c, err := b.startContender(ctx, name, b.direct())
+		if err == nil && name == ours {
+			err = b.takeSamples(c)
+		}
 		if err != nil {
 			return err
 		}
@@ -137,15 +129,13 @@ type child struct {
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	output *bufio.Reader
-	ended  bool
 }
 
-// end closes the input and returns what the program says at last.
+// end closes the input and returns what the program says at last; the second time nothing.
 func (c *child) end() (said []byte, err error) {
-	if c.ended {
+	if c.cmd.ProcessState != nil {
 		return nil, nil
 	}
-	c.ended = true
 	closed := c.input.Close()
 	said, err = io.ReadAll(c.output)
 	return said, errors.Join(closed, err, c.cmd.Wait())
@@ -197,12 +187,12 @@ func self(args ...string) (*exec.Cmd, error) {
 type addresses struct{ redis, postgres, mail string }
 
 func (b *rig) direct() addresses {
-	return addresses{redis: b.redis.Addr(), postgres: b.postgres.Addr(), mail: b.mails.addr()}
+	return addresses{redis: b.redis.Addr(), postgres: b.postgres.Addr(), mail: b.mails.Addr().String()}
 }
 
 // serviceSettings are those in which services of one bench differ.
 type serviceSettings struct {
-	name     string
+	dir      string    // of its data; empty: a new one
 	database string    // URL; empty: a new one
 	profile  string    // file
 	to       addresses // empty: directly
@@ -220,6 +210,12 @@ func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, e
 			return contender{}, err
 		}
 	}
+	if s.dir == "" {
+		var err error
+		if s.dir, err = os.MkdirTemp(b.dir, "data-"); err != nil {
+			return contender{}, err
+		}
+	}
 	cmd, err := self(serveCommand, s.profile)
 	if err != nil {
 		return contender{}, err
@@ -229,7 +225,7 @@ func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, e
 		return contender{}, err
 	}
 	cmd.Env = append(s.more, "SENDCODE_CONFIG="+b.path("limits.yaml"),
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY="+apiKey, "SENDCODE_DATA_DIR="+b.path("data-"+s.name),
+		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY="+apiKey, "SENDCODE_DATA_DIR="+s.dir,
 		"SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
 		"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
 		"SENDCODE_SMTP_URL=smtp://"+s.to.mail+"?conns=16")
@@ -238,7 +234,11 @@ func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, e
 	return c, err
 }
 
-func (b *rig) startFloor(ctx context.Context, name string, to addresses) (contender, error) {
+// startContender starts the service or a floor, on a new database.
+func (b *rig) startContender(ctx context.Context, name string, to addresses) (contender, error) {
+	if name == ours {
+		return b.startService(ctx, serviceSettings{to: to})
+	}
 	database, err := b.postgres.CreateDatabase(ctx)
 	if err != nil {
 		return contender{}, err
@@ -247,7 +247,7 @@ func (b *rig) startFloor(ctx context.Context, name string, to addresses) (conten
 	cmd := exec.Command(b.path("floor"))
 	cmd.Env = []string{
 		"GOGC=400", // as the service has
-		"FLOOR_KIND=" + kind, "FLOOR_SAMPLES=" + b.samples, "FLOOR_REDIS_URL=redis://" + to.redis + "/0",
+		"FLOOR_KIND=" + kind, "FLOOR_SAMPLES=" + b.path(samplesFile), "FLOOR_REDIS_URL=redis://" + to.redis + "/0",
 		"FLOOR_DATABASE_URL=" + strings.Replace(database, b.postgres.Addr(), to.postgres, 1), "FLOOR_SMTP_ADDR=" + to.mail,
 	}
 	return b.start(name, cmd)

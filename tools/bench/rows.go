@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,26 +22,26 @@ import (
 
 // measureRows has services on databases of several sizes take turns.
 func (b *rig) measureRows(ctx context.Context, p plan) (string, error) {
-	var services []contender
+	var all []*entry
 	for _, size := range p.rows {
 		c, err := b.onRows(ctx, size)
 		if err != nil {
 			return "", err
 		}
-		services = append(services, c)
+		name := number(float64(size))
+		all = append(all, &entry{name: name + " rows", cells: []string{name}, measure: func(ctx context.Context) (run, error) {
+			return b.sends(ctx, c, unitCallers(p), p.length)
+		}})
 	}
-	runs := make([][]run, len(p.rows))
-	err := b.inTurns(ctx, p, services, []int{unitCallers(p)}, func(i, _ int, r run) { runs[i] = append(runs[i], r) })
-	if err != nil {
+	if err := inTurns(ctx, p.rounds, all); err != nil {
 		return "", err
 	}
-	g, goals := newGrid("rows", "sends/s", "the program, µs", inPostgres, inRedis, "WAL, bytes", "all three ÷ first"), newGoals()
-	cost := func(i int) float64 { return median(runs[i], cpu(inProgram, inPostgres, inRedis)) }
-	for i, size := range p.rows {
-		costs := medians(runs[i], cpu(inProgram), cpu(inPostgres), cpu(inRedis), walBytes)
-		g.add(slices.Concat([]string{number(float64(size)), over(runs[i], rate).String()}, costs, []string{number(cost(i) / cost(0))})...)
-	}
-	goals.most("processor time of a send with the last number of rows ÷ with the first", 1.15, cost(len(runs)-1)/cost(0), "")
+	ofFirst := func(runs []run) float64 { return median(runs, costOfSend) / median(all[0].runs, costOfSend) }
+	g := table([]string{"rows"}, all, rates("sends/s"), medians("the program, µs", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
+		medians(inRedis, cpu(inRedis)), medians("WAL, bytes", walBytes),
+		column{"all three ÷ first", func(runs []run) string { return number(ofFirst(runs)) }})
+	goals := newGoals()
+	goals.most("processor time of a send with the last number of rows ÷ with the first", 1.15, ofFirst(all[len(all)-1].runs), "")
 	return "Sends of 64 callers on databases with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" + goals.String(), nil
 }
 
@@ -69,7 +68,7 @@ func (b *rig) onRows(ctx context.Context, size int) (c contender, err error) {
 	if err != nil {
 		return c, fmt.Errorf("%d rows: %w", size, err)
 	}
-	return b.startService(ctx, serviceSettings{name: fmt.Sprint("rows-", size), database: database,
+	return b.startService(ctx, serviceSettings{database: database,
 		more: []string{"SENDCODE_ADMIN_TOKEN=" + adminToken, "SENDCODE_ADMIN_TOKEN_ROLE=owner"}})
 }
 
@@ -89,43 +88,23 @@ const (
 	pagesOnEnd = 1000 // how far a reader pages
 )
 
-// question is what an administrator asks of a row: a path and, if it is a search, a body.
-type question struct {
-	name string
-	of   func(n int) (path, body string)
-}
+// question is what an administrator asks: a path and, if it is a search, a body. Words in braces depend on the row that it is asked of.
+type question struct{ name, path, body string }
 
-// get asks for a path.
-func get(name, path string) question {
-	return question{name, func(int) (string, string) { return path, "" }}
-}
-
-func questions(size int) (all []question) {
-	ago := func(days int) string {
-		return url.QueryEscape(time.Now().AddDate(0, 0, -days).UTC().Format(time.RFC3339))
-	}
-	const sends = "/v1/admin/sends?"
+func questions() (all []question) {
 	for _, query := range []string{
 		"", "status=sent", "status=failed", "status=unknown", "status=refused", "status=queued", "status=sending",
 		"channel=email", "channel=sms", "app=shop", "app=tiny", "app=unknown", "purpose=login", "purpose=gift", "purpose=nothing",
 		"blocked_by=minute", "blocked_by=office", "blocked_by=nothing", "carrier=mx1.example.net", "carrier=mx9.example.net", "carrier=nothing",
 		"country=DE", "country=TV", "country=FR", "domain=qq.com", "domain=tiny.example", "domain=nothing.example", "reference=nothing",
-		"from=" + ago(31) + "&to=" + ago(30), "status=failed&to=" + ago(30),
+		"from={31 days ago}&to={30 days ago}", "status=failed&to={30 days ago}", "reference=order-{order}", "recipient={recipient}",
 	} {
-		all = append(all, get("sends?"+query, sends+query))
+		all = append(all, question{"sends?" + query, "/v1/admin/sends?" + query, ""})
 	}
 	for _, last := range []string{"24h", "7d", "30d"} {
-		all = append(all, get("counts of "+last, "/v1/admin/stats?last="+last))
+		all = append(all, question{"counts of " + last, "/v1/admin/stats?last=" + last, ""})
 	}
-	return append(all,
-		question{"reference", func(n int) (string, string) { return sends + "reference=order-" + strconv.Itoa(n/10*10+1), "" }},
-		question{"recipient", func(n int) (string, string) {
-			return sends + "recipient=" + url.QueryEscape(rows.Recipient(n, size)), ""
-		}},
-		question{"search by address", func(n int) (string, string) {
-			return "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":"person-%d@example.com"}`, n)
-		}},
-	)
+	return append(all, question{"search by address", "/v1/admin/search", `{"channel":"email","to":"person-{n}@example.com"}`})
 }
 
 // waits are how long a question took, each time that it was asked.
@@ -136,8 +115,7 @@ type waits struct {
 
 // measureAdmin measures what an administrator waits for on databases of several sizes.
 func (b *rig) measureAdmin(ctx context.Context, p plan) (string, error) {
-	head := []string{"question"}
-	var lines [][]string
+	g := newGrid("question")
 	for _, size := range p.admin {
 		service, err := b.onRows(ctx, size)
 		if err != nil {
@@ -147,19 +125,19 @@ func (b *rig) measureAdmin(ctx context.Context, p plan) (string, error) {
 		if err := errors.Join(err, service.process.close()); err != nil {
 			return "", err
 		}
-		head = append(head, number(float64(size))+" rows: p50, ms", "p99, ms")
+		g.rows[0] = append(g.rows[0], number(float64(size))+" rows: p50, ms", "p99, ms")
 		for i, w := range all {
-			if len(lines) == i {
-				lines = append(lines, []string{w.name})
+			if len(g.rows) == i+1 {
+				g.add(w.name)
 			}
-			lines[i] = append(lines[i], fmt.Sprintf("%.2f", quantile(.5, w.took)), fmt.Sprintf("%.2f", quantile(.99, w.took)))
+			g.rows[i+1] = append(g.rows[i+1], fmt.Sprintf("%.2f", quantile(.5, w.took)), fmt.Sprintf("%.2f", quantile(.99, w.took)))
 		}
 	}
-	return (&grid{append([][]string{head}, lines...)}).String(), nil
+	return g.String(), nil
 }
 
 func askAll(ctx context.Context, base string, size int) (all []waits, err error) {
-	for _, q := range questions(size) {
+	for _, q := range questions() {
 		w := waits{name: q.name}
 		for range asked {
 			if _, err := w.ask(ctx, base, q, size); err != nil {
@@ -170,7 +148,7 @@ func askAll(ctx context.Context, base string, size int) (all []waits, err error)
 	}
 	pages, stories := waits{name: "1,000 pages on end"}, waits{name: "one send"}
 	for cursor := ""; len(pages.took) < pagesOnEnd; {
-		answer, err := pages.ask(ctx, base, get("", "/v1/admin/sends?cursor="+url.QueryEscape(cursor)), size)
+		answer, err := pages.ask(ctx, base, question{path: "/v1/admin/sends?cursor=" + url.QueryEscape(cursor)}, size)
 		var page struct {
 			Sends []struct{ ID string }
 			Next  string
@@ -182,7 +160,7 @@ func askAll(ctx context.Context, base string, size int) (all []waits, err error)
 			return nil, fmt.Errorf("page %d: %d rows, no next one: %w", len(pages.took), len(page.Sends), err)
 		}
 		cursor = page.Next
-		if _, err := stories.ask(ctx, base, get("", "/v1/admin/sends/"+page.Sends[0].ID), size); err != nil {
+		if _, err := stories.ask(ctx, base, question{path: "/v1/admin/sends/" + page.Sends[0].ID}, size); err != nil {
 			return nil, err
 		}
 	}
@@ -191,12 +169,17 @@ func askAll(ctx context.Context, base string, size int) (all []waits, err error)
 
 // ask asks once, of a random row, and notes how long it took.
 func (w *waits) ask(ctx context.Context, base string, q question, size int) (answer []byte, err error) {
-	path, body := q.of(1 + rand.IntN(size))
+	ago := func(days int) string {
+		return url.QueryEscape(time.Now().AddDate(0, 0, -days).UTC().Format(time.RFC3339))
+	}
+	n := 1 + rand.IntN(size)
+	row := strings.NewReplacer("{n}", strconv.Itoa(n), "{order}", strconv.Itoa(n/10*10+1), "{recipient}", rows.Recipient(n, size),
+		"{30 days ago}", ago(30), "{31 days ago}", ago(31))
 	method := http.MethodGet
-	if body != "" {
+	if q.body != "" {
 		method = http.MethodPost
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+base+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+base+row.Replace(q.path), strings.NewReader(row.Replace(q.body)))
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +194,7 @@ func (w *waits) ask(ctx context.Context, base string, q question, size int) (ans
 	answer, err = io.ReadAll(response.Body)
 	w.took = append(w.took, time.Since(began))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %d", method, path, response.StatusCode)
+		err = fmt.Errorf("%s %s: %d", method, q.path, response.StatusCode)
 	}
 	return answer, err
 }

@@ -19,29 +19,38 @@ type samples struct {
 	Digits                 string
 }
 
+// samplesFile is where the floors find them.
+const samplesFile = "samples.json"
+
 // takeSamples has the service send one code, and writes down what it answered and sent.
 func (b *rig) takeSamples(service contender) error {
-	b.mails.keep()
-	n := b.recipients.Add(1) - 1
-	x := caller{base: service.base}
-	defer x.close()
-	if err := x.mustSend(recipient(n)); err != nil {
-		return err
-	}
-	texts, err := b.mails.letters(n, n+1)
+	head, body, mail, to, err := b.sendOne(service)
 	if err != nil {
 		return err
 	}
-	s, err := newSamples(x.head, x.body, texts[0], recipient(n))
+	s, err := newSamples(head, body, mail, to)
 	if err != nil {
 		return err
 	}
 	raw, err := json.Marshal(s)
-	if err != nil {
-		return err
+	return errors.Join(err, os.WriteFile(b.path(samplesFile), raw, 0o644))
+}
+
+// sendOne has a contender send one code, and returns its answer and, unless it is bare HTTP, the text of its mail.
+func (b *rig) sendOne(c contender) (head, body, mail []byte, to string, err error) {
+	b.mails.keeps.Store(true)
+	defer b.mails.keeps.Store(false)
+	x := caller{base: c.base}
+	defer x.close()
+	n, err := b.send(&x)
+	if err == nil && c.name != bareHTTP {
+		came, err := b.mails.collect(n, n+1)
+		if err != nil {
+			return nil, nil, nil, "", err
+		}
+		mail = came[0].text
 	}
-	b.samples = b.path("samples.json")
-	return os.WriteFile(b.samples, raw, 0o644)
+	return x.head, x.body, mail, recipient(n), err
 }
 
 func newSamples(head, body, mail []byte, to string) (s samples, err error) {

@@ -2,91 +2,59 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
-// measureSends has all contenders take turns.
+// measureSends has all contenders take turns. The plain floor and bare HTTP are measured at one number of callers.
 func (b *rig) measureSends(ctx context.Context, p plan) (string, error) {
 	if err := b.startAll(ctx); err != nil {
 		return "", err
 	}
-	if err := b.inTurns(ctx, p, b.contenders, p.callers, func(i, callers int, r run) {
-		at := row{b.contenders[i].name, callers}
-		b.board[at] = append(b.board[at], r)
-	}); err != nil {
+	for _, n := range p.callers {
+		for _, c := range b.contenders {
+			if n == unitCallers(p) || c.name == ours || c.name == fairFloor {
+				b.sent = append(b.sent, &entry{name: c.name, callers: n, cells: []string{fmt.Sprint(n), c.name},
+					measure: func(ctx context.Context) (run, error) { return b.sends(ctx, c, n, p.length) }})
+			}
+		}
+	}
+	if err := inTurns(ctx, p.rounds, b.sent); err != nil {
 		return "", err
 	}
 	for _, n := range []int{64, 256} {
 		if slices.Contains(p.callers, n) {
-			b.goals.least(fmt.Sprintf("sends/s ÷ fair floor, %d callers", n), .95, b.board.ratio(ours, fairFloor, n, rate))
-			b.goals.most(fmt.Sprintf("processor time ÷ fair floor, %d callers", n), 1.2, b.board.ratio(ours, fairFloor, n, cpu()), "")
+			b.goals.least(fmt.Sprintf("sends/s ÷ fair floor, %d callers", n), .95, b.againstFair(n, rate))
+			b.goals.most(fmt.Sprintf("processor time ÷ fair floor, %d callers", n), 1.2, b.againstFair(n, cpu()), "")
 		}
 	}
 	if slices.Contains(p.callers, 64) {
-		b.goals.most("202 of one caller, p50 ÷ fair floor", 1.5, b.board.ratio(ours, fairFloor, 1, answered(.5)), "")
-		b.goals.most("Postgres for a send, 64 callers", 130, median(b.board.of(ours, 64), cpu(inPostgres)), " µs")
-		b.goals.most("WAL for a send, 64 callers", 1700, median(b.board.of(ours, 64), walBytes), " B")
-		b.goals.most("Postgres for a send of the fair floor, 64 callers", 300, median(b.board.of(fairFloor, 64), cpu(inPostgres)), " µs")
+		own, fair := runsOf(b.sent, ours, 64), runsOf(b.sent, fairFloor, 64)
+		b.goals.most("202 of one caller, p50 ÷ fair floor", 1.5, b.againstFair(1, answered(.5)), "")
+		b.goals.most("Postgres for a send, 64 callers", 130, median(own, cpu(inPostgres)), " µs")
+		b.goals.most("WAL for a send, 64 callers", 1700, median(own, walBytes), " B")
+		b.goals.most("Postgres for a send of the fair floor, 64 callers", 300, median(fair, cpu(inPostgres)), " µs")
 	}
-	g := newGrid("callers", "program", "sends/s", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
-	for _, n := range p.callers {
-		for _, name := range contenders {
-			if (name == plainFloor || name == bareHTTP) && n != unitCallers(p) {
-				continue
-			}
-			runs := b.board.of(name, n)
-			mails := []string{"–", "–"}
-			if name != bareHTTP {
-				mails = medians(runs, mailed(.5), mailed(.99))
-			}
-			cells := append([]string{fmt.Sprint(n), name, over(runs, rate).String()}, medians(runs, answered(.5), answered(.99))...)
-			g.add(append(cells, mails...)...)
-		}
-	}
-	return g.String() + "\nMail: from the 202 to the end of the mail at the mail server; 0 if the mail was first.\n", nil
+	columns := slices.Concat([]column{rates("sends/s")}, answers("202 "), mails())
+	return table([]string{"callers", "program"}, b.sent, columns...).String() +
+		"\nMail: from the 202 to the end of the mail at the mail server; 0 if the mail was first.\n", nil
+}
+
+// againstFair divides a value of the service by the fair floor's.
+func (b *rig) againstFair(callers int, value figure) float64 {
+	return ratio(runsOf(b.sent, ours, callers), runsOf(b.sent, fairFloor, callers), value)
 }
 
 // measureCosts says what a send costs beside one of the fair floor. Round trips are counted with programs of their own.
 func (b *rig) measureCosts(ctx context.Context, p plan) (string, error) {
 	n := unitCallers(p)
-	trips := map[string][2]float64{}
-	for _, name := range []string{ours, fairFloor} {
-		postgres, redis := tripCounter{to: b.postgres.Addr()}, tripCounter{to: b.redis.Addr()}
-		to := b.direct()
-		var err error
-		if to.postgres, err = postgres.listen(b); err != nil {
-			return "", err
-		}
-		if to.redis, err = redis.listen(b); err != nil {
-			return "", err
-		}
-		var c contender
-		if name == ours {
-			c, err = b.startService(ctx, serviceSettings{name: "trips", to: to})
-		} else {
-			c, err = b.startFloor(ctx, name, to)
-		}
-		for range 2 { // the first warms up
-			before := [2]int64{postgres.trips.Load(), redis.trips.Load()}
-			var r run
-			if err == nil {
-				r, err = b.sends(ctx, c, n, p.length/2)
-			}
-			if err != nil {
-				return "", err
-			}
-			made := func(t *tripCounter, before int64) float64 { return float64(t.trips.Load()-before) / float64(r.sends) }
-			trips[name] = [2]float64{made(&postgres, before[0]), made(&redis, before[1])}
-		}
-		if err := c.process.close(); err != nil {
-			return "", err
-		}
-	}
 	g := newGrid(fmt.Sprintf("%d callers", n), ours, fairFloor)
+	own, fair := runsOf(b.sent, ours, n), runsOf(b.sent, fairFloor, n)
 	for _, line := range []struct {
 		name string
 		of   figure
@@ -96,28 +64,66 @@ func (b *rig) measureCosts(ctx context.Context, p plan) (string, error) {
 		{"allocations", each(func(r run) float64 { return r.mallocs })}, {"WAL without whole pages, bytes", walBytes},
 		{"index entries", each(func(r run) float64 { return r.wal.entries })}, {"commits", each(func(r run) float64 { return r.wal.commits })},
 	} {
-		g.add(line.name, number(median(b.board.of(ours, n), line.of)), number(median(b.board.of(fairFloor, n), line.of)))
+		g.add(line.name, number(median(own, line.of)), number(median(fair, line.of)))
 	}
-	for i, server := range []string{inPostgres, inRedis} {
-		g.add("round trips to "+server, number(trips[ours][i]), number(trips[fairFloor][i]))
+	var trips [2]map[string]float64
+	for i, name := range []string{ours, fairFloor} {
+		var err error
+		if trips[i], err = b.trips(ctx, name, n, p.length/2); err != nil {
+			return "", err
+		}
+	}
+	for _, server := range []string{inPostgres, inRedis} {
+		g.add("round trips to "+server, number(trips[0][server]), number(trips[1][server]))
 	}
 	return g.String(), nil
+}
+
+// trips counts the round trips of a send to each server.
+func (b *rig) trips(ctx context.Context, name string, callers int, length time.Duration) (map[string]float64, error) {
+	counters := map[string]*tripCounter{inPostgres: {to: b.postgres.Addr()}, inRedis: {to: b.redis.Addr()}}
+	for _, t := range counters {
+		if err := t.listen(b); err != nil {
+			return nil, err
+		}
+	}
+	to := b.direct()
+	to.postgres, to.redis = counters[inPostgres].address, counters[inRedis].address
+	c, err := b.startContender(ctx, name, to)
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]float64{}
+	for range 2 { // the first time warms up
+		for _, t := range counters {
+			t.trips.Store(0)
+		}
+		r, err := b.sends(ctx, c, callers, length)
+		if err != nil {
+			return nil, err
+		}
+		for server, t := range counters {
+			made[server] = float64(t.trips.Load()) / float64(r.sends)
+		}
+	}
+	return made, c.process.close()
 }
 
 // tripCounter stands between a program and a server, and counts how often the program turns from reading to writing: each is a wait
 // for an answer.
 type tripCounter struct {
-	to    string
-	trips atomic.Int64
+	to, address string // of the server, of the counter
+	trips       atomic.Int64
 }
 
-// listen returns the address at which the server is reached through the counter.
-func (t *tripCounter) listen(b *rig) (address string, err error) {
+// listen has the server reached through the counter.
+func (t *tripCounter) listen(b *rig) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return err
 	}
 	b.closers = append(b.closers, listener.Close)
+	t.address = listener.Addr().String()
 	go func() {
 		for {
 			client, err := listener.Accept()
@@ -138,7 +144,7 @@ func (t *tripCounter) listen(b *rig) (address string, err error) {
 			go pass(client, server, func() { asking.Store(false) })
 		}
 	}()
-	return listener.Addr().String(), nil
+	return nil
 }
 
 // pass copies until one side ends.
@@ -164,29 +170,22 @@ func pass(to io.WriteCloser, from io.ReadCloser, seen func()) {
 func (b *rig) measureHalf(ctx context.Context, p plan) (string, error) {
 	highest := 0.
 	for _, n := range p.callers {
-		highest = max(highest, median(b.board.of(ours, n), rate))
+		highest = max(highest, median(runsOf(b.sent, ours, n), rate))
 	}
-	g := newGrid("program", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
-	runs := map[string][]run{}
-	for range p.rounds {
-		for _, name := range []string{ours, fairFloor} {
-			samples, refused, err := b.paced(ctx, b.contender(name), highest/2, p.length)
-			if err == nil && refused > 0 {
-				err = fmt.Errorf("%d refused", refused)
-			}
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", name, err)
-			}
-			r, err := b.arrivals(samples, true)
-			if err != nil {
-				return "", err
-			}
-			runs[name] = append(runs[name], r)
-		}
-	}
+	var all []*entry
 	for _, name := range []string{ours, fairFloor} {
-		g.add(append([]string{name}, medians(runs[name], answered(.5), answered(.99), mailed(.5), mailed(.99))...)...)
+		all = append(all, &entry{name: name, cells: []string{name}, measure: func(ctx context.Context) (run, error) {
+			samples, refused, err := b.paced(ctx, b.contender(name), highest/2, p.length)
+			if err != nil || refused > 0 {
+				return run{}, errors.Join(err, fmt.Errorf("%d refused", refused))
+			}
+			return b.arrivals(samples, true)
+		}})
 	}
-	b.goals.most("202 to end of mail at half the highest rate, p50", 5, median(runs[ours], mailed(.5)), " ms")
-	return number(highest/2) + " requests a second at random times.\n\n" + g.String(), nil
+	if err := inTurns(ctx, p.rounds, all); err != nil {
+		return "", err
+	}
+	b.goals.most("202 to end of mail at half the highest rate, p50", 5, median(all[0].runs, mailed(.5)), " ms")
+	shown := table([]string{"program"}, all, append(answers("202 "), mails()...)...)
+	return number(highest/2) + " requests a second at random times.\n\n" + shown.String(), nil
 }

@@ -24,14 +24,6 @@ func usageOf(pids ...int) usage {
 	return u
 }
 
-// since is what was spent after an earlier look. A thread that has ended since is lost.
-func (u usage) since(earlier usage) (sum time.Duration) {
-	for thread, spent := range u {
-		sum += spent - earlier[thread]
-	}
-	return sum
-}
-
 // usages are those of all processes that a send costs time of.
 func (b *rig) usages(c contender) map[string]usage {
 	return map[string]usage{
@@ -40,6 +32,17 @@ func (b *rig) usages(c contender) map[string]usage {
 		inRedis:    usageOf(b.redis.PID()),
 		inCallers:  usageOf(os.Getpid()),
 	}
+}
+
+// usedSince is what the processes of a contender had since an earlier look. What a thread that has ended since had is lost.
+func (b *rig) usedSince(c contender, earlier map[string]usage) map[string]time.Duration {
+	used := map[string]time.Duration{}
+	for process, now := range b.usages(c) {
+		for thread, spent := range now {
+			used[process] += spent - earlier[process][thread]
+		}
+	}
+	return used
 }
 
 // children are the processes whose parent is pid.
