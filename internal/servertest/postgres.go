@@ -158,7 +158,7 @@ func (s *PostgresServer) dropDatabase(ctx context.Context, url string) (err erro
 func (s *PostgresServer) args(settings []string) []string {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
 	for _, setting := range append([]string{
-		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200",
+		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=400",
 		"fsync=off", "synchronous_commit=on", "full_page_writes=off",
 		"max_wal_size=64MB", "dynamic_shared_memory_type=mmap", "log_timezone=UTC",
 	}, settings...) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,11 +29,13 @@ type Process struct {
 // serves is the environment variable that makes a test's program run the service.
 const serves = "SENDCODE_TEST_SERVES"
 
-// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. More tests run beside each other than there are
-// processors, for they mostly wait; the flag -parallel still wins.
-func Main(m *testing.M) int {
+// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests run beside each other, more than there
+// are processors, for they mostly wait; they share a Postgres.
+func Main(m *testing.M, parallel int) int {
 	if os.Getenv(serves) == "" {
-		_ = flag.Set("test.parallel", "5")
+		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
+		sharing = true
+		defer func() { _ = shared.Close() }()
 		return m.Run()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -62,30 +62,6 @@ func Embedded(t *testing.T) *Stack {
 	return s
 }
 
-// OnRealParts returns a service on Redis, Postgres and a mail server that requires STARTTLS and a password.
-func OnRealParts(t *testing.T) *Stack {
-	t.Helper()
-	s := newStack(t)
-	s.Redis, s.Postgres = servertest.Redis(t), servertest.Postgres(t)
-	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), mailScript())
-	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
-	s.Env["SENDCODE_REDIS_URL"] = s.Redis.URL()
-	s.Env["SENDCODE_DATABASE_URL"] = s.Postgres.URL()
-	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
-	s.Env["SENDCODE_SECRET_KEYS"] = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
-	s.Env["SENDCODE_INDEX_KEY"] = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
-	s.Env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"
-	return s
-}
-
-// mailScript is a mail server that requires STARTTLS and a password.
-func mailScript(rules ...smtptest.Rule) smtptest.Script {
-	return smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: rules}
-}
-
-// MailRules has the mail server treat mails by these rules.
-func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
-
 func newStack(t *testing.T) *Stack {
 	t.Helper()
 	s := &Stack{T: t, Key: APIKey, Printed: &servertest.Text{}, Answered: &servertest.Text{}, Env: map[string]string{

@@ -28,7 +28,7 @@ const (
 func TestNoSinkShowsACanary(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
-	s := apptest.OnRealParts(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
+	s := apptest.OnOwnPostgres(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
 	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
 	apptest.Must(t, err)
 	defer conn.Close(s.Context())
@@ -89,7 +89,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	s.Stop(1)
 	sinks := map[string]string{
 		"log lines": s.Printed.String(), "answers": s.Answered.String(), "metrics": metrics, "webhooks": hooks.String(),
-		"rows": s.Postgres.Dump(t), "limiter": keysAndValues(s), "SQL arguments": s.Postgres.Log(),
+		"rows": s.Dump(), "limiter": keysAndValues(s), "SQL arguments": s.Postgres.Log(),
 	}
 	if !strings.Contains(sinks["SQL arguments"], "$1 = ") && !strings.Contains(sinks["SQL arguments"], "arameters: ") {
 		t.Error("the database wrote no arguments")

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5)) }
 
 // Ask, read the mail, check, be approved; ask again and be told how long to wait; find both in the log; all of it after a restart too.
 func TestMainJob(t *testing.T) {
@@ -82,7 +82,7 @@ func nowhere(s *apptest.Stack, code string) {
 	s.Helper()
 	sinks := map[string]string{"log lines": s.Printed.String(), "answers": s.Answered.String()}
 	if s.Postgres != nil {
-		sinks["database"] = s.Postgres.Dump(s.T)
+		sinks["database"] = s.Dump()
 	} else { // its files as they lie on the disk, the write-ahead log too
 		files, _ := filepath.Glob(filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db*"))
 		for _, f := range files {

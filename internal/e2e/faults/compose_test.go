@@ -26,7 +26,7 @@ const deploy = "../../../deploy"
 // asComposed is a stack on what compose.yaml starts: Redis by its script, Postgres with its two roles, migrated by the owner.
 func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
-	s := apptest.OnRealParts(t)
+	s := apptest.OnOwnPostgres(t)
 	s.Env["SENDCODE_DATA_DIR"] = "compose_test.go/data" // below a file: as little can be written as in a read-only container
 	template := strings.Replace(s.Postgres.AdminURL(), "/sendcode?", "/template1?", 1)
 	admin, err := pgx.Connect(t.Context(), template)

@@ -24,8 +24,8 @@ import (
 // whole by itself. `make soak` runs them for longer.
 
 // underTightRules is the stack with rules that come to their end during a run, and a mailbox that takes nothing.
-func underTightRules(t *testing.T) *apptest.Stack {
-	s := apptest.OnRealParts(t).Policy(tight)
+func underTightRules(s *apptest.Stack) *apptest.Stack {
+	s.Policy(tight)
 	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: bouncing, Times: 15, Reply: "550 5.2.1 takes no mail"})
 	return s
 }
@@ -53,7 +53,7 @@ func noted(t *testing.T, err error) {
 
 func TestFlushedUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := underTightRules(t).Start(2)
+	s := underTightRules(apptest.OnRealParts(t)).Start(2)
 	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 200*time.Millisecond, func(int) { s.Flush() })
 	})
@@ -62,7 +62,7 @@ func TestFlushedUnderLoad(t *testing.T) {
 // Postgres and Redis are restarted under load, in turn.
 func TestRestartedPartsUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := underTightRules(t).Start(2)
+	s := underTightRules(apptest.OnOwnPostgres(t)).Start(2)
 	survives(s, 0, func(ctx context.Context) int {
 		return every(ctx, 700*time.Millisecond, func(n int) {
 			if n%2 == 0 {
@@ -79,7 +79,7 @@ func TestRestartedPartsUnderLoad(t *testing.T) {
 // The primary dies, the Sentinel promotes its replica, and the dead one comes back empty, as a replica at last.
 func TestFailoverBySentinelUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := underTightRules(t)
+	s := underTightRules(apptest.OnRealParts(t))
 	servers := map[string]*servertest.RedisServer{s.Redis.Addr(): s.Redis}
 	second := servertest.Redis(t, "--replicaof", strings.ReplaceAll(s.Redis.Addr(), ":", " "))
 	servers[second.Addr()] = second
@@ -124,7 +124,7 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 // that the service knows moves, as a name or a virtual address would.
 func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := underTightRules(t)
+	s := underTightRules(apptest.OnRealParts(t))
 	pair := [2]*servertest.RedisServer{servertest.Redis(t, "--repl-diskless-sync-delay", "0"), servertest.Redis(t, "--repl-diskless-sync-delay", "0")}
 	s.Env["SENDCODE_REDIS_URL"] = pair[0].URL()
 	address := through(s, "SENDCODE_REDIS_URL")
@@ -154,7 +154,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 // Redis's clock is 5 s ahead, right, or 5 s behind, and steps from one to another.
 func TestRedisClockStepsUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := underTightRules(t)
+	s := underTightRules(apptest.OnRealParts(t))
 	server, clock := servertest.RedisWithClock(t)
 	s.Env["SENDCODE_REDIS_URL"] = server.URL()
 	s.Start(2)
@@ -196,12 +196,12 @@ var toxics = []string{
 // true.
 func TestLinksUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := underTightRules(t)
+	s := underTightRules(apptest.OnRealParts(t))
 	links := []*toxiproxy.Proxy{through(s, "SENDCODE_REDIS_URL"), through(s, "SENDCODE_DATABASE_URL"), through(s, "SENDCODE_SMTP_URL")}
 	s.Start(2)
 	var suffered atomic.Int64
 	l := under(s, 20, 1, func(ctx context.Context) int {
-		return every(ctx, 150*time.Millisecond, func(n int) {
+		return every(ctx, 80*time.Millisecond, func(n int) {
 			link := links[n/2%len(links)]
 			link.Toxics.ResetToxics(t.Context())
 			if n%2 == 1 { // between them the links work, or nothing would ever get through

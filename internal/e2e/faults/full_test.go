@@ -34,7 +34,7 @@ func onASmallDisk(t *testing.T) fullDisk {
 func onASmallTablespace(t *testing.T) fullDisk {
 	t.Helper()
 	disk := servertest.SmallDisk(t, 32<<20)
-	s := apptest.OnRealParts(t)
+	s := apptest.OnOwnPostgres(t)
 	space := filepath.Join(disk.Dir, "space")
 	apptest.Must(t, s.Postgres.GiveTo(space))
 	u, err := url.Parse(s.Postgres.URL())

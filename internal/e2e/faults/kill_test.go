@@ -20,10 +20,10 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 8)) }
 
 // kills is how often TestKilledUnderLoad kills; `make soak` does it a hundred times.
-var kills = flag.Int("faults.kills", 10, "how often a replica is killed under load")
+var kills = flag.Int("faults.kills", 5, "how often a replica is killed under load")
 
 // fleet is replicas that are processes of their own, so that they can be killed and stopped.
 type fleet struct {
@@ -150,7 +150,7 @@ func killedAt(s *apptest.Stack, stage smtptest.Stage, arrived func() bool) appte
 func TestKilledBetweenAnswerAndMail(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		v := killedAt(s, smtptest.Rcpt, func() bool { return s.MailServerGot("RCPT") > 0 })
-		apptest.Sleep(3 * time.Second) // long enough to see that no second one comes
+		apptest.Sleep(time.Second) // long enough to see that no second one comes
 		mails := s.AwaitMail(apptest.Ana, 1)
 		if len(mails) != 1 || mails[0].ID != v.Send.ID+"@localhost" {
 			s.Errorf("%d mails, the first %s", len(mails), mails[0].ID)

@@ -67,7 +67,7 @@ func (l *load) clients(ctx context.Context, n int, base func(k int) string, to f
 		all.Go(func() {
 			for k := i; ctx.Err() == nil; k++ {
 				l.ask(base(k), to(i, k))
-				apptest.Sleep(5 * time.Millisecond)
+				apptest.Sleep(20 * time.Millisecond) // a faster load only keeps processors from the other tests
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func TestRedisAway(t *testing.T) {
 
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Start(1)
+	s := apptest.OnOwnPostgres(t).Start(1)
 	first := s.Ask(0, "before@example.com")
 	s.AwaitMail("before@example.com", 1)
 	s.Postgres.Stop()
