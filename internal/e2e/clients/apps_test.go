@@ -76,32 +76,6 @@ func (a *tenant) templates(s *apptest.Stack, subject string) (dir string) {
 	return dir
 }
 
-// What an app's mails look like changes with the file while the service runs; templates that fail are refused, and change nothing.
-func TestAnAppsMailsChangeWithTheFile(t *testing.T) {
-	t.Parallel()
-	s, shop := apptest.Embedded(t).Watching(), tenantOf("shop")
-	write := func(subject, accent string) { s.Write("apps:\n" + shop.yaml(shop.templates(s, subject), accent)) }
-	mailed := func(to, subject, accent string) {
-		t.Helper()
-		s.Ask(0, to, shop.backEnd)
-		s.AwaitMail(to, 1)
-		for _, m := range s.Replicas[0].Mailbox().Messages() {
-			if m.To == to && (m.Subject != subject || !strings.Contains(m.HTML, accent)) {
-				t.Errorf("%s %s", m.Subject, m.HTML)
-			}
-		}
-	}
-	write("One", "#0b7a5c")
-	s.Start(1)
-	mailed("a@example.com", "One", "#0b7a5c")
-	write("Two", "#8a1fb0")
-	s.Await("the file to be seen", func() bool { return s.Reloads(0, "applied") == "1" })
-	mailed("b@example.com", "Two", "#8a1fb0")
-	write("{{.Colour}}", "#0b7a5c")
-	s.Await("the file to be rejected", func() bool { return s.Reloads(0, "rejected") == "1" })
-	mailed("c@example.com", "Two", "#8a1fb0")
-}
-
 // settle gives an app all that another one could want: a code that waits, an approval, a reference, limits and keys that are used up.
 func (a *tenant) settle(s *apptest.Stack) {
 	s.Helper()

@@ -34,7 +34,7 @@ func documented(t *testing.T) map[string]string {
 	return found
 }
 
-// driven is how a documented limit goes, and sends under the policy beside it.
+// driven is how a documented limit goes.
 type driven struct {
 	chapter, limit, keys string
 	by                   string // the operation that counts: take, or record where another rule refuses sooner
@@ -42,7 +42,6 @@ type driven struct {
 	rule                 string // that refuses then
 	ends                 func(first, now time.Time) time.Time
 	others               []string // keys that count apart
-	purpose              string   // of sends under the same rules; empty: there are none
 }
 
 // sliding is a place that comes back when the first event is so old.
@@ -65,23 +64,23 @@ func midnight(days int) func(first, now time.Time) time.Time {
 }
 
 // The six systems, by the words of the document itself: each lets in what it says, refuses by the rule and until the millisecond that it
-// says, counts other keys apart, also at 200 callers, leaves no key in Redis that outlives its window, and does the same for sends.
+// says, counts other keys apart, also at 200 callers, and leaves no key in Redis that outlives its window.
 func TestTheDocumentedPolicies(t *testing.T) {
 	t.Parallel()
 	const phone, user = `{"phone":"+4915112345678"}`, `{"user":"42"}`
 	nextHour := turn(0, func(y int, m time.Month, d, hour int) time.Time { return time.Date(y, m, d, hour+1, 0, 0, 0, time.UTC) })
 	nextMonth := turn(0, func(y int, m time.Month, _, _ int) time.Time { return time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC) })
 	systems := []driven{
-		{"Codes", "codes", phone, "take", 1, "minute", sliding(time.Minute), []string{`{"phone":"+4915112345679"}`}, "default"},
-		{"Codes", "codes", `{"phone":"+4915112345670"}`, "record", 5, "hour", sliding(time.Hour), nil, ""},
-		{"Codes", "codes", `{"phone":"+4915112345671"}`, "record", 10, "day", sliding(24 * time.Hour), nil, ""},
-		{"Gifts and notices", "gift", user, "take", 1, "today", midnight(1), []string{`{"user":"43"}`}, "gift"},
-		{"Gifts and notices", "gift", `{"user":"44"}`, "record", 3, "week", midnight(7), nil, ""},
+		{"Codes", "codes", phone, "take", 1, "minute", sliding(time.Minute), []string{`{"phone":"+4915112345679"}`}},
+		{"Codes", "codes", `{"phone":"+4915112345670"}`, "record", 5, "hour", sliding(time.Hour), nil},
+		{"Codes", "codes", `{"phone":"+4915112345671"}`, "record", 10, "day", sliding(24 * time.Hour), nil},
+		{"Gifts and notices", "gift", user, "take", 1, "today", midnight(1), []string{`{"user":"43"}`}},
+		{"Gifts and notices", "gift", `{"user":"44"}`, "record", 3, "week", midnight(7), nil},
 		{"A web resource", "web", `{"resource":"/a","ip":"203.0.113.9"}`, "take", 100, "minute", sliding(time.Minute),
-			[]string{`{"resource":"/b","ip":"203.0.113.9"}`, `{"resource":"/a","ip":"203.0.113.8"}`}, ""},
-		{"Fixed", "clock", phone, "take", 3, "hour", nextHour, []string{`{"phone":"+4915112345679"}`}, "notice"},
-		{"Sliding", "sliding", phone, "take", 3, "hour", sliding(time.Hour), []string{`{"phone":"+4915112345679"}`}, "notice"},
-		{"A free trial", "month", user, "take", 3, "month", nextMonth, []string{`{"user":"43"}`}, "trial"},
+			[]string{`{"resource":"/b","ip":"203.0.113.9"}`, `{"resource":"/a","ip":"203.0.113.8"}`}},
+		{"Fixed", "clock", phone, "take", 3, "hour", nextHour, []string{`{"phone":"+4915112345679"}`}},
+		{"Sliding", "sliding", phone, "take", 3, "hour", sliding(time.Hour), []string{`{"phone":"+4915112345679"}`}},
+		{"A free trial", "month", user, "take", 3, "month", nextMonth, []string{`{"user":"43"}`}},
 	}
 	longest := map[string]time.Duration{ // of the windows; a zone may turn its clock back
 		"Codes": 24 * time.Hour, "Gifts and notices": 7*24*time.Hour + 4*time.Hour, "A web resource": time.Minute,
@@ -115,9 +114,6 @@ func TestTheDocumentedPolicies(t *testing.T) {
 						if ttl < 0 || ttl > longest[chapter]+time.Minute {
 							t.Errorf("a key ends in %v", ttl)
 						}
-					}
-					for _, d := range drives {
-						d.sends(s)
 					}
 				})
 			}
@@ -157,44 +153,42 @@ func askLimit(s *apptest.Stack, operation, limit, keys string) apptest.Answer {
 // drive has a limit let in what it says: one event after the other, and of 200 callers at once on another key.
 func (d driven) drive(s *apptest.Stack) {
 	s.Helper()
-	d.refused(s, func() apptest.Answer { return askLimit(s, d.by, d.limit, d.keys) }, func() apptest.Answer { return askLimit(s, "take", d.limit, d.keys) }, http.StatusOK)
+	d.refused(s)
 	if looked := askLimit(s, "peek", d.limit, d.keys); looked.StatusCode != http.StatusOK || looked.Quota.Allowed || looked.Quota.BlockedBy != d.rule {
 		s.Errorf("%s: a look: %d %s", d.limit, looked.StatusCode, looked.Raw)
 	}
 	for _, other := range d.others {
-		var let atomic.Int64
-		var callers sync.WaitGroup
-		for range 200 {
-			callers.Go(func() {
-				switch a := askLimit(s, "take", d.limit, other); a.StatusCode {
-				case http.StatusOK:
-					let.Add(1)
-				case http.StatusTooManyRequests:
-				default:
-					s.Errorf("%s: %d %s", d.limit, a.StatusCode, a.Raw)
-				}
-			})
-		}
-		callers.Wait()
-		if let.Load() != int64(d.let) {
-			s.Errorf("%s let %d of 200 in, want %d", d.limit, let.Load(), d.let)
+		if let, refused := atOnce(s, 200, 1, d.limit, other); let != d.let || let+refused != 200 {
+			s.Errorf("%s let %d of 200 in and refused %d, want %d", d.limit, let, refused, d.let)
 		}
 	}
 }
 
-// sends does the same with sends under the same rules, if there are any.
-func (d driven) sends(s *apptest.Stack) {
+// atOnce has callers take a limit one time after the other, all at once, and counts the takes that were let in and refused.
+func atOnce(s *apptest.Stack, callers, times int, limit, keys string) (let, refused int) {
 	s.Helper()
-	send := func() apptest.Answer {
-		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"%s.%s@example.com","purpose":%q}`, d.limit, d.rule, d.purpose))
+	var in, out atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range times {
+				switch a := askLimit(s, "take", limit, keys); {
+				case a.StatusCode == http.StatusOK:
+					in.Add(1)
+				case a.StatusCode == http.StatusTooManyRequests && a.RetryAfterMS > 0:
+					out.Add(1)
+				default:
+					s.Errorf("%s: %d %s", limit, a.StatusCode, a.Raw)
+				}
+			}
+		})
 	}
-	if d.purpose != "" {
-		d.refused(s, send, send, http.StatusAccepted)
-	}
+	all.Wait()
+	return int(in.Load()), int(out.Load())
 }
 
 // refused has as many events let in as the limit says, and the next one refused, by the rule and until the instant that the limit says.
-func (d driven) refused(s *apptest.Stack, event, next func() apptest.Answer, let int) {
+func (d driven) refused(s *apptest.Stack) {
 	s.Helper()
 	if wait := time.Until(d.ends(time.Now(), time.Now())); wait < 5*time.Second { // all shall happen on one side of a turn
 		apptest.Sleep(wait)
@@ -202,13 +196,13 @@ func (d driven) refused(s *apptest.Stack, event, next func() apptest.Answer, let
 	began := time.Now()
 	var first time.Time // by when the first event was counted
 	for n := range d.let {
-		s.Is(fmt.Sprintf("%s: event %d", d.limit, n+1), event(), let)
+		s.Is(fmt.Sprintf("%s: event %d", d.limit, n+1), askLimit(s, d.by, d.limit, d.keys), http.StatusOK)
 		if n == 0 {
 			first = time.Now()
 		}
 	}
 	before := time.Now()
-	a := next()
+	a := askLimit(s, "take", d.limit, d.keys)
 	after := time.Now()
 	least, most := d.ends(began, before).Sub(after).Milliseconds(), d.ends(first, after).Sub(before).Milliseconds()+1
 	if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != d.rule || int64(a.RetryAfterMS) < least || int64(a.RetryAfterMS) > most {
@@ -219,27 +213,10 @@ func (d driven) refused(s *apptest.Stack, event, next func() apptest.Answer, let
 // driveGateway has 50 callers ask for more than 1,000 in a second.
 func driveGateway(s *apptest.Stack) {
 	s.Helper()
-	var let, refused atomic.Int64
-	var callers sync.WaitGroup
 	began := time.Now()
-	for range 50 {
-		callers.Go(func() {
-			for range 30 {
-				switch a := askLimit(s, "take", "route", `{"route":"/many"}`); {
-				case a.StatusCode == http.StatusOK:
-					let.Add(1)
-				case a.StatusCode == http.StatusTooManyRequests && a.RetryAfterMS > 0 && a.RetryAfterMS <= 1000 && a.BlockedBy == "second":
-					refused.Add(1)
-				default:
-					s.Errorf("%d %s", a.StatusCode, a.Raw)
-				}
-			}
-		})
-	}
-	callers.Wait()
+	let, refused := atOnce(s, 50, 30, "route", `{"route":"/many"}`)
 	// In time T at most 1,000 for each second begun, and no place is refused while there are some.
-	most := 1000 * (1 + int64(time.Since(began)/time.Second))
-	if got := let.Load(); got > most || got < 1000 || got+refused.Load() != 1500 {
-		s.Errorf("%d let in of 1,500 within %v, at most %d are right", got, time.Since(began), most)
+	if most := 1000 * (1 + int(time.Since(began)/time.Second)); let > most || let < 1000 || let+refused != 1500 {
+		s.Errorf("%d let in of 1,500 within %v, at most %d are right", let, time.Since(began), most)
 	}
 }

@@ -37,35 +37,22 @@ func TestProviderTellsOfABounce(t *testing.T) {
 	if mail := s.Mails()[0].Text; !strings.Contains(mail, "X-PM-Metadata-send: "+a.Send.ID+"\r\n") {
 		t.Errorf("the mail does not name its send")
 	}
-	bounce := `{"RecordType":"Bounce","Type":"HardBounce","Metadata":{"send":"` + a.Send.ID + `"},"Email":"` + apptest.Ana + `","BouncedAt":"2026-03-04T05:06:07Z","Details":"smtp;550 5.1.1 <` + apptest.Ana + `> unknown"}`
-	for body, secret := range map[string]string{
-		`{"RecordType":"Delivery","message-id":"<` + a.Send.ID + `@localhost>","Recipient":"` + apptest.Ana + `"}`: hookSecret,
-		`[` + bounce + `,` + bounce + `,{"RecordType":"Open"}]`:                                                    hookSecret,
-		bounce: hookSecret + "x",
-	} {
-		got := s.Post("/v1/events/post", body, func(r *http.Request) { r.SetBasicAuth("sendcode", secret) })
-		if err := apptest.Conforms(spec, http.MethodPost, "/v1/events/post", got); err != nil || (got.StatusCode == http.StatusNoContent) != (secret == hookSecret) {
-			t.Errorf("%.100s: %d %s: %v", body, got.StatusCode, got.Raw, err)
-		}
+	bounce := `{"RecordType":"Bounce","Type":"HardBounce","Metadata":{"send":"` + a.Send.ID + `"},"Email":"` + apptest.Ana + `","Details":"smtp;550 5.1.1 <` + apptest.Ana + `> unknown"}`
+	for secret, status := range map[string]int{hookSecret + "x": http.StatusUnauthorized, hookSecret: http.StatusNoContent} {
+		got := s.Post("/v1/events/post", bounce, func(r *http.Request) { r.SetBasicAuth("sendcode", secret) })
+		s.Is(secret, got, status)
+		apptest.Must(t, apptest.Conforms(spec, http.MethodPost, "/v1/events/post", got))
 	}
 	story := s.Get("/v1/admin/sends/"+a.Send.ID, apptest.AsAdmin)
-	for _, part := range []string{`"status":"sent"`, `"counts":true`, `"kind":"delivered"`, `"kind":"bounced"`, `"at":"2026-03-04T05:06:07.000Z"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later"} {
-		if !strings.Contains(string(story.Raw), part) {
-			t.Errorf("%s is not in %s", part, story.Raw)
+	for _, part := range []string{`"status":"sent"`, `"counts":true`, `"kind":"bounced"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later"} {
+		if !strings.Contains(string(story.Raw), part) || strings.Contains(string(story.Raw), apptest.Ana) {
+			t.Errorf("%s is not in %s, or it shows the address", part, story.Raw)
 		}
 	}
-	if strings.Contains(string(story.Raw), apptest.Ana) {
-		t.Error("the provider's words show the address")
-	}
-	if err := apptest.Conforms(spec, http.MethodGet, "/v1/admin/sends/"+a.Send.ID, story); err != nil {
-		t.Error(err)
-	}
+	apptest.Must(t, apptest.Conforms(spec, http.MethodGet, "/v1/admin/sends/"+a.Send.ID, story))
 	again := s.Ask(0, apptest.Ana, apptest.Patiently)
-	s.Is("the answer", again, http.StatusBadGateway, again.Send.Reason == "suppressed")
-	if n := len(s.Mails()); n != 1 {
-		t.Errorf("%d mails", n)
-	}
-	for outcome, n := range map[string]string{"delivered": "1", "bounced": "1", "repeated": "1", "unmapped": "1", "forged": "1", "complained": "0"} {
+	s.Is("the next send", again, http.StatusBadGateway, again.Send.Reason == "suppressed", len(s.Mails()) == 1)
+	for outcome, n := range map[string]string{"bounced": "1", "forged": "1", "complained": "0"} {
 		s.Counts(`sendcode_provider_events_total{outcome="`+outcome+`"`, n)
 	}
 	if out := s.Printed.String() + s.Config().YAML(); strings.Contains(out, hookSecret) {

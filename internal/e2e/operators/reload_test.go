@@ -65,6 +65,11 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	limited(s, apptest.Ana, 5)
 	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
 	s.Hangup(0, "rejected")
+	s.Write("sms: {origin: shop.example}\napps:\n  - {name: default, title: " + strings.Repeat("Sehr langer Name ", 3) + "}\n")
+	s.Hangup(0, "rejected")
+	if !s.Logged("sms/default/zh-Hans/text.txt takes 2 segments") {
+		t.Error("nothing about a text message that is too long")
+	}
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
 	s.Hangup(0, "rejected")
 	apptest.Must(t, syscall.Mkfifo(s.Env["SENDCODE_CONFIG"], 0o600)) // reading it would wait for ever
@@ -105,7 +110,7 @@ func TestWhatNeedsARestartIsNamed(t *testing.T) {
 	s.Is("the token", s.Get("/v1/admin/sends", apptest.AsAdmin), http.StatusOK)
 }
 
-// Keys, titles, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default stays.
+// Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default stays.
 func TestAppsAndPurposesChange(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
@@ -128,14 +133,22 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	}
 	shows("6-digit", "sendcode")
 	s.Is("the answer", ask(shop, ""), http.StatusUnauthorized)
+	templates := t.TempDir()
+	subject := filepath.Join(templates, "mail", "gift", "en", "subject.txt")
+	apptest.Must(t, os.MkdirAll(filepath.Dir(subject), 0o700))
+	apptest.Must(t, os.WriteFile(subject, []byte("A gift of {{.App}}"), 0o600))
 	s.Policy(apptest.FiveAnHour).Add(fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
-apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, keys: [{id: k1, kind: secret, sha256: %x}]}]
-`, sha256.Sum256([]byte(shop))))
+apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templates: %s, keys: [{id: k1, kind: secret, sha256: %x}]}]
+`, templates, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")
+	apptest.Must(t, os.WriteFile(subject, []byte("{{.Colour}}"), 0o600)) // fails, and changes nothing
+	s.Add("log_level: info\n")
+	s.Hangup(0, "rejected")
 	s.Is("a send", ask(shop, "gift"), http.StatusAccepted)
-	if mail := s.AwaitMail(apptest.Ana, 1)[0]; !strings.Contains(mail.Text, "The Shop") || len(s.CodeIn(mail)) != 7 {
-		t.Errorf("the mail is not by the new configuration: %d bytes", len(mail.Text))
+	mail := s.AwaitMail(apptest.Ana, 1)[0]
+	if m := s.Replicas[0].Mailbox().Messages()[0]; m.Subject != "A gift of The Shop" || len(s.CodeIn(mail)) != 7 {
+		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
 	}
 	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
 	s.Policy(apptest.FiveAnHour).Add("paused: [{channel: email, reason: the server moves}]\n")

@@ -2,14 +2,12 @@ package operators
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 )
 
@@ -34,12 +32,6 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 		t.Error("the page of the mailbox does not show it")
 	}
 	s.Approves(0, a.ID, code)
-	list := string(s.ByAdmin(0, "/v1/admin/search", fmt.Sprintf(`{"channel":"sms","to":%q}`, to)).Raw)
-	if !strings.Contains(list, a.Send.ID) || strings.Contains(list, to) {
-		t.Errorf("%s", list)
-	}
-	again := text(s, 0, to)
-	s.Is("a send too early", again, http.StatusTooManyRequests, again.BlockedBy == "minute")
 	if s.Logged(to[4:]) || apptest.StandsAlone(s.Printed.String(), code) {
 		t.Error("a number or a code was logged")
 	}
@@ -50,16 +42,6 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	const german = `{"channels":[{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}]}`
 	if got := strings.TrimSpace(string(s.Get("/v1/channels").Raw)); got != german {
 		t.Errorf("of one country, while mail is paused: %s", got)
-	}
-}
-
-// A title that makes a text longer than it may be is found at the start.
-func TestTextsThatTakeTooManySegments(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Write("apps: [{name: shop, title: " + strings.Repeat("Sehr langer Name ", 3) + "}]\nsms: {origin: shop.example}")
-	_, err := app.New(t.Context(), s.Config(), slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "sms/default/zh-Hans/text.txt takes 2 segments") {
-		t.Errorf("%v", err)
 	}
 }
 
