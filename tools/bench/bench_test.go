@@ -57,7 +57,9 @@ func TestBench(t *testing.T) {
 	const kept = "## The limiter alone\n\nkept\n\n## With millions of rows\n\nMeasured before.\n\nkept\n"
 	whole := document("# Performance\n\n"+kept, preface, "now", texts)
 	parse(t, whole)
-	for _, want := range []string{"with fsync on", kept, "0 honest requests were refused", "2 callers for 1 s.", ours, fairFloor, plainFloor, bareHTTP} {
+	for _, want := range []string{
+		"with fsync on", kept, "0 honest requests were refused", "2 callers for 1 s.", ours, fairFloor, plainFloor, bareHTTP,
+	} {
 		if !strings.Contains(whole, want) {
 			t.Errorf("%q is missing in:\n%s", want, whole)
 		}

@@ -44,8 +44,8 @@ var costOfSend = cpu(inProgram, inPostgres, inRedis)
 func ends(parts []run, length time.Duration, callers int) (sends, cost float64, text string) {
 	first, last := parts[:1], parts[len(parts)-1:]
 	sends, cost = ratio(last, first, rate), ratio(last, first, costOfSend)
-	return sends, cost, fmt.Sprintf("%d callers for %.0f s. The last %.0f s against the first: %s times the sends, %s times the processor time of "+
-		"a send.\n", callers, length.Seconds(), length.Seconds()/float64(len(parts)), number(sends), number(cost))
+	return sends, cost, fmt.Sprintf("%d callers for %.0f s. The last %.0f s against the first: %s times the sends, %s times "+
+		"the processor time of a send.\n", callers, length.Seconds(), length.Seconds()/float64(len(parts)), number(sends), number(cost))
 }
 
 func (b *rig) autovacuum(ctx context.Context, value string) error {

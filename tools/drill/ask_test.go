@@ -65,9 +65,7 @@ func (s *environment) refused(i *incident, purpose, rule string, change ...func(
 	s.Helper()
 	began := time.Now()
 	a := s.request(i, purpose, change...)
-	if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != rule {
-		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
-	}
+	s.Is(i.kind.name, a, http.StatusTooManyRequests, a.BlockedBy == rule)
 	i.happened("refused", began)
 	i.knows("free", a.Quota.RetryAt)
 	s.await(i, "the refusal", func(rows []row) bool { return len(rows) > 0 && rows[0].BlockedBy == rule })
@@ -95,9 +93,7 @@ func (s *environment) codeOf(i *incident) string {
 func (s *environment) check(i *incident, id, code string) bool {
 	s.Helper()
 	a := s.post("/v1/verifications/"+id+"/check", map[string]any{"code": code}, by(i.app))
-	if a.StatusCode != http.StatusOK {
-		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
-	}
+	s.Is(i.kind.name, a, http.StatusOK)
 	return a.Valid
 }
 
@@ -107,9 +103,7 @@ func (s *environment) tells(i *incident, send, kind, detail string) {
 	began := time.Now()
 	a := s.post("/v1/events/post", map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail},
 		func(r *http.Request) { r.SetBasicAuth(hookUser, hookSecret) })
-	if a.StatusCode != http.StatusNoContent {
-		s.Fatalf("%s: %d %s", i.kind.name, a.StatusCode, a.Raw)
-	}
+	s.Is(i.kind.name, a, http.StatusNoContent)
 	i.happened("told", began)
 }
 
@@ -126,8 +120,6 @@ func (s *environment) reports(i *incident, status string) {
 // erase erases the recipient, as an administrator did earlier.
 func (s *environment) erase(i *incident) {
 	s.Helper()
-	if a := s.post("/v1/admin/erase", map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order", "reason": "ticket 7"},
-		apptest.AsAdmin); a.StatusCode != http.StatusNoContent {
-		s.Fatalf("%d %s", a.StatusCode, a.Raw)
-	}
+	body := map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order", "reason": "ticket 7"}
+	s.Is(i.kind.name, s.post("/v1/admin/erase", body, apptest.AsAdmin), http.StatusNoContent)
 }

@@ -69,6 +69,14 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 	return int(in.Load())
 }
 
+// Admits fails the test unless so many of n requests for one recipient at once are admitted.
+func (s *Stack) Admits(want, n int, to string) {
+	s.Helper()
+	if got := s.Burst(n, to); got != want {
+		s.Errorf("%d of %d requests for one recipient were admitted, want %d", got, n, want)
+	}
+}
+
 // Flush deletes everything in Redis.
 func (s *Stack) Flush() {
 	s.Helper()

@@ -42,9 +42,8 @@ func TestWrongCodesOfABrowser(t *testing.T) {
 	}
 	mails := len(s.AwaitMail(apptest.Ana, 4))
 	refused := browserAsks(s, page, apptest.Ana)
-	if refused.StatusCode != http.StatusTooManyRequests || refused.Type != "/problems/too-many-checks" || refused.RetryAfter < 86_000 || refused.Header.Get("Retry-After") == "" {
-		s.Errorf("the browser's next send: %d %s", refused.StatusCode, refused.Raw)
-	}
+	s.Is("the browser's next send", refused, http.StatusTooManyRequests, refused.RetryAfter > 86_000,
+		refused.Type == "/problems/too-many-checks")
 	own := s.Ask(0, apptest.Ana)
 	all := s.AwaitMail(apptest.Ana, mails+1)
 	if len(all) != mails+1 {

@@ -34,9 +34,8 @@ func TestMainJob(t *testing.T) {
 		code := s.CodeIn(mail)
 		s.AwaitState(a.ID, "sent")
 		again := s.Ask(0, apptest.Ana)
-		if again.StatusCode != http.StatusTooManyRequests || again.BlockedBy != "minute" || again.RetryAfter > 60 || again.RetryAfter < 59-int(time.Since(began).Seconds()) {
-			s.Errorf("%d %s", again.StatusCode, again.Raw)
-		}
+		s.Is("a second one", again, http.StatusTooManyRequests, again.BlockedBy == "minute", again.RetryAfter <= 60,
+			again.RetryAfter >= 59-int(time.Since(began).Seconds()))
 		if h := again.Header.Get("Retry-After"); h != strconv.Itoa(again.RetryAfter) || again.Header.Get("Cache-Control") != "no-store" {
 			s.Errorf("Retry-After %q, body %d", h, again.RetryAfter)
 		}
@@ -51,15 +50,10 @@ func TestMainJob(t *testing.T) {
 		if got := s.Look(a.ID); got.Quota.RetryAfter == 0 || got.Send.Status != "sent" {
 			s.Errorf("after a restart: %s", got.Raw)
 		}
-		if c := s.Check(0, a.ID, apptest.Wrong(code)); c.StatusCode != 200 || c.Valid || *c.AttemptsRemaining != 4 {
-			s.Errorf("a wrong code: %s", c.Raw)
-		}
-		if c := s.Check(0, a.ID, code[:3]+" "+code[3:]); c.StatusCode != 200 || !c.Valid || c.State() != "approved" {
-			s.Errorf("the right code: %s", c.Raw)
-		}
-		if c := s.Check(0, a.ID, code); c.Valid || c.State() != "approved" || c.AttemptsRemaining != nil {
-			s.Errorf("used again: %s", c.Raw)
-		}
+		wrong, right, used := s.Check(0, a.ID, apptest.Wrong(code)), s.Check(0, a.ID, code[:3]+" "+code[3:]), s.Check(0, a.ID, code)
+		s.Is("a wrong code", wrong, 200, !wrong.Valid, *wrong.AttemptsRemaining == 4)
+		s.Is("the right code", right, 200, right.Valid, right.State() == "approved")
+		s.Is("used again", used, 200, !used.Valid, used.State() == "approved", used.AttemptsRemaining == nil)
 		nowhere(s, code)
 	})
 }

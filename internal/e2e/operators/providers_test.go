@@ -37,14 +37,17 @@ func TestProviderTellsOfABounce(t *testing.T) {
 	if mail := s.Mails()[0].Text; !strings.Contains(mail, "X-PM-Metadata-send: "+a.Send.ID+"\r\n") {
 		t.Errorf("the mail does not name its send")
 	}
-	bounce := `{"RecordType":"Bounce","Type":"HardBounce","Metadata":{"send":"` + a.Send.ID + `"},"Email":"` + apptest.Ana + `","Details":"smtp;550 5.1.1 <` + apptest.Ana + `> unknown"}`
+	bounce := `{"RecordType":"Bounce","Type":"HardBounce","Metadata":{"send":"` + a.Send.ID + `"},"Email":"` +
+		apptest.Ana + `","Details":"smtp;550 5.1.1 <` + apptest.Ana + `> unknown"}`
 	for secret, status := range map[string]int{hookSecret + "x": http.StatusUnauthorized, hookSecret: http.StatusNoContent} {
 		got := s.Post("/v1/events/post", bounce, func(r *http.Request) { r.SetBasicAuth("sendcode", secret) })
 		s.Is(secret, got, status)
 		apptest.Must(t, apptest.Conforms(spec, http.MethodPost, "/v1/events/post", got))
 	}
 	story := s.Get("/v1/admin/sends/"+a.Send.ID, apptest.AsAdmin)
-	for _, part := range []string{`"status":"sent"`, `"counts":true`, `"kind":"bounced"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later"} {
+	for _, part := range []string{
+		`"status":"sent"`, `"counts":true`, `"kind":"bounced"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later",
+	} {
 		if !strings.Contains(string(story.Raw), part) || strings.Contains(string(story.Raw), apptest.Ana) {
 			t.Errorf("%s is not in %s, or it shows the address", part, story.Raw)
 		}

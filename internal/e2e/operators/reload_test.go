@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,35 +18,6 @@ func limited(s *apptest.Stack, to string, limit int) {
 	s.Helper()
 	a := s.Ask(0, to)
 	s.Is("a send", a, http.StatusAccepted, a.Quota.Rules[0].Limit == limit)
-}
-
-// Files that are replaced are seen as well: by another of the same name, or behind links that turn, as Kubernetes does it.
-func TestTheFileIsReplaced(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Watching()
-	dir := t.TempDir()
-	version := func(name, rules string) {
-		t.Helper()
-		apptest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-		apptest.Must(t, os.WriteFile(filepath.Join(dir, name, "sendcode.yaml"), []byte("policies:\n  default:\n"+rules), 0o600))
-	}
-	turn := func(name string) {
-		t.Helper()
-		apptest.Must(t, os.Symlink(name, filepath.Join(dir, "..next")))
-		apptest.Must(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
-	}
-	version("one", apptest.FiveAnHour)
-	version("two", apptest.TwoAnHour)
-	turn("one")
-	s.Env["SENDCODE_CONFIG"] = filepath.Join(dir, "sendcode.yaml")
-	apptest.Must(t, os.Symlink(filepath.Join("..data", "sendcode.yaml"), s.Env["SENDCODE_CONFIG"]))
-	s.Start(1)
-	turn("two")
-	s.Await("the turned link to be seen", func() bool { return s.Reloads(0, "applied") == "1" })
-	apptest.Must(t, os.WriteFile(filepath.Join(dir, "new"), []byte("policies:\n  default:\n"+apptest.FiveAnHour), 0o600))
-	apptest.Must(t, os.Rename(filepath.Join(dir, "new"), s.Env["SENDCODE_CONFIG"]))
-	s.Await("the new file to be seen", func() bool { return s.Reloads(0, "applied") == "2" })
-	limited(s, apptest.Ana, 5)
 }
 
 // A file with mistakes changes nothing, not even what is right in it, and every mistake is logged.
@@ -81,36 +50,8 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s.Hangup(0, "unchanged")
 }
 
-// What needs a restart is named and left as it is; what does not, changes beside it.
-func TestWhatNeedsARestartIsNamed(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Policy(apptest.FiveAnHour)
-	secret := filepath.Join(t.TempDir(), "token")
-	apptest.Must(t, os.WriteFile(secret, []byte(apptest.Token), 0o600))
-	delete(s.Env, "SENDCODE_ADMIN_TOKEN")
-	s.Env["SENDCODE_ADMIN_TOKEN_FILE"] = secret
-	s.Watching().Start(1)
-	apptest.Must(t, os.WriteFile(secret, []byte("another-admin-token-of-forty-characters"), 0o600))
-	s.Write("data_dir: /nowhere\naddr: 127.0.0.1:1\nredis_url: redis://127.0.0.1:1\ntrusted_proxies: [192.0.2.0/24]\npage: {app: \"\"}\ntemplates: /nowhere\n" +
-		"log_level: warn\npolicies:\n  default:\n" + apptest.TwoAnHour)
-	s.Hangup(0, "applied")
-	var named []string
-	for _, m := range regexp.MustCompile(`"a changed setting needs a restart","setting":"(\w+)"`).FindAllStringSubmatch(s.Printed.String(), -1) {
-		named = append(named, m[1])
-	}
-	slices.Sort(named)
-	want := []string{"SENDCODE_ADMIN_TOKEN", "SENDCODE_LOG_LEVEL", "SENDCODE_REDIS_URL", "page", "templates", "trusted_proxies"}
-	if !slices.Equal(slices.Compact(named), want) {
-		t.Errorf("named %v", named)
-	}
-	if s.Logged("another-admin-token") {
-		t.Error("a secret was logged")
-	}
-	limited(s, apptest.Ana, 2)
-	s.Is("the token", s.Get("/v1/admin/sends", apptest.AsAdmin), http.StatusOK)
-}
-
-// Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default stays.
+// Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default
+// stays.
 func TestAppsAndPurposesChange(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
@@ -143,7 +84,7 @@ apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templ
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")
 	apptest.Must(t, os.WriteFile(subject, []byte("{{.Colour}}"), 0o600)) // fails, and changes nothing
-	s.Add("log_level: info\n")
+	s.Add("retention: 48h\n")
 	s.Hangup(0, "rejected")
 	s.Is("a send", ask(shop, "gift"), http.StatusAccepted)
 	mail := s.AwaitMail(apptest.Ana, 1)[0]
@@ -151,18 +92,17 @@ apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templ
 		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
 	}
 	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
-	s.Policy(apptest.FiveAnHour).Add("paused: [{channel: email, reason: the server moves}]\n")
+	s.Policy(apptest.FiveAnHour).Add("redis_url: redis://127.0.0.1:1\npaused: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
+	if !s.Logged(`"a changed setting needs a restart","setting":"SENDCODE_REDIS_URL"`) {
+		t.Error("what needs a restart is not named")
+	}
 	s.Is("a key that was taken out", ask(shop, ""), http.StatusUnauthorized)
-	if a := ask(s.Key, "gift"); a.StatusCode != http.StatusUnprocessableEntity || a.Field != "purpose" {
-		t.Errorf("a purpose that was taken out: %d %s", a.StatusCode, a.Raw)
-	}
-	if a := ask(s.Key, ""); a.StatusCode != http.StatusBadGateway || a.Send.Reason != "paused" || !a.Quota.Allowed {
-		t.Errorf("paused: %d %s", a.StatusCode, a.Raw)
-	}
+	gift, paused := ask(s.Key, "gift"), ask(s.Key, "")
+	s.Is("a purpose that was taken out", gift, http.StatusUnprocessableEntity, gift.Field == "purpose")
+	s.Is("paused", paused, http.StatusBadGateway, paused.Send.Reason == "paused", paused.Quota.Allowed)
 	s.Policy(apptest.FiveAnHour)
 	s.Hangup(0, "applied")
-	if a := ask(s.Key, ""); a.StatusCode != http.StatusAccepted || a.Send.Status != "sent" || len(s.Mails()) != 3 {
-		t.Errorf("not paused any more: %d %s", a.StatusCode, a.Raw)
-	}
+	sent := ask(s.Key, "")
+	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 3)
 }
