@@ -26,7 +26,7 @@ func (serveCommand) Run(ctx context.Context, p program, cfg config.Config) error
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))
 }
 
-// ignoreCanceled returns err, but nil for a service that was asked to stop.
+// ignoreCanceled returns err, but nil where the service ended because it was asked to stop.
 func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -86,7 +86,7 @@ func (doctorCommand) Run(ctx context.Context, p program, cfg config.Config) erro
 	return checks.Examine(ctx, cfg, p.out)
 }
 
-// loadConfig loads the configuration; kong calls it for the commands that take one.
+// loadConfig reads the configuration. kong calls it for commands that take one.
 func (p program) loadConfig() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
 
 func (p program) printWarnings(cfg config.Config) {

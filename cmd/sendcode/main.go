@@ -33,7 +33,7 @@ type commands struct {
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
-// program is what a command may use of its surroundings.
+// program is what a command may use of its process: where it prints, its environment, and the service.
 type program struct {
 	out, err io.Writer
 	terminal bool // err is read by a person

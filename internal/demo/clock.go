@@ -11,10 +11,10 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock starts a clock.
+// NewClock returns a clock that shows an instant.
 func NewClock(at time.Time) *Clock { return &Clock{now: at} }
 
-// Now is its time.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,5 +28,5 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(max(d, 0))
 }
 
-// AdvanceTo moves it to an instant, unless it is later there already.
+// AdvanceTo moves it forward to an instant. A clock that shows a later one stays as it is.
 func (c *Clock) AdvanceTo(at time.Time) { c.Advance(at.Sub(c.Now())) }

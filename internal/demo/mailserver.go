@@ -34,7 +34,7 @@ const (
 	breaksOff // the connection ends after the whole mail was handed over
 )
 
-// NewMailServer makes one on a clock.
+// NewMailServer returns a mail server whose work takes time of a clock.
 func NewMailServer(c *Clock) *MailServer {
 	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }

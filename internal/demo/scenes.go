@@ -15,7 +15,7 @@ func (w *week) randomSeconds(from, to int) time.Duration {
 	return time.Duration(from)*time.Second + time.Duration(w.rng.Int64N(int64(to-from)*int64(time.Second)))
 }
 
-// signIn is a person who asks for a code, perhaps asks again, and mostly enters it.
+// signIn returns a step: a person asks for a code, perhaps asks again, and mostly enters it.
 func (w *week) signIn(who person, purpose string) func(ctx context.Context) error {
 	again, mistypes, wait := w.randomSeconds(8, 50), who.clumsy && w.rng.IntN(2) == 0, w.randomSeconds(9, 110)
 	arrives := w.rng.IntN(30) > 0
@@ -46,7 +46,7 @@ func (w *week) signIn(who person, purpose string) func(ctx context.Context) erro
 	}
 }
 
-// reportReceipt is the carrier that reports how a message ended, a few seconds later.
+// reportReceipt returns a step: the carrier reports how a text message ended.
 func (w *week) reportReceipt(send string, arrives bool) func(ctx context.Context) error {
 	status := store.Delivered
 	if !arrives {

@@ -30,7 +30,7 @@ type Parts struct {
 	MailServer *MailServer
 }
 
-// Week is how long is played.
+// Week is the time that is played.
 const Week = 7 * 24 * time.Hour
 
 // Config is the file of settings that the week is played with: apps and purposes by name.
@@ -72,6 +72,7 @@ type step struct {
 	do func(ctx context.Context) error
 }
 
+// schedule adds a step at an instant; what would happen after the week is left out.
 func (w *week) schedule(at time.Time, do func(ctx context.Context) error) {
 	if at.Before(w.begin.Add(Week)) {
 		i := slices.IndexFunc(w.steps, func(s step) bool { return s.at.After(at) })
@@ -107,7 +108,7 @@ func (w *week) plan() {
 	w.scheduleAdministrators()
 }
 
-// randomTime follows the day: quiet nights, busy evenings, and less at the weekend.
+// randomTime returns an instant of the week: few are at night, most in the evening, and fewer at the weekend.
 func (w *week) randomTime() time.Time {
 	weights := [24]int{3, 2, 1, 1, 1, 2, 5, 9, 13, 15, 15, 14, 15, 14, 13, 13, 14, 16, 19, 22, 23, 19, 12, 6}
 	for {

@@ -5,7 +5,6 @@
 //	go run ./tools/bench [-rounds 5] [-for 2s] [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -rows 1000000,10000000 [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -admin 1000000,10000000 [-write docs/PERFORMANCE.md]
-//	go run ./tools/bench -takes [-write docs/PERFORMANCE.md]
 //	go run ./tools/bench -hour 1h [-write docs/PERFORMANCE.md]
 package main
 
@@ -33,7 +32,6 @@ type plan struct {
 	hour      time.Duration // autovacuum on; a run of its own
 	rows      []int         // a run of its own
 	admin     []int         // a run of its own
-	takes     bool          // a run of its own
 	write     string        // file
 }
 
@@ -53,7 +51,6 @@ func main() {
 	flag.DurationVar(&p.hour, "hour", 0, "measure nothing but a database with autovacuum for so long")
 	flag.Func("rows", "measure nothing but sends on databases with so many rows, by commas", list(&p.rows))
 	flag.Func("admin", "measure nothing but what an administrator waits for on databases with so many rows, by commas", list(&p.admin))
-	flag.BoolVar(&p.takes, "takes", false, "measure nothing but takes of a limit beside bare HTTP")
 	flag.StringVar(&p.write, "write", "", "the document to write")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -99,7 +96,7 @@ func bench(ctx context.Context, p plan, out, progress io.Writer) (err error) {
 
 // run measures what the plan asks for, and returns sections of the document by title.
 func (b *rig) run(ctx context.Context, p plan) (map[string]string, error) {
-	whole := len(p.rows) == 0 && len(p.admin) == 0 && p.hour == 0 && !p.takes
+	whole := len(p.rows) == 0 && len(p.admin) == 0 && p.hour == 0
 	texts := map[string]string{}
 	for _, s := range []struct {
 		title   string
@@ -113,7 +110,7 @@ func (b *rig) run(ctx context.Context, p plan) (map[string]string, error) {
 		{"What a send costs", whole, b.measureCosts},
 		{"At half the highest rate", whole, b.measureHalf},
 		{"Other requests", whole, b.measureOthers},
-		{titleTakes, whole || p.takes, b.measureTakes},
+		{titleTakes, whole, b.measureTakes},
 		{"One recipient attacked", whole && p.attackers > 0, b.measureAttack},
 		{"Memory and start", whole, b.measureMemory},
 		{"What 10 and 100 million sends a day need", whole, b.measureNeeds},

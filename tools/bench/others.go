@@ -99,11 +99,6 @@ const limitUsers = 10_000
 
 // measureTakes has takes of a limit, decided in Redis, and bare HTTP take turns.
 func (b *rig) measureTakes(ctx context.Context, p plan) (string, error) {
-	if len(b.contenders) == 0 {
-		if err := b.startAll(ctx); err != nil {
-			return "", err
-		}
-	}
 	n := unitCallers(p)
 	var taken atomic.Int64
 	var all []*entry

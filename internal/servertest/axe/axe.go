@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Engine is axe-core as a browser has it.
+// Engine is the axe-core that a browser brings.
 type Engine struct {
 	Version string
 	source  string
@@ -52,7 +52,7 @@ func Load(tab context.Context) (*Engine, error) {
 
 var errNone = errors.New("axe: the browser brings no axe-core")
 
-// quotedSource is axe-core as the script quotes it, from the quote before its first word to the one that ends it.
+// quotedSource returns the literal in a script that holds axe-core, with its quotes.
 func quotedSource(script string) (string, error) {
 	at := strings.Index(script, opening)
 	if at < 1 || !strings.ContainsRune("`'\"", rune(script[at-1])) {
