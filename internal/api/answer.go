@@ -69,7 +69,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
 		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: store.SupportReference(send),
-			Instead: verification.Instead(v.Channel, v.Send.Status)},
+			Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
@@ -83,7 +83,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 }
 
 // toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there only while the verification is pending.
-func toCheckJSON(c verification.Checked, kind verification.Kind) checkJSON {
+func toCheckJSON(c verification.CheckResult, kind verification.Kind) checkJSON {
 	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Test: c.Test}
 	if kind == verification.Secret {
 		out.Recipient = c.Recipient

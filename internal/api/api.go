@@ -26,10 +26,10 @@ type Codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
-	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
-	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.Checked, error)
+	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
+	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.CheckResult, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
-	Offers(purpose string) []verification.Offer
+	Channels(purpose string) []verification.ChannelInfo
 }
 
 // API answers under /v1. Set its fields before Register.

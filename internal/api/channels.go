@@ -29,7 +29,7 @@ type countryJSON struct {
 // refusals reveal them too.
 func (a *API) channels(c echo.Context, _ verification.Caller) error {
 	out := channelsJSON{Channels: []channelJSON{}}
-	for _, o := range a.codes.Offers(c.QueryParam("purpose")) {
+	for _, o := range a.codes.Channels(c.QueryParam("purpose")) {
 		if o.Paused {
 			continue
 		}

@@ -83,10 +83,10 @@ func (a *App) newServices(through verification.Outbox) {
 
 // jobs returns the periodic jobs.
 func (a *App) jobs() []jobs.Job {
-	log := &jobs.Log{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger}
+	log := &jobs.Maintenance{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger}
 	table := append(log.Table(),
-		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Simple(a.refused.Flush), AtStop: true},
-		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Simple(a.codes.LogAlarms)},
+		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(a.refused.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Func(a.codes.LogAlarms)},
 	)
 	if a.receiptPoller() != nil && a.receiptPollDelay() > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: a.receipts.Poll})

@@ -50,9 +50,10 @@ func (e *InvalidError) Error() string { return "code: " + e.Reason }
 // maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with separators.
 const maxTyped = 64
 
-// Read normalizes a typed or pasted code: it drops spaces and dashes, converts decimal digits of any script for Digits, and small and
-// full-width letters for Unambiguous. Error: *InvalidError for other characters, so that the caller can count no attempt.
-func (a Alphabet) Read(typed string) (string, error) {
+// Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces and dashes, and converts decimal digits
+// of any script for Digits, small and full-width letters for Unambiguous. Error: *InvalidError for other characters, so that the caller can
+// count no attempt.
+func (a Alphabet) Normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
 		return "", invalid("too_long", a.tooLong())
 	}
@@ -63,7 +64,7 @@ func (a Alphabet) Read(typed string) (string, error) {
 		}
 		c, ok := a.character(r)
 		if !ok {
-			return "", a.foreign()
+			return "", a.invalidCharacter()
 		}
 		b.WriteByte(c)
 	}
@@ -80,7 +81,7 @@ func (a Alphabet) tooLong() string {
 	return "A code is at most 10 digits long."
 }
 
-func (a Alphabet) foreign() error {
+func (a Alphabet) invalidCharacter() error {
 	if a == Unambiguous {
 		return invalid("not_in_alphabet", "This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and dashes are ignored.")
 	}

@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
 		{Unambiguous, "BCDF", []string{"ＢＣ－ＤＦ"}},
 	} {
 		for _, in := range c.inputs {
-			if got, err := c.alphabet.Read(in); err != nil || got != c.want {
+			if got, err := c.alphabet.Normalize(in); err != nil || got != c.want {
 				t.Errorf("%s: Read(%q) = %q, %v", c.alphabet, in, got, err)
 			}
 		}
@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 	} {
 		for _, in := range c.inputs {
 			var bad *InvalidError
-			if got, err := c.alphabet.Read(in); !errors.As(err, &bad) || bad.Reason != c.reason {
+			if got, err := c.alphabet.Normalize(in); !errors.As(err, &bad) || bad.Reason != c.reason {
 				t.Errorf("%s: Read(%q) = %q, %v", c.alphabet, in, got, err)
 			}
 		}
@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 func TestReadGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
-			got, err := a.Read(string(r))
+			got, err := a.Normalize(string(r))
 			if err == nil && (len(got) != 1 || !strings.Contains(all, got)) {
 				t.Fatalf("%s: U+%04X is read as %q", a, r, got)
 			}

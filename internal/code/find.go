@@ -18,9 +18,9 @@ var (
 )
 
 // Find reads a typed code, or finds it in a pasted message such as "293848 is your code for Shop". The message must have only one word of
-// the code's length, or only one of words joined by a space or a dash, such as "293 848". Otherwise Find returns what Read returns.
+// the code's length, or only one of words joined by a space or a dash, such as "293 848". Otherwise Find returns what Normalize returns.
 func (s Shape) Find(typed string) (string, error) {
-	read, err := s.Alphabet.Read(typed)
+	read, err := s.Alphabet.Normalize(typed)
 	if err == nil || s.Length == 0 || len(typed) > maxText {
 		return read, err
 	}
@@ -28,15 +28,15 @@ func (s Shape) Find(typed string) (string, error) {
 	if s.Alphabet == Unambiguous {
 		pattern = latin
 	}
-	text, end := strings.Map(visible, typed), 0 // the end of the word before
+	text, end := strings.Map(dropInvisible, typed), 0 // the end of the word before
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
-		word, err := s.Alphabet.Read(text[at[0]:at[1]])
+		word, err := s.Alphabet.Normalize(text[at[0]:at[1]])
 		if err != nil {
 			continue
 		}
 		words = append(words, word)
-		if last := len(joined) - 1; last >= 0 && joins(text[end:at[0]]) {
+		if last := len(joined) - 1; last >= 0 && isSeparator(text[end:at[0]]) {
 			joined[last] += word
 		} else {
 			joined = append(joined, word)
@@ -55,16 +55,16 @@ func (s Shape) Find(typed string) (string, error) {
 	return read, err
 }
 
-// visible drops invisible characters.
-func visible(r rune) rune {
+// dropInvisible drops invisible characters.
+func dropInvisible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1
 	}
 	return r
 }
 
-// joins reports whether the text between two words is one space or dash.
-func joins(between string) bool {
+// isSeparator reports whether the text between two words is one space or dash.
+func isSeparator(between string) bool {
 	r, size := utf8.DecodeRuneInString(between)
 	return size == len(between) && (unicode.IsSpace(r) || unicode.Is(unicode.Dash, r))
 }

@@ -196,7 +196,7 @@ func (a *Console) personJSON(name string, do func(ctx context.Context, p support
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		p, err := a.Desk.Person(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		p, err := a.Desk.ParsePerson(body.App, body.Channel, body.To, body.Purpose, body.Reason)
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func (a *Console) tryForm(c echo.Context, form url.Values) error {
 		To:     strings.TrimSpace(form.Get("to")),
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
-	answer, err := a.Desk.Try(c.Request().Context(), trial, act)
+	answer, err := a.Desk.SendTrial(c.Request().Context(), trial, act)
 	err = admitted(answer, err, "preview.problem.limited", layout.Words(c))
 	if status, problem := problemOf(layout.Words(c), err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)

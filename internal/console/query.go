@@ -96,7 +96,7 @@ func (q query) local(raw string) bool {
 func network(to *string) listing.Set {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
-			*to = policy.Network(address)
+			*to = policy.NetworkPrefix(address)
 			return ""
 		}
 		network, err := netip.ParsePrefix(value)

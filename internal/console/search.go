@@ -137,7 +137,7 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 		case unicode.IsDigit(r):
 			digits++
 		case !strings.ContainsRune("+＋ -()./", r):
-			return recipient.SMS, typed, support.HasNumber(number, math.MaxInt)
+			return recipient.SMS, typed, support.HasPhoneNumber(number, math.MaxInt)
 		}
 	}
 	return recipient.SMS, number, digits >= 5
@@ -185,11 +185,11 @@ const (
 // hintsOf returns the hints for a recipient without rows.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
 	var bad *verification.InvalidError
-	if errors.As(a.Desk.Codes.Served(string(ch), to), &bad) {
+	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := a.Desk.NearSpellings(ctx, string(ch), to, maxNear)
+	rows, err := a.Desk.SimilarRecipients(ctx, string(ch), to, maxNear)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}

@@ -122,7 +122,7 @@ func (w *week) inventedDomain() string {
 func (w *week) scheduleAdministrators() {
 	w.schedule(w.timeOn(2, 19*time.Hour), func(ctx context.Context) error {
 		const reason = "called support, ticket 4711"
-		person, err := w.Desk.Person("shop", "email", "theo@post.example", "login", reason)
+		person, err := w.Desk.ParsePerson("shop", "email", "theo@post.example", "login", reason)
 		if err != nil {
 			return err
 		}

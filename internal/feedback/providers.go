@@ -79,7 +79,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event)
 		return OtherRecipient, nil
 	}
 	var suppress store.SuppressAs
-	if why := cause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
+	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		suppress = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
 	fresh, err := s.Store.IngestProviderEvent(ctx,
@@ -108,9 +108,9 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
 }
 
-// cause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before the
+// suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before the
 // provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
-func cause(e events.Event) store.Cause {
+func suppressionCause(e events.Event) store.Cause {
 	code := events.EnhancedCode(e.Detail)
 	switch e.Outcome {
 	case events.Complained:

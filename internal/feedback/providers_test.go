@@ -1,7 +1,6 @@
 package feedback_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"sendcode/internal/events"
 	"sendcode/internal/feedback"
-	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -37,30 +35,22 @@ func TestWhatAProviderTells(t *testing.T) {
 			"j@simulator.test": {events.Complained, "", store.ProviderComplained, ""},
 		} {
 			told := events.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail}
-			before := r.Rows()[0]
 			r.Ingest(feedback.Result(c.kind), told)
 			r.Ingest(feedback.Repeated, told)
 			story, err := r.Store.Story(r.Context(), told.Send)
 			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
 			}
-			if after := story.Send; after.Status != store.Sent || !after.Counts || after.RefundDue || after.Attempt != before.Attempt {
-				t.Errorf("%s: %+v", to, after)
-			}
+			after := story.Send
+			r.WantLine(to, "sent true false 1", after.Status, after.Counts, after.RefundDue, after.Attempt)
 			if c.want == "" {
-				servertest.Same(t, to+": suppressions", len(story.Suppressions), 0)
+				r.Want(to+": suppressions", len(story.Suppressions), 0)
 				r.SendTo(to)
 				continue
 			}
-			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != told.Send || s[0].Detail != c.detail ||
-				s[0].Until.Sub(s[0].Since) != 30*24*time.Hour {
-				t.Errorf("%s: %+v", to, s)
-			}
-			ask := vtest.AskFor(to)
-			ask.Wait = time.Second
-			if a := r.Send(ask); a.View.Send.Reason != "suppressed" {
-				t.Errorf("%s: %+v", to, a.View.Send)
-			}
+			s := story.Suppressions[0]
+			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send, s.Until.Sub(s.Since), s.Detail)
+			r.WantStatus(r.SendTo(to), "failed suppressed")
 		}
 	})
 }
@@ -86,14 +76,10 @@ func TestWhomAProviderMeans(t *testing.T) {
 				r.Ingest(feedback.UnknownMessage, complaint(row.ID, vtest.Ana))
 			}
 		}
-		if list := r.Suppressions(); len(list) != 0 {
-			t.Errorf("%+v", list)
-		}
+		r.Want("suppressions", len(r.Suppressions()), 0)
 		r.Ingest("delivered", events.Event{Send: id, Outcome: events.Delivered, To: "Ana.Maria@example.COM"})
 		r.Ingest("complained", complaint(id, "Ana <"+vtest.Ana+">"))
-		if list := r.Suppressions(); len(list) != 1 {
-			t.Errorf("%+v", list)
-		}
+		r.Want("suppressions", len(r.Suppressions()), 1)
 	})
 }
 
@@ -104,9 +90,7 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 		complaint := events.Event{Send: id, Outcome: events.Complained}
 		for _, method := range []string{"Story", "IngestProviderEvent"} {
 			r.FailStore(sqlite.Down, method)
-			if got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", complaint); !errors.Is(err, store.ErrUnavailable) || got != "" {
-				t.Errorf("%s: %q, %v", method, got, err)
-			}
+			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), store.ErrUnavailable)
 		}
 		r.MendStore()
 		r.Ingest("complained", complaint)
@@ -120,8 +104,6 @@ func TestEventsOfUnknownRecipients(t *testing.T) {
 		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
 		stranger := r.Replica(r.MailServer)
 		got, err := stranger.Providers.Ingest(r.Context(), "p", events.Event{Send: id, Outcome: events.Complained, To: "bo@example.com"})
-		if got != "complained" || err != nil || len(r.Suppressions()) != 0 {
-			t.Errorf("%q, %v, %+v", got, err, r.Suppressions())
-		}
+		r.WantLine("the result, suppressions", "complained <nil> 0", got, err, len(r.Suppressions()))
 	})
 }

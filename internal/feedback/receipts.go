@@ -119,7 +119,7 @@ var errNoInquiry = errors.New("feedback: nothing to ask for")
 func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inquiry, error) {
 	story, err := r.Store.Story(ctx, a.Send)
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && (story.Verification == nil || final(story.Send.Status)):
+	case errors.Is(err, store.ErrNotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
 		return sms.Inquiry{}, errNoInquiry
 	case err != nil:
 		return sms.Inquiry{}, err
@@ -131,8 +131,8 @@ func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inq
 	return sms.Inquiry{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// final reports whether no receipt can change the status any more.
-func final(s store.Status) bool {
+// isFinal reports whether no receipt can change the status any more.
+func isFinal(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 

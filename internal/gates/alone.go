@@ -40,20 +40,20 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules := s.Purpose.Policy.Rules
-	events, now, err := g.log.History(ctx, s.InLog(), s.Purpose.Window())
+	events, now, err := g.log.History(ctx, s.LogBucket(), s.Purpose.LongestWindow())
 	if err != nil {
 		return quota.Decision{}, err
 	}
 	history := map[quota.Scope][]quota.Event{quota.Recipient: events}
 	if failures := quota.OfScope(rules, quota.Failures); len(failures) > 0 {
-		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.InLog(), quota.LongestWindow(failures)); err != nil {
+		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.LogBucket(), quota.LongestWindow(failures)); err != nil {
 			return quota.Decision{}, err
 		}
 	}
-	notInLog := func(r quota.Rule) bool { return !policy.InLog(r) }
+	notInLog := func(r quota.Rule) bool { return !policy.CountedInLog(r) }
 	d := quota.Evaluate(slices.DeleteFunc(slices.Clone(rules), notInLog), history, now)
 	d.Clock = store.LogClock
-	rest, err := g.local.Peek(ctx, quota.Request{Rules: slices.DeleteFunc(slices.Clone(rules), policy.InLog), Buckets: buckets})
+	rest, err := g.local.Peek(ctx, quota.Request{Rules: slices.DeleteFunc(slices.Clone(rules), policy.CountedInLog), Buckets: buckets})
 	if err != nil {
 		return quota.Decision{}, err
 	}

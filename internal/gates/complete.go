@@ -80,12 +80,12 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 	var h quota.History
 	var err error
 	if scope == quota.Recipient {
-		h.Keep, h.DoubtFor = s.Purpose.Window(), DoubtFor
-		h.Events, _, err = g.log.HistoryAt(ctx, s.InLog(), h.Keep, d.Clock, d.At)
+		h.Keep, h.DoubtFor = s.Purpose.LongestWindow(), DoubtFor
+		h.Events, _, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep, d.Clock, d.At)
 		return h, err
 	}
 	h.Keep = g.policy.Get().FailureWindow()
-	events, now, err := g.log.Rejected(ctx, s.InLog(), h.Keep)
+	events, now, err := g.log.Rejected(ctx, s.LogBucket(), h.Keep)
 	for _, e := range events {
 		h.Events = append(h.Events, quota.Event{ID: e.ID, At: e.At.Add(d.At.Sub(now))})
 	}
@@ -136,7 +136,7 @@ func (g *Gate) Rebuild(ctx context.Context, clock string) error {
 			return nil
 		}
 		bucket := policy.RecipientBucket(c.App, c.Channel, p.Policy.Name, c.Recipient)
-		return g.shared.Record(ctx, bucket, p.Window(), []quota.Event{c.Event})
+		return g.shared.Record(ctx, bucket, p.LongestWindow(), []quota.Event{c.Event})
 	})
 	failures := set.FailureWindow()
 	if err != nil || failures == 0 {

@@ -63,7 +63,7 @@ func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id u
 	}
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	if err := g.shared.Refund(ctx, string(id[:]), policy.Counted(s.Buckets())...); err != nil {
+	if err := g.shared.Refund(ctx, string(id[:]), policy.CountedBuckets(s.Buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
 	return g.writeHistory(ctx, s, taken, begun, begun.History)
@@ -79,7 +79,7 @@ func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.D
 		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
 	}
 	buckets := s.Buckets()
-	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.Window(), Events: history, DoubtFor: DoubtFor}
+	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.LongestWindow(), Events: history, DoubtFor: DoubtFor}
 	if err := g.shared.Restore(ctx, h); err != nil {
 		return quota.Decision{}, err
 	}
@@ -98,7 +98,7 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, id string,
 	if taken.Clock == store.LogClock {
 		return
 	}
-	if err := g.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.Window(), quota.Event{ID: id, At: taken.At}); err != nil {
+	if err := g.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), quota.Event{ID: id, At: taken.At}); err != nil {
 		g.logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
 	}
 }

@@ -86,7 +86,7 @@ func (f *failures) report(job string, err error, logger *slog.Logger) {
 	}
 }
 
-// Simple converts a function to a Job.Run that never fails and does all its work at once.
-func Simple(run func(ctx context.Context)) func(context.Context) (bool, error) {
+// Func converts a function to a Job.Run that never fails and does all its work at once.
+func Func(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

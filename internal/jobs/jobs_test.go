@@ -3,8 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,18 +50,8 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 			{Name: "seldom", Every: time.Minute, Run: seldom.run}, {Name: "busy", Every: time.Minute, Run: busy.run},
 			{Name: "last", Every: time.Hour, Run: last.run, AtStop: true},
 		}, slog.New(slog.DiscardHandler))
-		for name, c := range map[string]struct {
-			got  []time.Duration
-			want []time.Duration
-		}{
-			"seldom": {seldom.runs, []time.Duration{0, time.Minute}},
-			"busy":   {busy.runs, []time.Duration{0, time.Second, 2 * time.Second, 62 * time.Second}},
-			"last":   {last.runs, []time.Duration{0, 90 * time.Second}},
-		} {
-			if !slices.Equal(c.got, c.want) {
-				t.Errorf("%s ran at %v, want %v", name, c.got, c.want)
-			}
-		}
+		got := fmt.Sprint("seldom ", seldom.runs, ", busy ", busy.runs, ", last ", last.runs)
+		servertest.Same(t, "runs", got, "seldom [0s 1m0s], busy [0s 1s 2s 1m2s], last [0s 1m30s]")
 	})
 }
 
@@ -71,9 +61,7 @@ func TestAJobHoldsUpNoOther(t *testing.T) {
 		other := &counter{}
 		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
 		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, slog.New(slog.DiscardHandler))
-		if len(other.runs) != 11 {
-			t.Errorf("%d runs", len(other.runs))
-		}
+		servertest.Same(t, "runs", len(other.runs), 11)
 	})
 }
 

@@ -24,8 +24,8 @@ type Observer interface {
 	PrefixPaused(app, country string) // text messages to a prefix of the country were paused
 }
 
-// Log has the jobs that maintain the log.
-type Log struct {
+// Maintenance has the jobs that maintain the log.
+type Maintenance struct {
 	Store    Store
 	Policy   *policy.InForce
 	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
@@ -57,7 +57,7 @@ const (
 )
 
 // Table returns the jobs of the log.
-func (l *Log) Table() []Job {
+func (l *Maintenance) Table() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
@@ -71,7 +71,7 @@ func (l *Log) Table() []Job {
 }
 
 // expire deletes up to ExpireRows rows, or a partition, older than the retention. again: more are left.
-func (l *Log) expire(ctx context.Context) (again bool, err error) {
+func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
 		return false, nil
@@ -95,7 +95,7 @@ func (l *Log) expire(ctx context.Context) (again bool, err error) {
 
 // countAhead counts the rows of some past hours for statistics. again: more hours may be left. For hours that are not counted yet,
 // statistics read the rows.
-func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
+func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
 		keep = forever
@@ -108,7 +108,7 @@ func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
 
 // makePartitions creates partitions for the coming months. If there are fewer than monthsAhead, it logs an alarm, and tries again at every
 // tick.
-func (l *Log) makePartitions(ctx context.Context) (again bool, err error) {
+func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	now := l.Now()
@@ -124,7 +124,7 @@ func (l *Log) makePartitions(ctx context.Context) (again bool, err error) {
 }
 
 // deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more.
-func (l *Log) deleteErasedHashes(ctx context.Context) (again bool, err error) {
+func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	n, err := l.Store.Forget(ctx)
@@ -136,7 +136,7 @@ func (l *Log) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 
 // pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered, which is a sign of fraud. A lease makes sure that
 // one replica does it for all.
-func (l *Log) pausePrefixes(ctx context.Context) (again bool, err error) {
+func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	tick := l.Tick
@@ -155,7 +155,7 @@ func (l *Log) pausePrefixes(ctx context.Context) (again bool, err error) {
 }
 
 // alarm logs and counts a new pause, so that an operator checks it.
-func (l *Log) alarm(p store.PrefixPause) {
+func (l *Maintenance) alarm(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339),
 		"pause", p.ID,

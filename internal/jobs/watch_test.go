@@ -1,8 +1,7 @@
 package jobs_test
 
 import (
-	"fmt"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -23,34 +22,24 @@ func watched(s *vtest.Settings) {
 // and mail, go on. When the time is over, so does the prefix.
 func TestPumpedPrefixIsPaused(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-		w := &vtest.Noted{}
-		r.Svc.Observe(w)
+		seen := r.Observe()
 		r.Pump(0, 20)
 		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
-		said := r.Printed.String()
-		if strings.Count(said, "are paused: codes go there") != 1 || !strings.Contains(said, "prefix=+49151") ||
-			!strings.Contains(said, "sends=21 approved=0") ||
-			fmt.Sprint(w.All) != "[shop DE]" {
-			r.Errorf("told %v, logged %s", w.All, said)
-		}
+		alarm := regexp.MustCompile(`are paused: codes go there.* prefix=\+49151 country=DE sends=21 approved=0`)
+		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), seen.Take("paused shop DE"))
 		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
-		if got := r.Status(a); got != "failed paused" || len(r.Carrier.Accepted()) != left {
-			r.Errorf("%s, %d left", got, len(r.Carrier.Accepted())-left)
-		}
-		if d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.PumpedNumber(60), ""); err != nil || !d.Quota.Allowed() ||
-			d.Quota.Rules[0].Used != 0 {
-			r.Errorf("the place was not given back: %+v, %v", d.Quota, err)
-		}
+		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))
+		d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.PumpedNumber(60), "")
+		r.NoError(err)
+		r.Want("its places", vtest.Remaining(d.Quota), "[1 5 10]")
 		r.WantStatus(r.Send(vtest.TextTo("+4916012345678")), "sent")
 		r.WantStatus(r.SendTo(vtest.Ana), "sent")
 		other := vtest.TextTo(vtest.PumpedNumber(61))
 		other.App = "gym"
-		if got := r.Send(other); got.View.Send.Status == store.Failed {
-			r.Errorf("another app: %+v", got.View.Send)
-		}
+		r.Want("another app's", r.Send(other).View.Send.Status, "queued")
 		r.Sleep(time.Hour)
 		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(62))), "sent")
 	})
@@ -66,9 +55,7 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 		r.Carrier.Fail(nil)
 		left := len(r.Carrier.Accepted())
 		r.Sleep(6 * time.Minute)
-		if got := r.Status(a); got != "failed paused" || len(r.Carrier.Accepted()) != left {
-			r.Errorf("%s", got)
-		}
+		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))
 	})
 }
 
@@ -77,9 +64,7 @@ func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))
-		if got := r.Status(a); got != "queued temporary_log" || len(r.Carrier.Accepted()) != 0 {
-			r.Errorf("%s", got)
-		}
+		r.WantLine("the send, messages", "queued temporary_log 0", r.Status(a), len(r.Carrier.Accepted()))
 		r.MendStore()
 		r.Sleep(10 * time.Second)
 		r.WantStatus(a, "sent")
@@ -95,9 +80,8 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			r.Pump(0, 20)
 			r.Sleep(15 * time.Minute)
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
-			if got, _, _ := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9}); len(got) != 0 {
-				r.Errorf("%s: %+v", name, got)
-			}
+			got, _, _ := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9})
+			r.Want(name, len(got), 0)
 		})
 	}
 	// A prefix that is exempted during a pause is open at once, and so are all if nothing is watched any more.

@@ -18,8 +18,8 @@ import (
 // recipient; they leave it only in the message.
 type transmit func(context.Context) (delivery.Receipt, error)
 
-// unsendable logs why a message cannot be composed, and returns the outcome of its send.
-func (o *Outbox) unsendable(w store.Work, reason string, err error) (transmit, store.Outcome) {
+// composeFailure logs why a message cannot be composed, and returns the outcome of its send.
+func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
 	o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
@@ -30,17 +30,17 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	v := w.Verification
 	to, address, err := o.recipientOf(w)
 	if err != nil {
-		return o.unsendable(w, ReasonUnreadable, err)
+		return o.composeFailure(w, ReasonUnreadable, err)
 	}
-	if set.Blocks.Has(to, address) {
+	if set.Blocks.Contains(to, address) {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
 	}
-	if set.Numbers.Refuse(to) != nil {
+	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
 	}
 	digits, err := o.Vault.Code(v)
 	if err != nil {
-		return o.unsendable(w, ReasonUnreadable, err)
+		return o.composeFailure(w, ReasonUnreadable, err)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
@@ -70,7 +70,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Renderer.Prepare(request)
 	if err != nil {
-		return o.unsendable(w, ReasonTemplate, err)
+		return o.composeFailure(w, ReasonTemplate, err)
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
@@ -87,11 +87,11 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (transmit, store.Outcome) {
 	if o.Carrier == nil {
-		return o.unsendable(w, ReasonOff, errOff)
+		return o.composeFailure(w, ReasonOff, errOff)
 	}
 	text, err := o.Texts.Render(request)
 	if err != nil {
-		return o.unsendable(w, ReasonTemplate, err)
+		return o.composeFailure(w, ReasonTemplate, err)
 	}
 	m := sms.Message{
 		ID: w.Send.ID.String(), App: w.Send.App, Segments: text.Segments, To: to.Address(), Country: to.Country(), Text: text.Text,

@@ -148,7 +148,7 @@ type Outbox struct {
 	wake            chan struct{}           // signalled when syncs grows
 	room            chan struct{}           // signalled when memory has room for rows that wait in the log
 	work            sync.WaitGroup
-	failedWrites    int       // since the last warning of them: see warnOfWrite
+	failedWrites    int       // since the last warning of them: see warnFailedWrite
 	warned          time.Time // when it was logged
 
 	base context.Context // context of attempts; ends when a stop has waited for StopWait

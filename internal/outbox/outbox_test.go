@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
+	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -20,30 +21,23 @@ func TestWhatAFailureMeans(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   func(context.Context) error
-		status   store.Status
-		reason   string
-		code     string
+		want     string
 		refunded bool
 	}{
-		{"mailbox unknown", vtest.NoMailbox, store.Failed, "rejected", "550 5.1.1", true},
-		{"policy", vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), store.Failed, "rejected", "554 5.7.1", true},
-		{"no answer after the dot", vtest.FailWith(delivery.Unknown, "dot", 0, ""), store.Unknown, "no_answer", "", false},
-		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, store.Unknown, "no_answer", "", false},
+		{"mailbox unknown", vtest.NoMailbox, "failed rejected 550 5.1.1", true},
+		{"policy", vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), "failed rejected 554 5.7.1", true},
+		{"no answer after the dot", vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
+		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, "unknown no_answer ", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
 				r.MailServer.Answer(c.answer)
 				a := r.SendTo(vtest.Ana)
-				send := r.Get(a.View.ID).Send
-				if send.Status != c.status || send.Reason != c.reason || send.ProviderCode != c.code {
-					t.Errorf("%+v", send)
-				}
+				r.WantLine("the send", c.want, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
 				r.Sleep(time.Minute - time.Microsecond)
 				r.WantMails(1)
 				due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
-				if err != nil || len(due) != 0 {
-					t.Errorf("the limiter has heard, and a refund is due: %+v, %v", due, err)
-				}
+				r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
 				if c.refunded {
 					r.SendTo(vtest.Ana) // in both gates, or it would be refused
 					return
@@ -69,16 +63,13 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(later)
 		a := r.SendTo(vtest.Ana)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Queued || s.ProviderCode != "451 4.7.1" || s.Reason != "temporary_rcpt" {
-			t.Fatalf("after a temporary failure: %+v", s)
-		}
+		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1", r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
 		r.Sleep(10 * time.Second)
 		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].ID != mails[1].ID || r.Code(0) != r.Code(1) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
 		}
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Number != 1 || s.Attempt != 2 {
-			t.Errorf("after the retry: %+v", s)
-		}
+		s := r.Get(a.View.ID).Send
+		r.WantLine("after the retry", "sent 1 2", s.Status, s.Number, s.Attempt)
 		r.RefuseTo(vtest.Ana)
 	})
 }
@@ -91,9 +82,7 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: wait, Err: errors.New("later")}
 			})
 			a := r.SendTo(vtest.Ana)
-			if s := r.Get(a.View.ID).Send; s.Status != want {
-				t.Errorf("after %v: %s %s", wait, s.Status, s.Reason)
-			}
+			r.Want(wait.String(), r.Get(a.View.ID).Send.Status, want)
 		})
 	}
 }
@@ -111,9 +100,7 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 			r.Sleep(10 * time.Minute)
 			r.Start()
 			r.Sleep(time.Second)
-			if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "expired" || s.ProviderCode != code {
-				t.Errorf("%+v", s)
-			}
+			r.WantLine("the send", "failed expired "+code, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
 			r.WantMails(0)
 			if answer == nil {
 				release()
@@ -133,9 +120,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		close(release)
 		<-r.Stopped
 		r.WantStatus(a, "sent")
-		if n := len(r.Rows()); n != 2 {
-			t.Errorf("%d rows: the refusal was lost", n)
-		}
+		r.Want("rows with the refusal", len(r.Rows()), 2)
 	})
 }
 
@@ -151,9 +136,7 @@ func TestStopHandsBackWhatHangs(t *testing.T) {
 		if took := time.Since(began); took > outbox.StopWait+time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		if s := r.Get(a.View.ID).Send; s.Status != store.Queued {
-			t.Errorf("%+v", s)
-		}
+		r.Want("the send", r.Get(a.View.ID).Send.Status, "queued")
 	})
 }
 
@@ -197,7 +180,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 		}, store.ReasonErased, 1},
 		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
 		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {
-			for range 5 {
+			for range verification.MaxAttempts {
 				_, _, _, err = r.Store.Attempt(r.Context(), id)
 			}
 			r.Sleep(10 * time.Minute)
@@ -220,9 +203,8 @@ func TestEndedWhileItWaited(t *testing.T) {
 				r.WantStatus(a, "failed "+c.reason)
 				r.WantMails(1)
 				rows, _, err := r.Store.HistoryAt(r.Context(), bucket, time.Hour, store.LogClock, time.Time{})
-				if used := r.QuotaOf("").Rules[1].Used; err != nil || used != c.used || len(rows) != c.used {
-					t.Errorf("%d places of the hour are taken, the log counts %d, want %d; %v", used, len(rows), c.used, err)
-				}
+				r.NoError(err)
+				r.WantLine("places of the hour by limiter and log", vtest.Line(c.used, c.used), r.QuotaOf("").Rules[1].Used, len(rows))
 			})
 		})
 	}

@@ -63,8 +63,8 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// notify hands the outcome of a send to the request that waits for it, if one does.
-func (o *Outbox) notify(send uuid.UUID, out store.Outcome) {
+// notifyWaiter hands the outcome of a send to the request that waits for it, if one does.
+func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	if ended, waits := o.waiters.LoadAndDelete(send); waits {
 		ended.(chan store.Outcome) <- out
 	}
@@ -104,7 +104,7 @@ func (o *Outbox) takeOver(ctx context.Context) {
 
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	for limit := min(o.roomIn(l), takeOverBatch); limit > 0; limit = min(o.roomIn(l), takeOverBatch) {
-		work, err := o.lease(ctx, l.channel, limit)
+		work, err := o.leaseDue(ctx, l.channel, limit)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	return nil
 }
 
-func (o *Outbox) lease(ctx context.Context, ch recipient.Channel, limit int) ([]store.Work, error) {
+func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int) ([]store.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	work, err := o.Store.TakeOver(ctx, ch, o.Lease, limit)

@@ -29,7 +29,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	if out.Event.Type != "" {
 		o.Notify()
 	}
-	defer o.notify(s.ID, out) // after the refund: the waiting caller may send again at once
+	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund && !inDoubt {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
@@ -58,7 +58,7 @@ func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 		if err == nil {
 			return applied
 		}
-		o.warnOfWrite(err)
+		o.warnFailedWrite(err)
 		select {
 		case <-time.After(wait):
 		case <-o.base.Done():
@@ -67,9 +67,9 @@ func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 	}
 }
 
-// warnOfWrite counts a failed write and logs a warning with the count, at most one each second: while the log is unavailable, every
+// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second: while the log is unavailable, every
 // flight repeats its write.
-func (o *Outbox) warnOfWrite(err error) {
+func (o *Outbox) warnFailedWrite(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failedWrites++

@@ -20,7 +20,7 @@ func (o *Outbox) recordFailure(s store.Send) {
 		id: string(s.ID[:]), buckets: []string{policy.FailuresBucket(s.App, s.Channel, s.Recipient)},
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
-	if err := o.sync(context.Background(), p); err != nil {
+	if err := o.applySync(context.Background(), p); err != nil {
 		o.Logger.Warn("a failure waits for the limiter", "send", s.ID, "error", err)
 		o.enqueueSync(p)
 	}
@@ -48,7 +48,7 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 // the purpose has had, since policies may have changed after the send was counted.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	var buckets []string
-	for _, name := range o.Policy.Get().CountedUnder(r.Purpose) {
+	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(r.Purpose) {
 		buckets = append(buckets, policy.RecipientBuckets(r.App, r.Channel, name, r.Recipient)...)
 	}
 	if err := o.Gate.RefundLocal(ctx, string(r.ID[:]), buckets...); err != nil { // an observing rule may have counted it here
@@ -81,12 +81,12 @@ const (
 // the limiter answers.
 func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 	o.refundLocal(id, buckets)
-	o.enqueueSync(pendingSync{id: id, buckets: policy.Counted(buckets), keep: refundFor})
+	o.enqueueSync(pendingSync{id: id, buckets: policy.CountedBuckets(buckets), keep: refundFor})
 }
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
 func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
-	if err := o.Gate.Refund(ctx, id, policy.Counted(buckets)...); err != nil {
+	if err := o.Gate.Refund(ctx, id, policy.CountedBuckets(buckets)...); err != nil {
 		o.RefundLater(id, buckets)
 		return
 	}
@@ -94,7 +94,7 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Sco
 }
 
 func (o *Outbox) refundLocal(id string, buckets map[quota.Scope]string) {
-	if err := o.Gate.RefundLocal(context.Background(), id, policy.Counted(buckets)...); err != nil {
+	if err := o.Gate.RefundLocal(context.Background(), id, policy.CountedBuckets(buckets)...); err != nil {
 		o.Logger.Warn("a place was not given back in process", "error", err)
 	}
 }
@@ -102,7 +102,7 @@ func (o *Outbox) refundLocal(id string, buckets map[quota.Scope]string) {
 // RecordLater queues a send that the log admitted alone: it is recorded in the limiter when that is back.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
-	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.Window()})
+	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestWindow()})
 }
 
 // recordTakenOver queues a send for RecordLater that this process took over. Only sends that the log admitted without the limiter need it:
@@ -135,7 +135,7 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 			ids = append(ids, uuid.UUID([]byte(p.id)))
 		}
 	}
-	rows, err := o.rowsOf(ctx, ids)
+	rows, err := o.sendsByID(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (o *Outbox) flush(ctx context.Context) {
 	o.mu.Unlock()
 	for n := 1; len(list) > 0; n = maxLookup {
 		some := list[:min(n, len(list))]
-		left, err := o.flushSome(ctx, some)
+		left, err := o.flushBatch(ctx, some)
 		list = slices.Concat(left, list[len(some):])
 		if err != nil {
 			o.mu.Lock()
@@ -172,9 +172,9 @@ func (o *Outbox) flush(ctx context.Context) {
 	}
 }
 
-// flushSome makes some pending syncs and returns those that are left. A reset changes the log before the limiter. So if an event no
+// flushBatch makes some pending syncs and returns those that are left. A reset changes the log before the limiter. So if an event no
 // longer counts in the log after it was recorded, it may have been recorded after the reset, and a refund is returned for it.
-func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
+func (o *Outbox) flushBatch(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
 	if _, err := o.replaceUncounted(ctx, list); err != nil {
 		return list, err
 	}
@@ -183,7 +183,7 @@ func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pend
 		if o.Now().Sub(p.since) > p.keep {
 			continue // the event has left its window
 		}
-		if err = o.sync(ctx, p); err != nil {
+		if err = o.applySync(ctx, p); err != nil {
 			left = list[i:]
 			break
 		}
@@ -198,7 +198,7 @@ func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pend
 	return append(places, left...), err
 }
 
-func (o *Outbox) sync(ctx context.Context, p pendingSync) error {
+func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	event := quota.Event{ID: p.id, At: p.at}
 	switch {
 	case p.at.IsZero():
@@ -287,11 +287,11 @@ func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) 
 	for i, x := range list {
 		ids[i] = x.send
 	}
-	return o.rowsOf(ctx, ids)
+	return o.sendsByID(ctx, ids)
 }
 
-// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map.
-func (o *Outbox) rowsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]store.Send, error) {
+// sendsByID reads the rows of sends, by their IDs. Sends without a row are not in the map.
+func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]store.Send, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	found := map[uuid.UUID]store.Send{}

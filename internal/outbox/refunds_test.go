@@ -58,11 +58,11 @@ func (l *limiter) RecordFailures(_ context.Context, bucket string, events []quot
 // fakeLog notes the calls that it gets.
 type fakeLog struct {
 	Store
-	calls         []string
-	away          map[string]bool            // calls that fail
-	rows          map[uuid.UUID]store.Status // those that are there; nil: all are
-	reset         map[string]bool            // sends that do not count
-	held, refunds []store.Held               // renewed, and confirmed
+	calls   []string
+	away    map[string]bool            // calls that fail
+	rows    map[uuid.UUID]store.Status // those that are there; nil: all are
+	reset   map[string]bool            // sends that do not count
+	refunds []store.Held               // confirmed
 }
 
 func (l *fakeLog) call(call string) error {
@@ -102,8 +102,7 @@ func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, in
 
 func (l *fakeLog) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
 
-func (l *fakeLog) Renew(_ context.Context, _ time.Duration, held []store.Held) error {
-	l.held = append(l.held, held...)
+func (l *fakeLog) Renew(context.Context, time.Duration, []store.Held) error {
 	return l.call("Renew")
 }
 

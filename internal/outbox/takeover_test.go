@@ -26,9 +26,8 @@ func TestCrashIsTakenOver(t *testing.T) {
 			t.Fatalf("after ten seconds: %d mails", len(mails))
 		}
 		for range 2 {
-			if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Attempt != 2 || s.Provider != "mx.example" {
-				t.Errorf("%+v", s)
-			}
+			s := r.Get(a.View.ID).Send
+			r.WantLine("the send", "sent 2 mx.example", s.Status, s.Attempt, s.Provider)
 			r.WantEvents("send.sent")
 			if release != nil { // the sleeper wakes and changes nothing
 				release()
@@ -46,9 +45,7 @@ func TestSleeperChangesNothing(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		release()
 		r.Sleep(time.Second)
-		if r.Status(a) != "sent" || r.CountedFailures().Used != 0 || r.QuotaOf("").Rules[0].Used != 1 {
-			t.Errorf("%s, %d failures, quota %+v", r.Status(a), r.CountedFailures().Used, r.QuotaOf(""))
-		}
+		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used, r.QuotaOf("").Rules[0].Used)
 	})
 }
 
@@ -77,18 +74,12 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			r.FailStore(sqlite.Down, "Renew")
 			r.Sleep(10 * time.Second)
 			r.MendStore()
-			if s := r.Get(a.View.ID).Send; s.Attempt != 2 {
-				t.Fatalf("not taken over: %+v", s)
-			}
+			r.Want("the attempt, once it is taken over", r.Get(a.View.ID).Send.Attempt, 2)
 			close(release)
 			r.Sleep(30 * time.Second)
-			if s := r.Get(a.View.ID).Send; s.Status != want || s.Attempt != 2 {
-				t.Errorf("%s at attempt %d", s.Status, s.Attempt)
-			}
+			s := r.Get(a.View.ID).Send
+			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.QuotaOf("").Rules[1].Used)
 			r.WantMails(1)
-			if used := r.QuotaOf("").Rules[1].Used; used != 1 {
-				t.Errorf("%d places are taken", used)
-			}
 		})
 	}
 }
@@ -138,13 +129,12 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 		}
 		r.SendMany(0, n) // of a process that does not run
 		r.Sleep(9 * time.Second)
-		r.Svc = r.Replica(&vtest.SlowMailServer{Each: time.Minute})
+		r.Svc = r.Replica(&vtest.MailServer{Each: time.Minute})
 		r.Svc.Queue.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
 		r.Start()
 		synctest.Wait()
-		if held, _ := r.Svc.Queue.Held(recipient.Email); held != n {
-			t.Errorf("%d are held of %d", held, n)
-		}
+		held, _ := r.Svc.Queue.Held(recipient.Email)
+		r.Want("held", held, n)
 		close(release)
 	})
 }
@@ -155,9 +145,8 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }, "redis"))
 			r.FailSends(1) // a minute passes
-			if got := r.CountedFailures(); got.Used != 1 || got.ResetAfter != 24*time.Hour-time.Minute {
-				t.Errorf("%v: %d failures, the oldest counts for %v", off, got.Used, got.ResetAfter)
-			}
+			got := r.CountedFailures()
+			r.WantLine(off.String(), "1 23h59m0s", got.Used, got.ResetAfter)
 		})
 	}
 }

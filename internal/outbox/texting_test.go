@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
-	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -35,12 +33,9 @@ func TestTextMessages(t *testing.T) {
 			Purpose: "default", Code: m.Code, Minutes: 10, Life: 10 * time.Minute,
 			Text: fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code),
 		}
-		if diff := fmt.Sprintf("%+v", m); diff != fmt.Sprintf("%+v", want) || a.View.To != "+49 151•••789" || a.View.Channel != "sms" {
-			r.Errorf("%s; %+v", diff, a.View)
-		}
-		if v := r.Get(a.View.ID); v.Send.Status != store.Sent || v.Send.Provider != "fake" || v.Send.ProviderCode != "202" {
-			r.Errorf("%+v", v.Send)
-		}
+		r.Want("the message", fmt.Sprintf("%+v", m), fmt.Sprintf("%+v", want))
+		s := r.Get(a.View.ID).Send
+		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider, s.ProviderCode)
 		r.WantApproved(a.View.ID, m.Code)
 		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -53,14 +48,10 @@ func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {
 			r.WantInvalid(r.SendError(vtest.TextTo(to)), "to", "country_not_served")
-			if d := textQuota(r, to); d.Rules[0].Used != 0 {
-				r.Errorf("%s: %+v", to, d)
-			}
+			r.Want(to, textQuota(r, to).Rules[0].Used, 0)
 		}
 		r.Send(vtest.TextTo(vtest.American))
-		if n := len(r.Carrier.Accepted()); n != 1 {
-			r.Errorf("%d text messages", n)
-		}
+		r.Want("text messages", len(r.Carrier.Accepted()), 1)
 	})
 }
 
@@ -74,40 +65,31 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 		r.Svc.Change(terms)
 		r.Carrier.Fail(nil)
 		r.Sleep(time.Minute)
-		if r.Status(a) != "failed "+outbox.ReasonCountry || len(r.Carrier.Accepted()) != 0 {
-			r.Error(r.Status(a))
-		}
+		r.WantLine("the send", "failed country_not_served 0", r.Status(a), len(r.Carrier.Accepted()))
 		r.Svc.Change(r.Settings.Set)
-		if used := textQuota(r, vtest.Mobile).Rules[1].Used; used != 0 {
-			r.Errorf("%d places are taken", used)
-		}
+		r.Want("places", textQuota(r, vtest.Mobile).Rules[1].Used, 0)
 	})
 }
 
 // A carrier's answer decides the state of the send and of its place, as with mail.
 func TestWhatACarrierSays(t *testing.T) {
 	for name, c := range map[string]struct {
-		fail   sms.Error
-		status store.Status
-		reason string
-		free   bool
+		fail sms.Error
+		want string
+		free bool
 	}{
-		"rejected":  {sms.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, store.Failed, store.ReasonRejected, true},
-		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, store.Failed, "opted_out", true},
-		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, store.Failed, "carrier_limit", true},
-		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: sms.StageRequest}, store.Unknown, outbox.ReasonNoAnswer, false},
-		"temporary": {sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}, store.Queued, "temporary_answer", false},
+		"rejected":  {sms.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
+		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, "failed opted_out", true},
+		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, "failed carrier_limit", true},
+		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: sms.StageRequest}, "unknown no_answer", false},
+		"temporary": {sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}, "queued temporary_answer", false},
 	} {
 		vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 			r.Carrier.Fail(&c.fail)
 			a := r.Send(vtest.TextTo(vtest.Mobile))
-			v := r.Get(a.View.ID)
-			if v.Send.Status != c.status || v.Send.Reason != c.reason || v.Send.Provider != "fake" || v.Send.ProviderCode != c.fail.Reply() {
-				r.Errorf("%s: %+v", name, v.Send)
-			}
-			if allowed := textQuota(r, vtest.Mobile).Allowed(); allowed != c.free {
-				r.Errorf("%s: allowed %v", name, allowed)
-			}
+			s := r.Get(a.View.ID).Send
+			r.WantLine(name, vtest.Line(c.want, "fake", c.fail.Reply()), r.Status(a), s.Provider, s.ProviderCode)
+			r.Want(name+": allowed", textQuota(r, vtest.Mobile).Allowed(), c.free)
 			r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)
 			r.Carrier.Fail(nil)
 		})
@@ -124,37 +106,28 @@ func TestOptingOutSuppresses(t *testing.T) {
 		r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		a := r.Send(vtest.TextTo(vtest.Mobile))
-		if r.Status(a) != "failed "+store.ReasonSuppressed || len(r.Carrier.Accepted()) != 0 {
-			r.Error(r.Status(a))
-		}
+		r.WantLine("the send", "failed suppressed 0", r.Status(a), len(r.Carrier.Accepted()))
 	})
 }
 
 // A carrier's own limit of a second or more holds the recipient for its window, which every answer tells, and no other recipient.
 func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
-		a := r.Send(vtest.TextTo(vtest.Mobile))
-		r.Carrier.Fail(nil)
-		r.WantStatus(a, "failed carrier_limit")
-		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Second - 1})
-		brief := r.Send(vtest.TextTo(vtest.NthNumber(1)))
-		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Second})
-		second := r.Send(vtest.TextTo(vtest.NthNumber(2)))
-		r.Carrier.Fail(nil)
-		for a, want := range map[string]bool{brief.View.ID: false, second.View.ID: true} {
-			held, err := r.Store.CarrierHold(r.Context(), recipient.SMS, r.Verification(a).Recipient)
-			if err != nil || held.Left > 0 != want {
-				r.Errorf("held back for %v, %v", held.Left, err)
-			}
+		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1, vtest.NthNumber(2): time.Second}
+		for to, hold := range holds {
+			r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: hold})
+			a := r.Send(vtest.TextTo(to))
+			r.WantStatus(a, "failed carrier_limit")
+			held, err := r.Store.CarrierHold(r.Context(), recipient.SMS, r.Verification(a.View.ID).Recipient)
+			r.NoError(err)
+			r.Want(hold.String()+": held", held.Left > 0, hold >= time.Second)
 		}
+		r.Carrier.Fail(nil)
 		r.Sleep(20 * time.Minute)
 		refused := r.Refuse(vtest.TextTo(vtest.Mobile))
 		r.WantBlockedBy(refused.Quota, verification.CarrierRule, 40*time.Minute)
 		r.WantBlockedBy(textQuota(r, vtest.Mobile), verification.CarrierRule, 40*time.Minute)
-		if len(r.Carrier.Accepted()) != 0 {
-			r.Error("the carrier was asked again")
-		}
+		r.Want("messages", len(r.Carrier.Accepted()), 0)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.SendTo(vtest.Ana)
 		r.Sleep(40*time.Minute - time.Microsecond)
@@ -171,13 +144,9 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		r.Sleep(2*time.Minute - time.Second)
-		if len(r.Carrier.Accepted()) != 0 {
-			r.Error("it was asked again too early")
-		}
+		r.Want("messages", len(r.Carrier.Accepted()), 0)
 		r.Sleep(3 * time.Second)
-		if v := r.Get(a.View.ID); v.Send.Status != store.Sent || v.Send.Attempt != 2 {
-			r.Errorf("%+v", v.Send)
-		}
+		r.WantLine("status and attempt", "sent 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
 	})
 }
 

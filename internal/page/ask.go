@@ -10,14 +10,14 @@ import (
 )
 
 // offeredChannels returns the page's channels in its order, without paused ones unless all are paused.
-func (u *Page) offeredChannels() []verification.Offer {
-	all := u.Codes.Offers("") // for the default purpose
-	rank := func(o verification.Offer) int { return slices.Index(u.Channels, o.Channel) }
+func (u *Page) offeredChannels() []verification.ChannelInfo {
+	all := u.Codes.Channels("") // for the default purpose
+	rank := func(o verification.ChannelInfo) int { return slices.Index(u.Channels, o.Channel) }
 	if len(u.Channels) > 0 {
-		all = slices.DeleteFunc(slices.Clone(all), func(o verification.Offer) bool { return rank(o) < 0 })
-		slices.SortFunc(all, func(a, b verification.Offer) int { return rank(a) - rank(b) })
+		all = slices.DeleteFunc(slices.Clone(all), func(o verification.ChannelInfo) bool { return rank(o) < 0 })
+		slices.SortFunc(all, func(a, b verification.ChannelInfo) int { return rank(a) - rank(b) })
 	}
-	if open := slices.DeleteFunc(slices.Clone(all), func(o verification.Offer) bool { return o.Paused }); len(open) > 0 {
+	if open := slices.DeleteFunc(slices.Clone(all), func(o verification.ChannelInfo) bool { return o.Paused }); len(open) > 0 {
 		return open
 	}
 	return all
@@ -29,7 +29,7 @@ func (u *Page) channelOrFirst(named string) recipient.Channel {
 	if len(offers) == 0 {
 		return recipient.Email
 	}
-	i := slices.IndexFunc(offers, func(o verification.Offer) bool { return string(o.Channel) == named })
+	i := slices.IndexFunc(offers, func(o verification.ChannelInfo) bool { return string(o.Channel) == named })
 	return offers[max(i, 0)].Channel
 }
 

@@ -13,7 +13,7 @@ import (
 
 // References names an approved verification to the app's back end. Implementation: redemption.Service.
 type References interface {
-	Reference(app, id string) (string, error)
+	NewReference(app, id string) (string, error)
 }
 
 // maxReturn is the longest address to return to, in bytes: the cookie that carries it holds 4096.
@@ -83,7 +83,7 @@ func (l *visit) returnLink(id string) string {
 	if _, ok := allowedReturnURL(l.ReturnURLs, l.session.Return); !ok { // the configuration has changed
 		return ""
 	}
-	reference, err := l.References.Reference(l.App, id)
+	reference, err := l.References.NewReference(l.App, id)
 	if err != nil {
 		l.Logger.Error("a reference to an approval could not be made", "error", err)
 		return ""

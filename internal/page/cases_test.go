@@ -63,8 +63,8 @@ func (t told) Get(context.Context, verification.Caller, string) (verification.An
 	return t.answer, nil
 }
 
-func (told) Offers(string) []verification.Offer {
-	return []verification.Offer{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}
+func (told) Channels(string) []verification.ChannelInfo {
+	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}
 }
 
 func (c cardCase) answer(now time.Time) verification.Answer {

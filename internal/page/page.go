@@ -37,8 +37,8 @@ import (
 type Codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
-	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
-	Offers(purpose string) []verification.Offer
+	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
+	Channels(purpose string) []verification.ChannelInfo
 }
 
 // AppPage is the part of the configuration that each app has of its own.

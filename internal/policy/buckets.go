@@ -39,7 +39,7 @@ func AppChecksBucket(app string, ch recipient.Channel) string {
 // address would stand for all its users.
 func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{quota.App: AppChecksBucket(app, ch)}
-	for scope, subject := range map[quota.Scope]string{quota.IP: Client(ip), quota.Network: Network(ip)} {
+	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
 		if subject != "" {
 			all[scope] = quota.Bucket(app, string(ch), "checks", string(scope), subject)
 		}
@@ -59,7 +59,7 @@ func AreaOf(k vault.Vault, r recipient.Recipient, h recipient.Hashes) Area {
 	if r.Channel() != recipient.SMS {
 		return Area{Mailbox: h.Mailbox}
 	}
-	return Area{Country: r.Country(), Prefix: k.Prefix(r)}
+	return Area{Country: r.Country(), Prefix: k.PrefixHash(r)}
 }
 
 // Subject is what a request is counted by: app, purpose, recipient and the client's address.
@@ -72,8 +72,8 @@ type Subject struct {
 	Purpose   Purpose
 }
 
-// InLog returns the recipient's bucket in the log.
-func (s Subject) InLog() store.Bucket {
+// LogBucket returns the recipient's bucket in the log.
+func (s Subject) LogBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }
 
@@ -113,9 +113,9 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Recipient:
 		subject = s.Recipient.String()
 	case quota.IP:
-		subject = Client(s.IP)
+		subject = ClientPrefix(s.IP)
 	case quota.Network:
-		subject = Network(s.IP)
+		subject = NetworkPrefix(s.IP)
 	case quota.App:
 		subject = s.App
 	case quota.Purpose:
@@ -133,8 +133,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// Counted returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.
-func Counted(buckets map[quota.Scope]string) []string {
+// CountedBuckets returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.
+func CountedBuckets(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {
 		if scope.Counted() {
@@ -144,11 +144,11 @@ func Counted(buckets map[quota.Scope]string) []string {
 	return all
 }
 
-// Client returns the address prefix that counts as one client: an IPv4 address or an IPv6 /64; empty for an invalid address.
-func Client(ip netip.Addr) string { return prefix(ip, 32, 64) }
+// ClientPrefix returns the address prefix that counts as one client: an IPv4 address or an IPv6 /64; empty for an invalid address.
+func ClientPrefix(ip netip.Addr) string { return prefix(ip, 32, 64) }
 
-// Network returns the address prefix of the client's wider network: the /24 of IPv4, the /48 of IPv6; empty for an invalid address.
-func Network(ip netip.Addr) string { return prefix(ip, 24, 48) }
+// NetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48 of IPv6; empty for an invalid address.
+func NetworkPrefix(ip netip.Addr) string { return prefix(ip, 24, 48) }
 
 func prefix(ip netip.Addr, v4, v6 int) string {
 	ip = ip.Unmap().WithZone("")

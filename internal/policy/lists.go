@@ -28,9 +28,9 @@ type Blocks struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Has reports whether a recipient is blocked. A send to it is written and fails, and browsers are not told why. It is not refunded, so
+// Contains reports whether a recipient is blocked. A send to it is written and fails, and browsers are not told why. It is not refunded, so
 // that such requests are not free.
-func (b Blocks) Has(r recipient.Recipient, address recipient.Hash) bool {
+func (b Blocks) Contains(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
 	}
@@ -60,8 +60,8 @@ type Numbers struct {
 	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
 }
 
-// Refuse returns why no code is sent to a phone number; nil if it is served, and for mail addresses.
-func (n Numbers) Refuse(r recipient.Recipient) *recipient.InvalidError {
+// Validate returns why no code is sent to a phone number; nil if it is served, and for mail addresses.
+func (n Numbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
 		return nil
@@ -73,8 +73,8 @@ func (n Numbers) Refuse(r recipient.Recipient) *recipient.InvalidError {
 	return nil
 }
 
-// Served returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for international numbers.
-func (n Numbers) Served() []string {
+// ServedCountries returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for international numbers.
+func (n Numbers) ServedCountries() []string {
 	if n.Everywhere {
 		return recipient.Countries()
 	}
@@ -88,8 +88,8 @@ const (
 	Disposable       = "disposable"
 )
 
-// Unserved reports whether a row is a refusal for such a reason. A rule may have the same name, but refuses with a wait.
-func Unserved(row store.Send) bool {
+// IsUnserved reports whether a row is a refusal for such a reason. A rule may have the same name, but refuses with a wait.
+func IsUnserved(row store.Send) bool {
 	switch row.BlockedBy {
 	case CountryNotServed, VoIP, Disposable:
 		return row.RetryAfter == 0
@@ -97,10 +97,10 @@ func Unserved(row store.Send) bool {
 	return false
 }
 
-// Refuse returns why requests for a recipient are refused before any rule decides, which the caller is told: its country, VoIP, or a disposable domain; nil if it
+// ValidateRecipient returns why requests for a recipient are refused before any rule decides, which the caller is told: its country, VoIP, or a disposable domain; nil if it
 // is served.
-func (s Set) Refuse(r recipient.Recipient) *recipient.InvalidError {
-	if refusal := s.Numbers.Refuse(r); refusal != nil {
+func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
+	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
 	}
 	if domainListed(r.Domain(), s.Blocks.Disposable) {
@@ -164,6 +164,6 @@ func (s Set) TestRecipient(k vault.Vault, v store.Verification, now time.Time) (
 	if !ok || !now.Before(t.Expires) {
 		return t, false
 	}
-	address, err := k.AddressOf(v)
+	address, err := k.AddressHashOf(v)
 	return t, err == nil && address == v.Recipient
 }

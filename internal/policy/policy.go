@@ -84,8 +84,8 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CountedUnder returns the names of all policies, current and former, under which this process may have counted a send of the purpose.
-func (s Set) CountedUnder(purpose string) []string {
+// CurrentAndFormerPolicies returns the names of all policies, current and former, under which this process may have counted a send of the purpose.
+func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
 		policies = append(policies, p.Policy.Name)
@@ -106,22 +106,22 @@ func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// NeedsRecipientFor returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the recipient
+// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the recipient
 // is evaded by it: the longest window, plus a day's margin.
-func (s Set) NeedsRecipientFor() time.Duration {
+func (s Set) RecipientHashRetention() time.Duration {
 	const ttl = 10 * time.Minute // of a code, at most: failures count from its end
 	return max(s.LongestWindow(), s.FailureWindow(), gate.RowWindow+ttl, gate.FailureWindow+ttl) + 24*time.Hour
 }
 
-// Window returns the longest window of the purpose's rules on recipients.
-func (p Purpose) Window() time.Duration {
+// LongestWindow returns the longest window of the purpose's rules on recipients.
+func (p Purpose) LongestWindow() time.Duration {
 	return quota.LongestWindow(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// On returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text messages
+// ForChannel returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text messages
 // without the rule on spellings.
-func (p Purpose) On(ch recipient.Channel) Purpose {
-	others := ByArea
+func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
+	others := CountsByArea
 	if ch == recipient.SMS {
 		others = func(r quota.Rule) bool { return r.Scope == Spellings }
 	}
@@ -137,8 +137,8 @@ func without(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), some)
 }
 
-// ByArea reports whether a rule counts by the country or the prefix of a number.
-func ByArea(r quota.Rule) bool {
+// CountsByArea reports whether a rule counts by the country or the prefix of a number.
+func CountsByArea(r quota.Rule) bool {
 	return r.Scope.Base() == quota.Country || r.Scope.Base() == quota.Prefix
 }
 
@@ -199,7 +199,7 @@ func widened(before, after Set) bool {
 	}
 	for name, is := range after.Purposes {
 		was := before.Purposes[name] // zero for a new purpose, so its policy differs
-		if was.Policy.Name != is.Policy.Name || was.Window() < is.Window() || !slices.Equal(was.Shares, is.Shares) {
+		if was.Policy.Name != is.Policy.Name || was.LongestWindow() < is.LongestWindow() || !slices.Equal(was.Shares, is.Shares) {
 			return true
 		}
 	}

@@ -79,8 +79,8 @@ type Checks struct {
 
 // The log counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other scopes.
 
-// InLog reports whether the log has the events of the rule's scope.
-func InLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
+// CountedInLog reports whether the log has the events of the rule's scope.
+func CountedInLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
 
 // ForLog returns the rules of the scope recipient that the log decides too: those that do not observe. The log also decides FailureRule.
 func ForLog(rules []quota.Rule) []quota.Rule {

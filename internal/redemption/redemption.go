@@ -1,6 +1,6 @@
 // Package redemption gives a back end the full address of an approved verification, once, in exchange for a proof or a reference. A browser
 // carries the proof to the back end; the hosted page adds the reference to the URL to which it returns the person. Package api calls
-// Redeem, and package page Reference.
+// Redeem, and package page NewReference.
 package redemption
 
 import (
@@ -79,11 +79,11 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 	v, _, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Redeemed{}, errNoProof(r)
+		return Redeemed{}, invalidProof(r)
 	case err != nil:
 		return Redeemed{}, s.failed(ctx, err)
 	case v.App != app || v.ApprovedAt.IsZero():
-		return Redeemed{}, errNoProof(r)
+		return Redeemed{}, invalidProof(r)
 	case !now.Before(expires):
 		return Redeemed{}, invalid(r.field(), "expired", "It has expired; have the person enter a code again.")
 	case len(v.Sealed) == 0:
@@ -95,7 +95,7 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Redeemed, error) {
 	var by []byte
 	if r.Key != "" {
-		hash := s.Vault.Keyed("redemption", v.App, r.Key)
+		hash := s.Vault.KeyedHash("redemption", v.App, r.Key)
 		by = hash[:]
 	}
 	if v.RedeemedAt.IsZero() {
@@ -138,7 +138,7 @@ func (s *Service) open(app string, r Ask) (id string, expires time.Time, err err
 	}
 	f, expires, err := s.Proofs.VerifySignature(r.Proof)
 	if err != nil || f.App != app {
-		return "", time.Time{}, errNoProof(r)
+		return "", time.Time{}, invalidProof(r)
 	}
 	return f.ID, expires, nil
 }
@@ -150,13 +150,13 @@ func (r Ask) field() string {
 	return "proof"
 }
 
-// errNoProof returns one error for a forged proof, one of another app, and one whose verification is gone.
-func errNoProof(r Ask) error {
+// invalidProof returns one error for a forged proof, one of another app, and one whose verification is gone.
+func invalidProof(r Ask) error {
 	return invalid(r.field(), "invalid", "This proves nothing to this app.")
 }
 
-// Reference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the ID.
-func (s *Service) Reference(app, id string) (string, error) {
+// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the ID.
+func (s *Service) NewReference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
@@ -165,11 +165,11 @@ func (s *Service) Reference(app, id string) (string, error) {
 func (s *Service) openReference(app string, r Ask) (id string, expires time.Time, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(r.Reference)
 	if err != nil {
-		return "", time.Time{}, errNoProof(r)
+		return "", time.Time{}, invalidProof(r)
 	}
 	text, err := s.Vault.Ring.Open(referenceLabel, sealed, []byte(app))
 	if err != nil || len(text) < 8 {
-		return "", time.Time{}, errNoProof(r)
+		return "", time.Time{}, invalidProof(r)
 	}
 	return string(text[8:]), time.Unix(int64(binary.BigEndian.Uint64(text)), 0), nil
 }

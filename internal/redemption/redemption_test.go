@@ -1,8 +1,6 @@
 package redemption_test
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -17,7 +15,7 @@ import (
 type redeeming struct {
 	*vtest.Rig
 	*redemption.Service
-	approved verification.Checked
+	approved verification.CheckResult
 }
 
 func inRedemption(t *testing.T, test func(r *redeeming)) {
@@ -35,24 +33,15 @@ func inRedemption(t *testing.T, test func(r *redeeming)) {
 
 func (r *redeeming) reference(app string) string {
 	r.Helper()
-	text, err := r.Reference(app, r.approved.ID)
+	text, err := r.NewReference(app, r.approved.ID)
 	r.NoError(err)
 	return text
-}
-
-// refused says which field is wrong, and why; empty: none.
-func refused(err error) string {
-	var bad *verification.InvalidError
-	if errors.As(err, &bad) {
-		return bad.Field + " " + bad.Reason
-	}
-	return fmt.Sprint(err)
 }
 
 func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		by := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
-		got, err := r.Redeem(r.Context(), vtest.BackEnd.App, by)
+		got, err := r.Redeem(r.Context(), "shop", by)
 		r.NoError(err)
 		facts, _, err := r.Proofs.VerifySignature(r.approved.Proof)
 		r.NoError(err)
@@ -62,33 +51,25 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 		if got != want || time.Since(got.ApprovedAt).Abs() > time.Second {
 			r.Errorf("%+v, want %+v", got, want)
 		}
-		if again, err := r.Redeem(r.Context(), vtest.BackEnd.App, by); err != nil || again != got {
+		if again, err := r.Redeem(r.Context(), "shop", by); err != nil || again != got {
 			r.Errorf("the same request again: %+v, %v", again, err)
 		}
-		for what, other := range map[string]redemption.Ask{
-			"another key": {Proof: r.approved.Proof, Key: "another"}, "no key": {Proof: r.approved.Proof},
-			"the reference": {Reference: r.reference(vtest.BackEnd.App)},
+		for _, other := range []redemption.Ask{
+			{Proof: r.approved.Proof, Key: "another"}, {Proof: r.approved.Proof}, {Reference: r.reference("shop")},
 		} {
-			if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, other); err != redemption.ErrRedeemed {
-				r.Errorf("%s: %v", what, err)
-			}
+			r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", other)), redemption.ErrRedeemed)
 		}
 		r.Sleep(proof.Life)
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, by); refused(err) != "proof expired" {
-			r.Errorf("after its life: %v", err)
-		}
+		r.WantInvalid(vtest.Err(r.Redeem(r.Context(), "shop", by)), "proof", "expired")
 	})
 }
 
 func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		got, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)})
-		if err != nil || got.To != vtest.Ana {
-			r.Errorf("%+v, %v", got, err)
-		}
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof}); err != redemption.ErrRedeemed {
-			r.Errorf("its proof: %v", err)
-		}
+		got, err := r.Redeem(r.Context(), "shop", redemption.Ask{Reference: r.reference("shop")})
+		r.NoError(err)
+		r.Want("the address", got.To, vtest.Ana)
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.Ask{Proof: r.approved.Proof})), redemption.ErrRedeemed)
 	})
 }
 
@@ -96,49 +77,38 @@ func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
 func TestRedeemRefuses(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		pending := r.SendTo("bea@example.com")
-		unapproved, err := r.Reference(vtest.BackEnd.App, pending.View.ID)
+		unapproved, err := r.NewReference("shop", pending.View.ID)
 		r.NoError(err)
-		unknown, err := r.Reference(vtest.BackEnd.App, "no such id")
+		unknown, err := r.NewReference("shop", "no such id")
 		r.NoError(err)
-		own := r.reference(vtest.BackEnd.App)
-		for what, test := range map[string]struct {
-			by   string
-			ask  redemption.Ask
-			want string
-		}{
-			"nothing":                 {vtest.BackEnd.App, redemption.Ask{}, "proof missing"},
-			"both":                    {vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof, Reference: own}, "proof missing"},
-			"no proof":                {vtest.BackEnd.App, redemption.Ask{Proof: "abc"}, "proof invalid"},
-			"a forged proof":          {vtest.BackEnd.App, redemption.Ask{Proof: r.approved.Proof + "x"}, "proof invalid"},
-			"another app's proof":     {"another", redemption.Ask{Proof: r.approved.Proof}, "proof invalid"},
-			"another app's reference": {"another", redemption.Ask{Reference: own}, "reference invalid"},
-			"no reference":            {vtest.BackEnd.App, redemption.Ask{Reference: "!"}, "reference invalid"},
-			"a forged reference":      {vtest.BackEnd.App, redemption.Ask{Reference: own[1:]}, "reference invalid"},
-			"of no approval":          {vtest.BackEnd.App, redemption.Ask{Reference: unapproved}, "reference invalid"},
-			"of no verification":      {vtest.BackEnd.App, redemption.Ask{Reference: unknown}, "reference invalid"},
-		} {
-			if got, err := r.Redeem(r.Context(), test.by, test.ask); refused(err) != test.want || got != (redemption.Redeemed{}) {
-				r.Errorf("%s: %+v, %v, want %s", what, got, err, test.want)
-			}
+		own := r.reference("shop")
+		refused := func(app string, ask redemption.Ask, field, reason string) {
+			got, err := r.Redeem(r.Context(), app, ask)
+			r.WantInvalid(err, field, reason)
+			r.Want("what it tells", got, redemption.Redeemed{})
+		}
+		refused("shop", redemption.Ask{}, "proof", "missing")
+		refused("shop", redemption.Ask{Proof: r.approved.Proof, Reference: own}, "proof", "missing")
+		refused("another", redemption.Ask{Proof: r.approved.Proof}, "proof", "invalid")
+		refused("another", redemption.Ask{Reference: own}, "reference", "invalid")
+		for _, forged := range []string{"abc", r.approved.Proof + "x"} {
+			refused("shop", redemption.Ask{Proof: forged}, "proof", "invalid")
+		}
+		for _, forged := range []string{"!", own[1:], unapproved, unknown} {
+			refused("shop", redemption.Ask{Reference: forged}, "reference", "invalid")
 		}
 		r.Sleep(redemption.ReferenceLife)
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: own}); refused(err) != "reference expired" {
-			r.Errorf("an old reference: %v", err)
-		}
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, redemption.Ask{Reference: r.reference(vtest.BackEnd.App)}); err != nil {
-			r.Errorf("afterwards: %v", err)
-		}
+		refused("shop", redemption.Ask{Reference: own}, "reference", "expired")
+		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.Ask{Reference: r.reference("shop")})))
 	})
 }
 
 func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != nil {
-			r.Error(err)
-		}
+		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
 		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
-		if got, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != redemption.ErrErased || got.To != "" {
+		if got, err := r.Redeem(r.Context(), "shop", ask); err != redemption.ErrErased || got.To != "" {
 			r.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -149,11 +119,9 @@ func TestRedeemWithoutTheLog(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
 		r.Rig.CutStore()
-		if _, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); !errors.Is(err, verification.ErrUnavailable) {
-			r.Errorf("away: %v", err)
-		}
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), verification.ErrUnavailable)
 		r.Rig.MendStore()
-		if got, err := r.Redeem(r.Context(), vtest.BackEnd.App, ask); err != nil || got.To != vtest.Ana {
+		if got, err := r.Redeem(r.Context(), "shop", ask); err != nil || got.To != vtest.Ana {
 			r.Errorf("back: %+v, %v", got, err)
 		}
 	})

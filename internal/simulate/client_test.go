@@ -49,10 +49,18 @@ func (e Event) actor() actor {
 	return backEnd
 }
 
+// The kinds of requests.
+const (
+	sending   = "a send"
+	checking  = "a check"
+	looking   = "a look"
+	canceling = "a cancel"
+)
+
 // request is a request with its answer.
 type request struct {
 	event        Event
-	kind         Kind // SendByBackEnd, Check or Look
+	kind         string // sending, checking, looking or canceling
 	by           actor
 	person       *person
 	began, ended time.Time
@@ -95,7 +103,7 @@ type outgoing struct {
 }
 
 // do makes a request, and records it with its answer.
-func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request {
+func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *request {
 	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now()}
 	r := w.replica(e.Replica)
 	label := fmt.Sprintf("event %d %s %d", e.ID, by, w.nth(fmt.Sprint("request of ", e.ID)))
@@ -146,9 +154,8 @@ func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request
 
 // troubled reports whether there is trouble with the log, and with the limiter.
 func (w *world) troubled(r *Replica) [2]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	log := w.wrong(LogAway, LogSlow) || len(r.commits) > 0 || until(r.frozen) || r.dead
+	log := r.isDead() || w.wrong(LogAway, LogSlow)
+	w.locked(func() { log = log || len(r.commits) > 0 || until(r.frozen) })
 	return [2]bool{log, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf)}
 }
 
@@ -203,7 +210,7 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 		o.header["Prefer"] = "wait=5"
 	}
 	w.touch(p)
-	q := w.do(e, SendByBackEnd, by, p, o)
+	q := w.do(e, sending, by, p, o)
 	w.touch(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +247,7 @@ func (w *world) check(e Event, by actor, p *person, code string, ip string) *req
 		return nil
 	}
 	w.touch(p)
-	q := w.do(e, Check, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check", body: map[string]any{"code": code}, ip: ip})
+	q := w.do(e, checking, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check", body: map[string]any{"code": code}, ip: ip})
 	w.touch(p)
 	q.code, q.right, q.verification = code, code == right, id
 	return q
@@ -268,5 +275,5 @@ func (w *world) look(e Event, by actor, p *person) *request {
 		}
 		o.method, o.path, o.body = http.MethodGet, "/v1/verifications/"+id, nil
 	}
-	return w.do(e, Look, by, p, o)
+	return w.do(e, looking, by, p, o)
 }

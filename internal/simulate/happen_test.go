@@ -102,7 +102,7 @@ func (w *world) cancel(e Event, p *person) {
 	if id == "" {
 		return
 	}
-	q := w.do(e, Cancel, e.actor(), p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/cancel", ip: ipOf(e.actor(), p.index)})
+	q := w.do(e, canceling, e.actor(), p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/cancel", ip: ipOf(e.actor(), p.index)})
 	q.verification = id
 }
 
@@ -156,7 +156,7 @@ func (w *world) logWasSlow(p *person, refused *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.requests, func(q *request) bool {
-		return q.person == p && q.kind == SendByBackEnd && q.anyTrouble && refused.began.Sub(q.began) < window+10*time.Second
+		return q.person == p && q.kind == sending && q.anyTrouble && refused.began.Sub(q.began) < window+10*time.Second
 	})
 }
 
@@ -225,12 +225,12 @@ func (w *world) administer(e Event, p *person) {
 		return
 	}
 	ctx := labelled(context.Background(), fmt.Sprintf("event %d administrator", e.ID))
-	who, err := r.Desk.Person("", string(p.channel), p.to, "", "ticket 7")
+	who, err := r.Desk.ParsePerson("", string(p.channel), p.to, "", "ticket 7")
 	if err != nil {
 		w.broke("surface", "an administrator's request was refused: %v", err)
 		return
 	}
-	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: string(e.Kind), Reason: "ticket 7"}
+	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: "simulated", Reason: "ticket 7"}
 	begun := time.Now()
 	w.touch(p)
 	if e.Kind == Reset {
@@ -290,12 +290,11 @@ func (w *world) disturb(e Event) (fault bool) {
 		w.locked(func() { w.stepped = true })
 		w.redis.Step(e.For)
 	case CommitFails, CommitUnheard, CommitVague:
-		r.fail(e)
+		w.locked(func() { r.commits = append(r.commits, slices.Repeat([]Event{e}, e.N)...) })
 	case Kill:
 		w.crash(e, r)
 	case Freeze:
-		w.locked(func() { w.crashes++ })
-		r.freeze(e.For)
+		w.locked(func() { w.crashes, r.frozen = w.crashes+1, time.Now().Add(e.For) })
 	}
 	return true
 }

@@ -45,7 +45,6 @@ func (w *world) judge() {
 	l.webhooks()
 	l.erased()
 	l.sinks()
-	l.image()
 }
 
 func (w *world) ledger() *ledger {
@@ -170,7 +169,7 @@ func (l *ledger) acceptedEnds() {
 		arrived[m.send]++
 	}
 	for _, q := range l.requests {
-		if q.kind == SendByBackEnd && q.accepted() && l.byID[q.body.Send.ID].ID.String() != q.body.Send.ID {
+		if q.kind == sending && q.accepted() && l.byID[q.body.Send.ID].ID.String() != q.body.Send.ID {
 			l.broke("never lost", "a send was answered 202 and is not in the log: %s", q.body.Send.ID)
 		}
 	}
@@ -230,7 +229,7 @@ func (l *ledger) checks() {
 	approved := map[string]int{}
 	wrong := map[actor]map[*person]int{}
 	for _, q := range l.requests {
-		if q.kind != Check || !q.answered {
+		if q.kind != checking || !q.answered {
 			continue
 		}
 		if q.body.Valid {
@@ -258,7 +257,7 @@ func (l *ledger) checks() {
 		}
 	}
 	for _, q := range l.requests {
-		if q.kind == SendByBackEnd && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" && wrong[backEnd][q.person] < 20 {
+		if q.kind == sending && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" && wrong[backEnd][q.person] < 20 {
 			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
 		}

@@ -8,49 +8,49 @@ import (
 	"time"
 )
 
-// Kind is what happens.
+// Kind is what happens, as a sentence. {at} is the event's replica, {for} how long it lasts, {n} its N.
 type Kind string
 
 // What people, back ends and strangers do.
 const (
-	SendByBackEnd Kind = "send by back end"
-	SendByBrowser Kind = "send by browser"
-	Resend        Kind = "resend"       // by what the actor holds
-	Repeat        Kind = "repeat"       // two requests with one Idempotency-Key, the second on another replica
-	HangUp        Kind = "hang up"      // a send whose client is gone before the answer
-	Check         Kind = "check"        // with the code of the newest message
-	Guess         Kind = "guess"        // N wrong codes
-	Cancel        Kind = "cancel"       // what the actor holds
-	Look          Kind = "look"         // at the quota
-	WaitAsTold    Kind = "wait as told" // ask until refused, wait exactly as long as was told, ask again
-	Attack        Kind = "attack"       // a stranger's browser asks for the person's codes and guesses, N times
-	Flood         Kind = "flood"        // strangers fail N checks of codes of their own, from many networks
-	Reset         Kind = "reset"        // an administrator resets the person's quota
-	Erase         Kind = "erase"        // an administrator erases the person
-	NewPolicy     Kind = "new policy"   // another policy is put in force, at each replica a little later
+	SendByBackEnd Kind = "a back end asks for a code for {person}{at}"
+	SendByBrowser Kind = "{person}'s browser asks for a code{at}"
+	Resend        Kind = "{actor} asks for the code again{at}"
+	Repeat        Kind = "a back end asks for a code for {person} twice with one Idempotency-Key{at}"
+	HangUp        Kind = "a back end asks for a code for {person} and hangs up{at}"
+	Check         Kind = "{actor} enters the code of the newest message{at}"
+	Guess         Kind = "{actor} enters {n} wrong codes{at}"
+	Cancel        Kind = "{actor} cancels{at}"
+	Look          Kind = "{actor} looks at the quota{at}"
+	WaitAsTold    Kind = "a back end asks for codes for {person} until it is refused, waits as it was told, and asks again{at}"
+	Attack        Kind = "a stranger's browser asks for {person}'s code and enters 5 wrong ones, {n} times; then the person needs a code{at}"
+	Flood         Kind = "strangers enter {n} wrong codes for their own addresses, from many networks{at}"
+	Reset         Kind = "an administrator resets the quota of {person}{at}"
+	Erase         Kind = "an administrator erases {person}{at}"
+	NewPolicy     Kind = "another policy is put in force"
 )
 
 // What goes wrong.
 const (
-	Flush         Kind = "flush"          // the limiter loses everything
-	FailOver      Kind = "fail over"      // the limiter loses its newest N writes
-	LimiterAway   Kind = "limiter away"   // for a while
-	LimiterSlow   Kind = "limiter slow"   // for a while
-	LimiterDeaf   Kind = "limiter deaf"   // it does what it is asked, and its answers are lost, for a while
-	ClockStep     Kind = "clock step"     // of the limiter
-	LogAway       Kind = "log away"       // for a while
-	LogSlow       Kind = "log slow"       // for a while
-	CommitFails   Kind = "commit fails"   // N commits of a replica do not happen, and that is heard
-	CommitUnheard Kind = "commit unheard" // N commits of a replica happen, and their answers are lost
-	CommitVague   Kind = "commit vague"   // N commits of a replica do not happen, and their answers are lost
-	ServerRefuses Kind = "server refuses" // mail servers and carriers, for good, for a while
-	ServerBusy    Kind = "server busy"    // for now, for a while
-	ServerStalls  Kind = "server stalls"  // for a while
-	ServerDrops   Kind = "server drops"   // the connection after the whole message, for a while
-	Kill          Kind = "kill"           // a replica, which is started again after a while
-	Freeze        Kind = "freeze"         // a replica, for a while
-	HookFails     Kind = "hook fails"     // the receiver of webhooks, for a while
-	HookDeaf      Kind = "hook deaf"      // it takes events, and its answers are lost, for a while
+	Flush         Kind = "the limiter loses everything"
+	FailOver      Kind = "the limiter fails over and loses its newest {n} writes"
+	LimiterAway   Kind = "the limiter is away for {for}"
+	LimiterSlow   Kind = "the limiter is slow for {for}"
+	LimiterDeaf   Kind = "the limiter's answers are lost for {for}"
+	ClockStep     Kind = "the limiter's clock steps by {for}"
+	LogAway       Kind = "the log is away for {for}"
+	LogSlow       Kind = "the log is slow for {for}"
+	CommitFails   Kind = "the next {n} commits of replica {replica}{method} fail"
+	CommitUnheard Kind = "the next {n} commits of replica {replica}{method} happen, and their answers are lost"
+	CommitVague   Kind = "the next {n} commits of replica {replica}{method} do not happen, and their answers are lost"
+	ServerRefuses Kind = "mail servers and carriers refuse for good for {for}"
+	ServerBusy    Kind = "mail servers and carriers refuse for now for {for}"
+	ServerStalls  Kind = "mail servers and carriers stall for {for}"
+	ServerDrops   Kind = "mail servers and carriers drop the connection after the message for {for}"
+	Kill          Kind = "replica {replica} is killed, and started again after {for}"
+	Freeze        Kind = "replica {replica} is frozen for {for}"
+	HookFails     Kind = "the receiver of webhooks fails for {for}"
+	HookDeaf      Kind = "the receiver of webhooks takes events, and its answers are lost, for {for}"
 )
 
 var (
@@ -147,45 +147,6 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 	p.Events = append(p.Events, e)
 }
 
-// sentences say what happens in an event. {at} is its replica, {for} how long it lasts, {n} its N.
-var sentences = map[Kind]string{
-	SendByBackEnd: "a back end asks for a code for {person}{at}",
-	SendByBrowser: "{person}'s browser asks for a code{at}",
-	Resend:        "{actor} asks for the code again{at}",
-	Repeat:        "a back end asks for a code for {person} twice with one Idempotency-Key{at}",
-	HangUp:        "a back end asks for a code for {person} and hangs up{at}",
-	Check:         "{actor} enters the code of the newest message{at}",
-	Guess:         "{actor} enters {n} wrong codes{at}",
-	Cancel:        "{actor} cancels{at}",
-	Look:          "{actor} looks at the quota{at}",
-	WaitAsTold:    "a back end asks for codes for {person} until it is refused, waits as it was told, and asks again{at}",
-	Attack: "a stranger's browser asks for a code for {person} and enters 5 wrong codes, {n} times; then a back end asks for one, and the " +
-		"person enters it{at}",
-	Flood:         "strangers enter {n} wrong codes for their own addresses, from many networks{at}",
-	Reset:         "an administrator resets the quota of {person}{at}",
-	Erase:         "an administrator erases {person}{at}",
-	NewPolicy:     "another policy is put in force",
-	Flush:         "the limiter loses everything",
-	FailOver:      "the limiter fails over and loses its newest {n} writes",
-	LimiterAway:   "the limiter is away for {for}",
-	LimiterSlow:   "the limiter is slow for {for}",
-	LimiterDeaf:   "the limiter's answers are lost for {for}",
-	ClockStep:     "the limiter's clock steps by {for}",
-	LogAway:       "the log is away for {for}",
-	LogSlow:       "the log is slow for {for}",
-	CommitFails:   "the next {n} commits of replica {replica}{method} fail",
-	CommitUnheard: "the next {n} commits of replica {replica}{method} happen, and their answers are lost",
-	CommitVague:   "the next {n} commits of replica {replica}{method} do not happen, and their answers are lost",
-	ServerRefuses: "mail servers and carriers refuse for good for {for}",
-	ServerBusy:    "mail servers and carriers refuse for now for {for}",
-	ServerStalls:  "mail servers and carriers stall for {for}",
-	ServerDrops:   "mail servers and carriers drop the connection after the message for {for}",
-	Kill:          "replica {replica} is killed, and started again after {for}",
-	Freeze:        "replica {replica} is frozen for {for}",
-	HookFails:     "the receiver of webhooks fails for {for}",
-	HookDeaf:      "the receiver of webhooks takes events, and its answers are lost, for {for}",
-}
-
 // String returns the event as a sentence.
 func (e Event) String() string {
 	person, actor, method := fmt.Sprint("person ", e.Person), "back end", ""
@@ -198,5 +159,5 @@ func (e Event) String() string {
 	return strings.NewReplacer(
 		"{person}", person, "{actor}", person+"'s "+actor, "{at}", fmt.Sprintf(" (replica %d)", e.Replica), "{n}", fmt.Sprint(e.N),
 		"{for}", e.For.Round(time.Millisecond).String(), "{replica}", fmt.Sprint(e.Replica), "{method}", method,
-	).Replace(sentences[e.Kind])
+	).Replace(string(e.Kind))
 }

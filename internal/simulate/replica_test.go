@@ -42,10 +42,8 @@ type Replica struct {
 	stopped chan struct{}
 	died    chan struct{}
 
-	mu      sync.Mutex
-	dead    bool
-	frozen  time.Time
-	commits []Event // what becomes of the next commits
+	frozen  time.Time // until then; world.mu guards it
+	commits []Event   // what becomes of the next commits; world.mu guards them
 }
 
 const (
@@ -162,50 +160,28 @@ func (r *Replica) stop() {
 
 // kill ends a replica at once: nothing that it still does has an effect.
 func (r *Replica) kill() {
-	r.mu.Lock()
-	r.dead = true
-	r.mu.Unlock()
 	close(r.died)
 	r.cancel()
 }
 
 func (r *Replica) isDead() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.dead
-}
-
-func (r *Replica) freeze(d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.frozen = time.Now().Add(d)
-}
-
-func (r *Replica) thaws() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.frozen
-}
-
-func (r *Replica) heal() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.frozen, r.commits = time.Time{}, nil
-}
-
-// fail has the next commits go wrong.
-func (r *Replica) fail(e Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for range e.N {
-		r.commits = append(r.commits, e)
+	select {
+	case <-r.died:
+		return true
+	default:
+		return false
 	}
+}
+
+func (r *Replica) thaws() (at time.Time) {
+	r.world.locked(func() { at = r.frozen })
+	return at
 }
 
 // nextCommit is what becomes of a commit of a method.
 func (r *Replica) nextCommit(method string) Kind {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
 	for i, e := range r.commits {
 		if e.Method == "" || e.Method == method {
 			r.commits = slices.Delete(r.commits, i, i+1)

@@ -1,9 +1,7 @@
 package simulate
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -21,7 +19,7 @@ func (l *ledger) toldWaits() {
 		return
 	}
 	for _, q := range l.requests {
-		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.logTrouble || q.kind == Check {
+		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.logTrouble || q.kind == checking {
 			continue
 		}
 		for _, told := range q.body.Quota.Rules {
@@ -37,7 +35,7 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	var counted []time.Time // sends that an answer then must include
 	early := tolerance      // by how much the wait may be too short
 	for _, row := range l.sends {
-		own := q.kind == SendByBackEnd && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
+		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if l.of[row.Recipient] == q.person && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
 			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
@@ -115,17 +113,8 @@ func (l *ledger) exactRefunds() {
 func (l *ledger) webhooks() {
 	told := map[string]bool{}
 	for _, body := range l.hooks {
-		var e struct {
-			Type string
-			Data struct {
-				VerificationID string `json:"verification_id"`
-				SendID         string `json:"send_id"`
-			}
-		}
-		if err := json.Unmarshal([]byte(body), &e); err != nil {
-			l.broke("webhooks", "an event is not JSON: %s", body)
-		}
-		told[e.Type+" "+cmp.Or(e.Data.SendID, e.Data.VerificationID)] = true
+		e := parseHook(body)
+		told[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
 	}
 	waiting, err := l.log.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})
 	if err != nil {
@@ -167,8 +156,19 @@ func (l *ledger) erased() {
 	}
 }
 
-// secrets returns what must be nowhere: addresses, and codes of letters, since six digits occur in any number.
-func (l *ledger) secrets() (secrets []string) {
+// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one world of ten, in the file of the log. Only codes
+// of letters are looked for, since six digits occur in any number.
+func (l *ledger) sinks() {
+	sinks := map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()}
+	if l.plan.Seed%10 == 0 {
+		image, err := l.log.Image()
+		if err != nil {
+			l.Fatal(err)
+		}
+		sinks["file of the log"] = string(image)
+		l.count("log searched for codes")
+	}
+	var secrets []string
 	for _, m := range l.mails {
 		if strings.ContainsAny(m.code, "BCDFGHJKLMNPQRSTVWXZ") {
 			secrets = append(secrets, m.code)
@@ -177,34 +177,11 @@ func (l *ledger) secrets() (secrets []string) {
 	for _, p := range l.people {
 		secrets = append(secrets, strings.TrimPrefix(strings.TrimSuffix(p.to, "@example.com"), "+49"))
 	}
-	return secrets
-}
-
-// sinks is promise 5: no code and no address in a log line, an answer or an event.
-func (l *ledger) sinks() {
-	secrets := l.secrets()
-	for name, text := range map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()} {
+	for name, text := range sinks {
 		for _, s := range secrets {
 			if strings.Contains(text, s) {
-				l.broke("no code and no address in any sink", "the %s have %q", name, s)
+				l.broke("no code and no address in any sink", "%s: %q", name, s)
 			}
 		}
 	}
-}
-
-// image checks that the log's file would have no code and no address. It checks one world in ten.
-func (l *ledger) image() {
-	if l.plan.Seed%10 != 0 {
-		return
-	}
-	image, err := l.log.Image()
-	if err != nil {
-		l.Fatal(err)
-	}
-	for _, s := range l.secrets() {
-		if bytes.Contains(image, []byte(s)) {
-			l.broke("no code and no address in any sink", "the log has %q", s)
-		}
-	}
-	l.count("log searched for codes")
 }

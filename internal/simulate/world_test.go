@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -101,13 +100,12 @@ func (w *world) play() {
 
 // repair ends all trouble.
 func (w *world) repair() {
-	w.mu.Lock()
-	clear(w.lasts)
-	all := append([]*Replica(nil), w.replicas...)
-	w.mu.Unlock()
-	for _, r := range all {
-		r.heal()
-	}
+	w.locked(func() {
+		clear(w.lasts)
+		for _, r := range w.replicas {
+			r.frozen, r.commits = time.Time{}, nil
+		}
+	})
 }
 
 // stop ends every replica.
@@ -122,7 +120,7 @@ func (w *world) stop() {
 }
 
 func (w *world) result() Result {
-	return Result{Plan: w.plan, Violations: w.broken, Trace: w.trace, Digest: sha256.Sum256([]byte(strings.Join(w.trace, "\n"))), Counts: w.counts}
+	return Result{Plan: w.plan, Violations: w.broken, Trace: w.trace, Counts: w.counts}
 }
 
 // note writes an action into the trace.
@@ -190,7 +188,6 @@ type Result struct {
 	Plan       Plan
 	Violations []Violation
 	Trace      []string       // every action in order, one line each; only with Options.Trace
-	Digest     [32]byte       // of the trace
 	Counts     map[string]int // how often what happened
 }
 

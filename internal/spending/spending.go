@@ -62,15 +62,15 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(names[refusedBy])
-		b.say(refusedBy+time.Now().UTC().Format(" 2006-01-02"), slog.LevelError, "a spend cap is reached: text messages are not sent", refusedBy)
+		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02"), slog.LevelError, "a spend cap is reached: text messages are not sent", refusedBy)
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
 		if s.Limit > 0 && s.Used >= s.Limit/100*alarmAt {
-			b.say(s.Account+" "+s.Period+" near", slog.LevelWarn, "four fifths of a spend cap are used", s.Account)
+			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "four fifths of a spend cap are used", s.Account)
 		}
 	}
-	return func() { b.back(ctx, spent) }, nil
+	return func() { b.refund(ctx, spent) }, nil
 }
 
 // charges returns a charge for each cap, and the caps' names by account.
@@ -91,8 +91,8 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 	return all, names
 }
 
-// back refunds a charge. If the log fails, the amount stays spent.
-func (b *Budget) back(ctx context.Context, spent []store.Spent) {
+// refund refunds a charge. If the log fails, the amount stays spent.
+func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.Unspend(ctx, spent); err != nil {
@@ -100,8 +100,8 @@ func (b *Budget) back(ctx context.Context, spent []store.Spent) {
 	}
 }
 
-// say logs a line once for each key.
-func (b *Budget) say(key string, level slog.Level, what, account string) {
+// logOnce logs a line once for each key.
+func (b *Budget) logOnce(key string, level slog.Level, what, account string) {
 	b.mu.Lock()
 	known := b.told[key]
 	if len(b.told) >= maxTold {

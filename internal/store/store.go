@@ -16,7 +16,7 @@
 // exports; a resend does not inherit it.
 //
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
-//	internal/verification/ask.go           Ask; checkAttached bounds it with PlainText, and refuses it without a secret key; row copies it
+//	internal/verification/ask.go           Ask; validateOptions bounds it with PlainText, and refuses it without a secret key; row copies it
 //	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
 //	internal/store/records.go              Send: Device string `column:"device,send"`; the statements of both databases follow from the tag
 //	internal/store/check.go                Checked: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten finds it missing)

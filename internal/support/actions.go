@@ -22,14 +22,14 @@ type Person struct {
 	To        string         // masked
 }
 
-// Person reads the recipient that a request names. The reason must not name it: it is kept for good. Errors: *InvalidError.
-func (d *Desk) Person(app, channel, to, purpose, reason string) (Person, error) {
+// ParsePerson reads the recipient that a request names. The reason must not name it: it is kept for good. Errors: *InvalidError.
+func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return Person{}, err
 	}
 	set := d.Policy.Get()
-	p, err := verification.Purpose(set, purpose)
+	p, err := verification.FindPurpose(set, purpose)
 	if err != nil {
 		return Person{}, err
 	}
@@ -52,8 +52,8 @@ func (p Person) mailbox() recipient.Hash {
 	return p.Mailbox
 }
 
-// on returns the audit entry with the person in it.
-func (p Person) on(act store.AuditEntry) store.AuditEntry {
+// inEntry returns the audit entry with the person in it.
+func (p Person) inEntry(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
@@ -75,7 +75,7 @@ func (d *Desk) apps(p Person) []string {
 // from it again. If the limiter does not answer, the log is reset and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, verification.ErrUnavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
-	purpose, err := verification.Purpose(set, p.Purpose)
+	purpose, err := verification.FindPurpose(set, p.Purpose)
 	if err != nil {
 		return err
 	}
@@ -84,31 +84,31 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	for _, app := range d.apps(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
 		limited = append(limited, policy.FailuresBucket(app, p.Channel, p.Recipient), policy.SpellingsBucket(app, p.mailbox()))
-		for _, name := range set.CountedUnder(purpose.Name) {
+		for _, name := range set.CurrentAndFormerPolicies(purpose.Name) {
 			limited = append(limited, policy.RecipientBuckets(app, p.Channel, name, p.Recipient)...)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	act = p.on(act)
+	act = p.inEntry(act)
 	act.Outcome = store.AuditBegun
 	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
-		return d.failed(ctx, err)
+		return d.mapStoreError(ctx, err)
 	}
 	for _, app := range d.apps(p) {
 		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
 	}
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
-		d.ended(ctx, act, store.AuditFailed, "limiter")
+		d.recordEnd(ctx, act, store.AuditFailed, "limiter")
 		d.Logger.ErrorContext(ctx, "a quota was reset in the log and not in the limiter", "error", err)
 		return verification.ErrUnavailable
 	}
-	d.ended(ctx, act, store.AuditDone, "")
+	d.recordEnd(ctx, act, store.AuditDone, "")
 	return nil
 }
 
-// ended records how an action ended. If it can't be written, the action stands as begun, and the process's own log has the rest.
-func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
+// recordEnd records how an action ended. If it can't be written, the action stands as begun, and the process's own log has the rest.
+func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.CompleteAuditEntry(act, outcome, detail)
 	if err == nil {
 		err = d.Store.AddAuditEntry(ctx, end)
@@ -126,7 +126,7 @@ func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error 
 	defer cancel()
 	p.App, p.Purpose = "", ""
 	d.Refusals.Flush(ctx) // or they would be written after it
-	return d.failed(ctx, d.Store.Erase(ctx, p.Recipient, d.Policy.Get().NeedsRecipientFor(), p.on(act)))
+	return d.mapStoreError(ctx, d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.inEntry(act)))
 }
 
 // eraseTimeout is more than the log's own, and longer than other calls have: a recipient may have many rows.
@@ -136,8 +136,8 @@ const eraseTimeout = 90 * time.Second
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).on(act))
-	return done, d.failed(ctx, err)
+	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).inEntry(act))
+	return done, d.mapStoreError(ctx, err)
 }
 
 func personOf(v store.Verification) Person {
@@ -149,45 +149,45 @@ func personOf(v store.Verification) Person {
 // from is the administrator's address, which rules on addresses and networks count. Errors: *InvalidError when the code has ended or
 // is about to, and those of verification.Service.Send.
 func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
-	now, err := d.stillOpen(ctx, v)
+	now, err := d.loadOpen(ctx, v)
 	if err != nil {
 		return verification.Answer{}, err
 	}
 	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from}, Resend: now.ID},
-		personOf(v).on(act))
+		personOf(v).inEntry(act))
 }
 
 // sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.
 func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
-		return verification.Answer{}, d.failed(ctx, err)
+		return verification.Answer{}, d.mapStoreError(ctx, err)
 	}
 	answer, err := d.Codes.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
 	var locked *verification.TooManyChecksError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
-		d.ended(ctx, act, store.AuditFailed, verification.ChecksRule)
+		d.recordEnd(ctx, act, store.AuditFailed, verification.ChecksRule)
 	case err != nil:
-		d.ended(ctx, act, store.AuditFailed, "error")
+		d.recordEnd(ctx, act, store.AuditFailed, "error")
 	case !answer.Admitted:
-		d.ended(ctx, act, store.AuditFailed, blocking.Name)
+		d.recordEnd(ctx, act, store.AuditFailed, blocking.Name)
 	default:
-		d.ended(ctx, act, store.AuditDone, "")
+		d.recordEnd(ctx, act, store.AuditDone, "")
 	}
 	return answer, err
 }
 
-// stillOpen reads a verification again that is to be sent once more. One that has ended, or is about to, would come as a new
+// loadOpen reads a verification again that is to be sent once more. One that has ended, or is about to, would come as a new
 // code, which was not asked for.
-func (d *Desk) stillOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
+func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return v, d.failed(ctx, err)
+		return v, d.mapStoreError(ctx, err)
 	}
 	life := v.ExpiresAt.Sub(v.CreatedAt)
-	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinLife(life) {
+	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinResendLife(life) {
 		return v, invalid("id", "ended", "This code has ended or is about to; they have to ask for a new one.")
 	}
 	return v, nil
@@ -196,12 +196,12 @@ func (d *Desk) stillOpen(ctx context.Context, v store.Verification) (store.Verif
 // Reveal opens the full recipient of a verification, after the look was recorded. Errors: *InvalidError when it
 // is not kept any more, verification.ErrUnavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
-	if err := d.Store.AddAuditEntry(ctx, personOf(v).on(act)); err != nil {
-		return "", d.failed(ctx, err)
+	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
+		return "", d.mapStoreError(ctx, err)
 	}
 	r, err := d.Vault.Recipient(v)
 	if err != nil {
-		d.ended(ctx, personOf(v).on(act), store.AuditFailed, "unreadable")
+		d.recordEnd(ctx, personOf(v).inEntry(act), store.AuditFailed, "unreadable")
 		return "", invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
 	}
 	return r.Address(), nil

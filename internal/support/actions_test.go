@@ -1,11 +1,9 @@
 package support_test
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -23,20 +21,15 @@ func TestResetClearsBothGates(t *testing.T) {
 		first := r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		if a := r.SendTo(vtest.Ana); a.View.ID != first.View.ID || a.View.Send.Number != 2 {
-			t.Errorf("after the reset: %+v", a.View)
-		}
+		v := r.SendTo(vtest.Ana).View
+		r.WantLine("after the reset", first.View.ID+" 2", v.ID, v.Send.Number)
 		r.RefuseTo(vtest.Ana) // from now on it counts again
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		if a := r.RefuseTo(vtest.Ana); a.Quota.Rules[0].Used != 1 {
-			t.Errorf("after a flush the log knows of %d sends", a.Quota.Rules[0].Used)
-		}
+		r.WantQuota("after a flush the log knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
 		r.SendTo(vtest.Ana) // the log alone
-		if got, want := r.Actions(), "quota.reset begun "+vtest.AnaMasked+"; quota.reset done "+vtest.AnaMasked; got != want+"; "+want {
-			t.Errorf("acts: %s", got)
-		}
+		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
 	})
 }
 
@@ -56,51 +49,32 @@ func TestResetIsNoticedEverywhere(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Sleep(250 * time.Millisecond)
-		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
-			t.Errorf("another replica after 250 ms: %v %v", a.Quota.Violated(), err)
-		}
+		a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana))
+		r.WantLine("admitted by another replica after 250 ms", "true <nil>", a.Admitted, err)
 	})
 }
 
 func TestResetClearsTheLockouts(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) {
-		for name, p := range s.Purposes {
-			p.Policy.Rules = []quota.Rule{
-				{Name: "hour", Scope: quota.Recipient, Limit: 100, Window: time.Hour},
-				{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour},
-			}
-			s.Purposes[name] = p
-		}
-	}, func(r *vtest.Rig) {
-		var sent []verification.Answer
+	vtest.InBubbleWith(t, vtest.WithRules(
+		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 100, Window: time.Hour},
+		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour},
+	), func(r *vtest.Rig) {
+		var ids []string
 		for i := range 5 {
 			ask := vtest.AskFor(vtest.Ana)
-			ask.Session = string(rune('a' + i))
-			sent = append(sent, r.Send(ask))
+			ask.Session = fmt.Sprint(i)
+			ids = append(ids, r.Send(ask).View.ID)
 		}
-		for i, a := range sent[:4] {
-			for range 5 {
-				_, _ = r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.Attempts()[i])))
-			}
-		}
-		last := sent[4]
-		var barred *verification.TooManyChecksError
-		if _, err := r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "000000"); !errors.As(err, &barred) {
-			t.Fatalf("not locked out: %v", err)
-		}
-		if _, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana)); !errors.As(err, &barred) {
-			t.Fatalf("a send while locked out: %v", err)
-		}
+		r.Guess(vtest.BackEnd, 20, ids[:4]...)
+		_, compared, _ := r.Try(vtest.BackEnd, ids[4], r.Code(4))
+		r.Want("compared", compared, false)
+		r.WantLockedOut(vtest.AskFor(vtest.Ana))
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana) // at once, also where the lockout was remembered
-		if a := r.RefuseTo(vtest.Ana); a.Quota.Violated()[0] != "failures" {
-			t.Fatalf("refused by %v", a.Quota.Violated())
-		}
+		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		if c := r.Check(last.View.ID, vtest.WrongCode(r.Code(4))); c.AttemptsRemaining != 4 {
-			t.Errorf("tries left of a pending code: %d", c.AttemptsRemaining)
-		}
+		r.Want("tries left of a pending code", r.Check(ids[4], vtest.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // the log's failures, too
 		r.SendTo(vtest.Ana)
@@ -112,25 +86,16 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.LoseLimiter()
-		if err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")); !errors.Is(err,
-			verification.ErrUnavailable) {
-			t.Fatalf("error %v", err)
-		}
+		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), verification.ErrUnavailable)
 		r.Limiter.Around(nil)
 		r.Sleep(2 * gates.Pause)
 		r.RefuseTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)
-		if got := r.Actions(); !strings.Contains(got, "begun "+vtest.AnaMasked+"; quota.reset failed limiter "+vtest.AnaMasked+"; quota.reset begun "+
-			vtest.AnaMasked+"; quota.reset done") {
-			t.Errorf("acts: %s", got)
-		}
-		r.Store.SetFault(func(string) sqlite.Fault { return sqlite.Down })
-		err := r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset"))
+		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
+		r.FailStore(sqlite.Down, "ResetCounters")
+		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), verification.ErrUnavailable)
 		r.MendStore()
-		if !errors.Is(err, verification.ErrUnavailable) {
-			t.Errorf("without the log: %v", err)
-		}
 		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
 	})
 }
@@ -142,35 +107,18 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.RefuseTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(time.Minute)
-		if mails := r.MailServer.Attempts(); len(mails) != 1 {
-			t.Errorf("%d attempts after the erasure", len(mails)-1)
+		r.WantMails(1)
+		v := r.Get(a.View.ID)
+		r.WantLine("afterwards", "failed erased canceled "+store.Erased, r.Status(a), v.State, v.To)
+		for _, s := range r.Rows() {
+			r.WantLine("a row", vtest.Line(store.Erased, "", ""), s.To, s.Reference, s.IP)
 		}
-		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "erased" || v.To != store.Erased || v.State != verification.Canceled {
-			t.Errorf("afterwards: %+v", v)
-		}
-		all, err := r.Store.Sends(r.Context(), store.Filter{Limit: 100})
-		r.NoError(err)
-		for _, s := range all {
-			if s.To != store.Erased || s.Reference != "" || s.IP != "" {
-				t.Errorf("left: %+v", s)
-			}
-		}
-		if len(all) != 2 {
-			t.Errorf("%d rows: the refusal that waited to be written must be erased with the rest", len(all))
-		}
+		r.Want("rows, with the refusal that waited to be written", len(r.Rows()), 2)
 		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		if a := r.RefuseTo(vtest.Ana); a.Quota.Rules[1].Used != 2 { // as the log teaches it
-			t.Errorf("being erased freed quota: %+v", a.Quota.Rules)
-		}
-		resend := vtest.AskFor("")
-		resend.Channel, resend.Resend = "", a.View.ID
-		if _, err := r.Svc.Send(r.Context(), resend); !errors.Is(err, verification.ErrNotFound) {
-			t.Errorf("a resend by its ID: %v", err)
-		}
-		if got := r.Actions(); got != "erase done "+store.Erased {
-			t.Errorf("acts: %s", got)
-		}
+		r.WantQuota("as the log teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
+		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), verification.ErrNotFound)
+		r.WantActions("erase done")
 	})
 }
 
@@ -180,56 +128,35 @@ func TestErasedAreForgotten(t *testing.T) {
 		hash := r.Person().Recipient
 		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(30 * 24 * time.Hour)
-		if v := r.Verification(a.View.ID); v.Recipient != hash {
-			t.Error("forgotten while a bound needs the hash")
-		}
+		r.Want("while a bound needs the hash", r.Verification(a.View.ID).Recipient, hash)
 		r.Sleep(2*24*time.Hour + 2*time.Hour)
-		if v := r.Verification(a.View.ID); !v.Recipient.IsZero() {
-			t.Error("not forgotten")
-		}
+		r.Want("forgotten", r.Verification(a.View.ID).Recipient.IsZero(), true)
 	})
 }
 
 func TestCancelAndResendByAnAdministrator(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		v := r.Verification(a.View.ID)
-		again, err := r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
-		r.NoError(err)
-		if again.Admitted {
-			t.Error("a gate was passed by")
+		resend := func(v store.Verification) (verification.Answer, error) {
+			return r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		}
-		r.Sleep(time.Minute)
-		again, err = r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
-		r.NoError(err)
-		synctest.Wait()
-		if mails := r.MailServer.Attempts(); !again.Admitted || again.View.ID != v.ID || len(mails) != 2 ||
-			vtest.CodeIn(mails[0]) != vtest.CodeIn(mails[1]) {
-			t.Errorf("sent again: %+v, %d mails", again.View, len(mails))
+		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
+		for _, admitted := range []bool{false, true} { // the gates decide
+			again, err := resend(v)
+			r.NoError(err)
+			r.Want("admitted", again.Admitted, admitted)
+			r.Sleep(time.Minute)
 		}
+		r.WantMails(2)
+		r.Want("the code again", r.Code(1), r.Code(0))
 		for _, want := range []bool{true, false} {
 			done, err := r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))
-			r.NoError(err)
-			if done != want {
-				t.Errorf("canceled: %v", done)
-			}
+			r.WantLine("canceled", vtest.Line(want, nil), done, err)
 		}
-		var bad *verification.InvalidError
-		if _, err := r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend")); !errors.As(err, &bad) ||
-			bad.Reason != "ended" {
-			t.Errorf("a canceled code: %v", err)
-		}
+		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")
 		late := r.SendTo("late@example.com")
 		r.Sleep(8*time.Minute + time.Second)
-		if _, err := r.Svc.Desk.ResendFor(r.Context(), r.Verification(late.View.ID), vtest.BackEnd.IP, vtest.AuditEntry("resend")); !errors.As(err,
-			&bad) {
-			t.Errorf("a code that is about to end: %v", err)
-		}
-		want := strings.ReplaceAll("resend begun X; resend failed minute X; resend begun X; resend done X; cancel done X; cancel failed ended X",
-			"X", vtest.AnaMasked)
-		if got := r.Actions(); got != want {
-			t.Errorf("acts: %s", got)
-		}
+		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
+		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended")
 	})
 }
 
@@ -237,21 +164,16 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		r.FailStore(sqlite.Down, "AddAuditEntry")
-		if to, err := r.Svc.Desk.Reveal(r.Context(), v, vtest.AuditEntry("reveal")); to != "" || !errors.Is(err,
-			verification.ErrUnavailable) {
-			t.Errorf("shown without a record: %v", err)
+		reveal := func(what, want string) {
+			to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
+			r.WantLine(what, want, to, err)
 		}
+		reveal("without a record", " verification: unavailable")
 		r.MendStore()
-		if to, err := r.Svc.Desk.Reveal(r.Context(), v, vtest.AuditEntry("reveal")); to != vtest.Ana || err != nil {
-			t.Errorf("%q %v", to, err)
-		}
-		r.NoError(r.Svc.Desk.Erase(context.Background(), r.Person(), vtest.AuditEntry("erase")))
-		if to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal")); to != "" || err == nil {
-			t.Errorf("erased: %v", err)
-		}
-		if got := r.Actions(); got != strings.ReplaceAll("reveal done X; erase done X; reveal done X; reveal failed unreadable X", "X", store.Erased) {
-			t.Errorf("acts: %s", got)
-		}
+		reveal("with one", vtest.Ana+" <nil>")
+		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		reveal("erased", " verification: id: not_kept")
+		r.WantActions("reveal done; erase done; reveal done; reveal failed unreadable")
 	})
 }
 
@@ -277,27 +199,20 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 
 func TestPersonsAreUnderstood(t *testing.T) {
 	r := vtest.NewRig(t, nil)
-	for what, c := range map[string]struct{ app, channel, to, purpose, reason, field string }{
-		"app": {"none", "email", vtest.Ana, "", "x", "app"}, "channel": {"", "pigeon", vtest.Ana, "", "x", "channel"},
-		"to":      {"", "email", "ana", "", "x", "to"},
-		"purpose": {"", "email", vtest.Ana, "none", "x", "purpose"}, "reason": {"", "email", vtest.Ana, "", "", "reason"},
-		"named": {"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
+	for _, c := range []struct{ app, channel, to, purpose, reason, field string }{
+		{"none", "email", vtest.Ana, "", "x", "app"}, {"", "pigeon", vtest.Ana, "", "x", "channel"}, {"", "email", "ana", "", "x", "to"},
+		{"", "email", vtest.Ana, "none", "x", "purpose"}, {"", "email", vtest.Ana, "", "", "reason"},
+		{"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
 	} {
-		var bad *verification.InvalidError
-		if _, err := r.Svc.Desk.Person(c.app, c.channel, c.to, c.purpose, c.reason); !errors.As(err, &bad) || bad.Field != c.field {
-			t.Errorf("%s: %v", what, err)
-		}
+		r.WantInvalid(vtest.Err(r.Svc.Desk.ParsePerson(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
 	}
 }
 
 // Sends that another process has still to tell the limiter do not count after a reset.
 func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		other := r.Replica(r.MailServer)
+		other, stop := r.StartReplica(r.MailServer)
 		other.Limiter.Around(vtest.Unreachable())
-		ctx, stop := context.WithCancel(context.Background())
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); other.Run(ctx) }()
 		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Fatalf("%+v, %v", a, err)
 		}
@@ -307,6 +222,5 @@ func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
 		r.Sleep(5 * time.Second)
 		r.WantCounted("after the reset", 0)
 		stop()
-		<-stopped
 	})
 }

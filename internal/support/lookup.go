@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/verification"
 )
 
-// recently is how far back NearSpellings looks: a person who misses a code asked today.
+// recently is how far back SimilarRecipients looks: a person who misses a code asked today.
 const recently = 24 * time.Hour
 
-// NearSpellings returns the newest requests of recipients whose address differs by one typing error, at most so many: the mail may have
+// SimilarRecipients returns the newest requests of recipients whose address differs by one typing error, at most so many: the mail may have
 // gone there. Errors: *InvalidError, verification.ErrUnavailable.
-func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) ([]store.Send, error) {
+func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, most int) ([]store.Send, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) 
 	}
 	rows, err := d.Store.Latest(ctx, near, recently)
 	if err != nil {
-		return nil, d.failed(ctx, err)
+		return nil, d.mapStoreError(ctx, err)
 	}
 	return rows[:min(most, len(rows))], nil
 }
@@ -38,7 +38,7 @@ func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h
 	for _, byBrowser := range []bool{true, false} {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
 		if err != nil {
-			return nil, d.failed(ctx, err)
+			return nil, d.mapStoreError(ctx, err)
 		}
 		if out.Wait > 0 {
 			all = append(all, out)

@@ -40,7 +40,7 @@ func (d *Desk) Previewable() (apps, purposes []string) {
 // no such app or purpose; a template that fails is verification.ErrUnavailable, and is in the process's log.
 func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	set := d.Policy.Get()
-	p, err := verification.Purpose(set, purpose)
+	p, err := verification.FindPurpose(set, purpose)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +96,11 @@ type Trial struct {
 // trialSession keeps trials apart from the codes that people asked for.
 const trialSession = "sendcode preview"
 
-// Try sends a code as any back end could have it sent, with a code of its own: it is in the log, the
+// SendTrial sends a code as any back end could have it sent, with a code of its own: it is in the log, the
 // recipient's rules decide, and the way is the one of every send. That it was asked for is recorded before. Errors:
 // *InvalidError, verification.ErrUnavailable.
-func (d *Desk) Try(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
-	p, err := d.Person(t.App, t.Channel, t.To, t.Purpose, act.Reason)
+func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
+	p, err := d.ParsePerson(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
 		return verification.Answer{}, err
 	}
@@ -111,5 +111,5 @@ func (d *Desk) Try(ctx context.Context, t Trial, act store.AuditEntry) (verifica
 		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose,
 		Locale:    t.Locale,
 		Reference: "preview", Session: trialSession,
-	}, p.on(act))
+	}, p.inEntry(act))
 }

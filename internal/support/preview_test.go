@@ -1,7 +1,6 @@
 package support_test
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,17 +25,13 @@ func TestSamples(t *testing.T) {
 		s.Set.Purposes["login"] = p
 	})
 	apps, purposes := r.Svc.Desk.Previewable()
-	if strings.Join(apps, ",") != "shop" || strings.Join(purposes, ",") != "default,login" {
-		t.Errorf("%v, %v", apps, purposes)
-	}
+	r.WantLine("apps and purposes", "[shop] [default login]", apps, purposes)
 	for purpose, code := range map[string]string{"default": "482913", "login": "BKVXRTNZ"} {
 		all, err := r.Svc.Desk.Samples("shop", purpose)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen := map[string]bool{}
+		r.NoError(err)
+		var seen []string
 		for _, s := range all {
-			seen[string(s.Channel)+" "+s.Locale] = true
+			seen = append(seen, vtest.Line(s.Channel, s.Locale))
 			if !strings.Contains(s.Text, code) || !strings.Contains(s.Text, "Shop") || !strings.Contains(s.Text, "10") {
 				t.Errorf("%s: %+v", purpose, s)
 			}
@@ -49,48 +44,36 @@ func TestSamples(t *testing.T) {
 			}
 		}
 		for _, want := range []string{"email en", "email zh-Hans", "sms en", "sms zh-Hans"} {
-			if !seen[want] {
-				t.Errorf("%s: no sample of %s", purpose, want)
-			}
+			r.Want(purpose+" has "+want, slices.Contains(seen, want), true)
 		}
 	}
 }
 
 // A trial is a send like any other, in the log and under the rules; it is recorded, whatever comes of it, and takes nothing
 // from a code that a person waits for.
-func TestTry(t *testing.T) {
+func TestTrial(t *testing.T) {
 	const ben = "ben@example.com"
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		pending := r.SendTo(ben)
+		pending := r.SendTo(ben).View.ID
 		trial := support.Trial{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN", From: netip.MustParseAddr("192.0.2.1")}
-		try := func() (verification.Answer, error) {
-			return r.Svc.Desk.Try(r.Context(), trial, vtest.AuditEntry("try"))
+		try := func(what string, admitted bool) verification.View {
+			a, err := r.Svc.Desk.SendTrial(r.Context(), trial, vtest.AuditEntry("try"))
+			r.NoError(err)
+			r.WantLine(what, vtest.Line(admitted, false), a.Admitted, a.View.ID == pending)
+			return a.View
 		}
-		first, err := try()
-		if err != nil || !first.Admitted || first.View.Reference != "preview" || first.View.Purpose != "login" {
-			t.Fatalf("%+v, %v", first, err)
-		}
-		if again, err := try(); err != nil || again.Admitted {
-			t.Errorf("%+v, %v", again, err)
-		}
+		first := try("the first", true)
+		r.WantLine("reference and purpose", "preview login", first.Reference, first.Purpose)
+		try("again", false)
 		trial.To = ben
-		if other, err := try(); err != nil || other.Admitted || other.View.ID == pending.View.ID {
-			t.Errorf("a trial with a person whose code is pending: %+v, %v", other, err)
-		}
+		try("with a person whose code is pending", false)
 		r.Sleep(61 * time.Second)
 		trial.Purpose = "default"
-		if other, err := try(); err != nil || !other.Admitted || other.View.ID == pending.View.ID {
-			t.Errorf("a trial is a resend of what a person waits for: %+v, %v", other, err)
-		}
+		try("a minute later, of the same purpose", true)
 		trial.App = ""
-		var invalid *verification.InvalidError
-		if _, err := try(); !errors.As(err, &invalid) {
-			t.Error(err)
-		}
-		if got := r.Actions(); got != "try begun a•••@example.com; try done a•••@example.com; try begun a•••@example.com; try failed minute a•••@example.com; "+
-			"try begun b•••@example.com; try failed minute b•••@example.com; try begun b•••@example.com; try done b•••@example.com" {
-			t.Errorf("the acts are %s", got)
-		}
+		r.WantInvalid(vtest.Err(r.Svc.Desk.SendTrial(r.Context(), trial, vtest.AuditEntry("try"))), "app", "unknown")
+		r.Want("acts", strings.ReplaceAll(r.Actions(), "•••@example.com", ""),
+			"try begun a; try done a; try begun a; try failed minute a; try begun b; try failed minute b; try begun b; try done b")
 		synctest.Wait()
 		mails := r.MailServer.Attempts()
 		inChinese := slices.ContainsFunc(mails, func(m delivery.Message) bool {

@@ -24,20 +24,20 @@ func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return invalid("reason", "required", "Say why; it is recorded.")
-	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, isForbidden):
+	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, isControl):
 		return invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
-	case strings.ContainsAny(reason, "@＠") || HasNumber(reason, numberDigits) || hasName(reason, to):
+	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, numberDigits) || containsLocalPart(reason, to):
 		return invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
 	return nil
 }
 
-func isForbidden(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
 
-// HasNumber reports whether a text has what may be a telephone number, also a grouped one: a plus and seven digits or, without a plus, at
+// HasPhoneNumber reports whether a text has what may be a telephone number, also a grouped one: a plus and seven digits or, without a plus, at
 // least so many digits.
-func HasNumber(text string, withoutPlus int) bool {
+func HasPhoneNumber(text string, withoutPlus int) bool {
 	digits, plus := 0, false
 	for _, r := range text {
 		switch {
@@ -56,8 +56,8 @@ func HasNumber(text string, withoutPlus int) bool {
 	return false
 }
 
-// hasName finds the local part of an address as a word.
-func hasName(text, address string) bool {
+// containsLocalPart finds the local part of an address as a word.
+func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
 	if !found || utf8.RuneCountInString(local) < nameLetters {
 		return false

@@ -1,13 +1,11 @@
 package support_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -20,33 +18,25 @@ func perRecipient(name string, limit int, window time.Duration) quota.Rule {
 func TestReplayTellsWhatStricterRulesWouldHaveRefused(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := r.SendFive()
-		if fmt.Sprint(p.Purposes) != "[default login]" || p.Name != "default" {
-			t.Fatalf("in force: %+v", p)
-		}
-		day := 24 * time.Hour
+		r.WantLine("in force", "[default login] default", p.Purposes, p.Name)
+		const day = 24 * time.Hour
 		for _, c := range []struct {
-			rules                                []quota.Rule
-			period                               time.Duration
-			sends, refused, recipients, affected int
-			by                                   string
+			rules  []quota.Rule
+			period time.Duration
+			want   string // sends, refused, recipients, affected, by rule
 		}{
-			{p.Rules, day, 5, 0, 2, 0, "map[]"},
-			{[]quota.Rule{perRecipient("hour", 3, time.Hour)}, day, 5, 1, 2, 1, "map[hour:1]"},
+			{p.Rules, day, "{5 0 2 0 map[]}"},
+			{[]quota.Rule{perRecipient("hour", 3, time.Hour)}, day, "{5 1 2 1 map[hour:1]}"},
 			// What was refused takes no place: of 0, 60, 120 and 180 s the second and the fourth.
-			{[]quota.Rule{perRecipient("short", 1, 90*time.Second)}, day, 5, 2, 2, 1, "map[short:2]"},
-			{[]quota.Rule{perRecipient("short", 1, 61*time.Second), perRecipient("hour", 2, time.Hour)}, day, 5, 2, 2, 1, "map[hour:1 short:2]"},
+			{[]quota.Rule{perRecipient("short", 1, 90*time.Second)}, day, "{5 2 2 1 map[short:2]}"},
+			{[]quota.Rule{perRecipient("short", 1, 61*time.Second), perRecipient("hour", 2, time.Hour)}, day, "{5 2 2 1 map[hour:1 short:2]}"},
 			// What came before the period counts and is not counted.
-			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 150 * time.Second, 2, 2, 1, 1, "map[hour:2]"},
-			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 3 * time.Minute, 2, 2, 1, 1, "map[hour:2]"},
+			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 150 * time.Second, "{2 2 1 1 map[hour:2]}"},
+			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 3 * time.Minute, "{2 2 1 1 map[hour:2]}"},
 		} {
 			got, err := r.Svc.Desk.Replay(r.Context(), p, c.rules, c.period)
-			want := support.Replayed{Sends: c.sends, Refused: c.refused, Recipients: c.recipients, Affected: c.affected}
-			if by := fmt.Sprint(got.ByRule); err != nil || by != c.by {
-				t.Errorf("%v: %v, by %s, want %s", c.rules, err, by, c.by)
-			}
-			if got.ByRule = nil; fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%v over %v: %+v, want %+v", c.rules, c.period, got, want)
-			}
+			r.NoError(err)
+			r.Want(fmt.Sprint(c.rules, c.period), got, c.want)
 		}
 	})
 }
@@ -63,9 +53,8 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 		ask.Purpose = "gift"
 		r.Send(ask)
 		got, err := r.Svc.Desk.Replay(r.Context(), p, []quota.Rule{perRecipient("hour", 4, time.Hour)}, time.Hour)
-		if err != nil || got.Sends != 5 || got.Refused != 0 {
-			t.Errorf("%v %+v", err, got)
-		}
+		r.NoError(err)
+		r.WantLine("sends and refused", "5 0", got.Sends, got.Refused)
 	})
 }
 
@@ -73,11 +62,8 @@ func TestReplayWithoutTheLog(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := r.Svc.Desk.Policies()[0]
 		r.FailStore(sqlite.Down, "CountedSends", "HeavyRecipients")
-		if _, err := r.Svc.Desk.Replay(r.Context(), p, nil, time.Hour); !errors.Is(err, verification.ErrUnavailable) {
-			t.Error(err)
-		}
-		if _, _, err := r.Svc.Desk.AtLimit(r.Context(), p, p.Rules[0], 10); !errors.Is(err, verification.ErrUnavailable) {
-			t.Error(err)
-		}
+		r.WantError(vtest.Err(r.Svc.Desk.Replay(r.Context(), p, nil, time.Hour)), verification.ErrUnavailable)
+		_, _, err := r.Svc.Desk.RecipientsAtLimit(r.Context(), p, p.Rules[0], 10)
+		r.WantError(err, verification.ErrUnavailable)
 	})
 }

@@ -39,7 +39,7 @@ type Store interface {
 // Codes are the use cases that administrators share with back ends. Implementation: *verification.Service.
 type Codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
-	Served(channel, to string) error
+	ValidateRecipient(channel, to string) error
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
 	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
@@ -86,8 +86,8 @@ type Desk struct{ Parts }
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
 
-// failed returns an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
-func (d *Desk) failed(ctx context.Context, err error) error {
+// mapStoreError returns an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
+func (d *Desk) mapStoreError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil

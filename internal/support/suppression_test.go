@@ -1,8 +1,6 @@
 package support_test
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,36 +10,25 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
 // Only a reply to the recipient that there is no such mailbox for good suppresses.
 func TestMail16BounceSuppresses(t *testing.T) {
-	for _, x := range []struct {
-		class           delivery.Class
-		stage, enhanced string
-		want            bool
-	}{
-		{delivery.Rejected, "rcpt", "5.1.1", true},
-		{delivery.Rejected, "dot", "5.1.1", true},
-		{delivery.Rejected, "data", "5.1.10", true},
-		{delivery.Rejected, "rcpt", "5.1.0", true},
-		{delivery.Rejected, "mail", "5.1.1", false}, // no recipient had been named
-		{delivery.Rejected, "rcpt", "5.1.8", false}, // about the sender
-		{delivery.Rejected, "rcpt", "5.1.7", false},
-		{delivery.Rejected, "rcpt", "5.7.1", false}, // policy
-		{delivery.Rejected, "rcpt", "5.2.1", false}, // a mailbox that is there
-		{delivery.Rejected, "rcpt", "5.2.2", false},
-		{delivery.Rejected, "rcpt", "", false}, // may be policy
-		{delivery.Rejected, "rcpt", "5.10.1", false},
-		{delivery.Unknown, "dot", "5.1.1", false},
+	for reply, want := range map[string]bool{
+		"rejected rcpt 5.1.1": true, "rejected dot 5.1.1": true, "rejected data 5.1.10": true, "rejected rcpt 5.1.0": true,
+		"rejected mail 5.1.1": false,                               // no recipient had been named
+		"rejected rcpt 5.1.8": false, "rejected rcpt 5.1.7": false, // about the sender
+		"rejected rcpt 5.2.1": false, "rejected rcpt 5.2.2": false, // a mailbox that is there
+		"rejected rcpt 5.7.1": false, "rejected rcpt ": false, // policy, or it may be
+		"rejected rcpt 5.10.1": false, "unknown dot 5.1.1": false,
 	} {
-		if got := (&delivery.Error{Class: x.class, Stage: x.stage, Code: x.enhanced}).NoMailbox(); got != x.want {
-			t.Errorf("%+v: %v", x, got)
-		}
+		part := strings.Split(reply, " ")
+		e := delivery.Error{Class: delivery.Class(part[0]), Stage: part[1], Code: part[2]}
+		servertest.Same(t, reply, e.NoMailbox(), want)
 	}
 }
 
@@ -59,24 +46,17 @@ func TestSuppressed(t *testing.T) {
 		since := time.Now()
 		r.EmptyLimiter()
 		r.SendFails(strings.ToUpper(vtest.Ana), "suppressed")
-		if s := r.Suppressions()[0]; s.Cause != store.HardBounce || s.Detail != "550 5.1.1" || s.Send.String() != first.View.Send.ID || s.App != "shop" || s.To != vtest.AnaMasked {
-			t.Errorf("%+v", s)
-		}
+		s := r.Suppressions()[0]
+		r.WantLine("the suppression", "hard_bounce 550 5.1.1 shop a•••@example.com "+first.View.Send.ID, s.Cause, s.Detail, s.App, s.To, s.Send)
 		r.LoseLimiter()
-		ask := vtest.AskFor(vtest.Ana)
-		ask.Wait = time.Second
-		if a := r.Send(ask); a.View.Send.Reason != "suppressed" {
-			t.Errorf("%+v", a.View.Send)
-		}
+		r.WantStatus(r.SendTo(vtest.Ana), "failed suppressed")
 		r.EmptyLimiter()
 		other := r.SendTo("ana.maria+b@example.com") // the same mailbox perhaps, but not what bounced
 		elsewhere := vtest.AskFor(vtest.Ana)
 		elsewhere.App = "desk"
 		r.Send(elsewhere)
 		r.WantMails(3)
-		if v := r.Get(other.View.ID); v.Send.Status != store.Sent {
-			t.Errorf("another spelling: %+v", v.Send)
-		}
+		r.WantStatus(other, "sent")
 		r.Sleep(2*time.Hour - time.Since(since) - time.Microsecond)
 		r.SendFails(vtest.Ana, "suppressed")
 		r.Sleep(time.Microsecond)
@@ -92,9 +72,7 @@ func TestSimulatorIsNeverSuppressed(t *testing.T) {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendFails("bounce@simulator.test", "rejected")
 		}
-		if list := r.Suppressions(); len(list) != 0 {
-			t.Errorf("%+v", list)
-		}
+		r.Want("suppressions", len(r.Suppressions()), 0)
 	})
 }
 
@@ -107,9 +85,8 @@ func TestNothingSuppressesWhereItIsOff(t *testing.T) {
 		}
 		r.Suppress(vtest.Ana, 0) // by hand all the same, for as long as by default
 		r.SendFails(vtest.Ana, "suppressed")
-		if s := r.Suppressions()[0]; s.Until.Sub(s.Since) != support.DefaultSuppression {
-			t.Errorf("%+v", s)
-		}
+		s := r.Suppressions()[0]
+		r.Want("how long", s.Until.Sub(s.Since), support.DefaultSuppression)
 	})
 }
 
@@ -120,9 +97,7 @@ func TestSuppressedIsBoundedByFailures(t *testing.T) {
 		for range vtest.MaxFailures {
 			r.SendFails(vtest.Ana, "suppressed")
 		}
-		if d := r.RefuseTo(vtest.Ana).Quota; len(d.Violated()) != 1 || d.Violated()[0] != "failures" {
-			t.Errorf("%v", d.Violated())
-		}
+		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
 		r.EmptyLimiter() // the log knows it too
 		r.RefuseTo(vtest.Ana)
 		r.WantMails(0)
@@ -132,10 +107,7 @@ func TestSuppressedIsBoundedByFailures(t *testing.T) {
 func TestSuppressByHandAndLift(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		s := r.Suppress("ana.maria@EXAMPLE.com", time.Hour)
-		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "mei" || s.App != "" || s.Send != uuid.Nil ||
-			s.To != vtest.AnaMasked || s.Until.Sub(s.Since) != time.Hour {
-			t.Errorf("%+v", s)
-		}
+		r.WantLine("the suppression", "manual asked by telephone mei  true a•••@example.com 1h0m0s", s.Cause, s.Detail, s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
 		r.SendFails(vtest.Ana, "suppressed")
 		lift := func(l support.LiftRequest) ([]store.Suppression, error) {
 			return r.Svc.Desk.Lift(r.Context(), l, vtest.AuditEntry("suppression.lift"))
@@ -159,15 +131,8 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			"channel": {Channel: "pigeon", To: vtest.Ana, Reason: "x"}, "app": {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
 			"reason": {Channel: "email", To: vtest.Ana},
 		} {
-			_, err := r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))
-			var bad *verification.InvalidError
-			if !errors.As(err, &bad) || bad.Field != field {
-				t.Errorf("%s: %v", field, err)
-			}
-			_, err = lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Reason: wish.Reason})
-			if !errors.As(err, &bad) || bad.Field != field {
-				t.Errorf("lift, %s: %v", field, err)
-			}
+			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
+			r.WantInvalid(vtest.Err(lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Reason: wish.Reason})), field, "")
 		}
 		if _, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)}); err == nil {
 			t.Error("a reason without end")
@@ -187,9 +152,7 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Sleep(10 * time.Second)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "suppressed" || s.Attempt != 2 {
-			t.Errorf("%+v", s)
-		}
+		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
 		r.WantMails(0)
 	})
 }
@@ -207,14 +170,9 @@ func TestPaused(t *testing.T) {
 		waiting := r.SendTo("bo@example.com")
 		began := time.Now()
 		terms(policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
-		a := r.SendFails(vtest.Ana, "paused")
-		if got := r.Get(a.View.ID); got.Send.Status != store.Failed {
-			t.Errorf("%+v", got.Send)
-		}
+		r.SendFails(vtest.Ana, "paused")
 		r.Sleep(30 * time.Second)
-		if s := r.Get(waiting.View.ID).Send; s.Status != store.Failed || s.Reason != "paused" {
-			t.Errorf("what waited: %+v", s)
-		}
+		r.WantStatus(waiting, "failed paused")
 		r.WantMails(1)
 		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"}, policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
 		if p, ok := r.Svc.Desk.Paused(recipient.Email, "default"); !ok || !p.Since.Equal(began) || p.Reason != "the server moves" {
@@ -224,10 +182,8 @@ func TestPaused(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.WantMails(2)
 		login := vtest.AskFor(vtest.Ana)
-		login.Purpose, login.Wait = "login", time.Second
-		if a := r.Send(login); a.View.Send.Reason != "paused" {
-			t.Errorf("%+v", a.View.Send)
-		}
+		login.Purpose = "login"
+		r.WantStatus(r.Send(login), "failed paused")
 		if p, _ := r.Svc.Desk.Paused(recipient.Email, "login"); !p.Since.Equal(time.Now()) {
 			t.Errorf("another reason is another pause: %v", p.Since)
 		}
@@ -243,20 +199,12 @@ func TestPausedButForTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)
 		s.Pauses = []policy.Pause{{Channel: recipient.Email}}
-		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
-			s.Vault.AddressHash(vtest.ParseEmail(t, vtest.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)}}
+		vtest.TestRecipient(t, vtest.Ana, "424242")(s)
 	}
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
-			t.Errorf("%+v", s)
-		}
+		r.WantStatus(r.SendTo(vtest.Ana), "sent")
 		r.SendFails("bo@example.com", "paused")
-		if p, ok := r.Svc.Desk.Paused(recipient.Email, "x"); !ok || p.Since.IsZero() {
-			t.Errorf("%+v", p)
-		}
-		if !slices.ContainsFunc(r.Svc.Terms().Pauses, func(p policy.Pause) bool { return !p.Since.IsZero() }) {
-			t.Error("it is not known since when")
-		}
+		p, ok := r.Svc.Desk.Paused(recipient.Email, "x")
+		r.WantLine("paused, since an instant that is known", "true false", ok, p.Since.IsZero())
 	})
 }

@@ -30,7 +30,7 @@ const (
 
 // Suppress keeps mail from a recipient; recipient and reason are added to the act. Errors: *InvalidError, verification.ErrUnavailable.
 func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
-	to, err := d.named(b.Channel, b.To, b.App, b.Reason)
+	to, err := d.parseTarget(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
 		return store.Suppression{}, err
 	}
@@ -41,8 +41,8 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 	row, _, err := d.Store.Suppress(ctx, store.Suppression{
 		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to), To: to.Masked(),
 		Cause: store.Manual, Detail: b.Reason, By: act.Who,
-	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.on(act, to, b.App, b.Reason))
-	return row, d.failed(ctx, err)
+	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.entryFor(act, to, b.App, b.Reason))
+	return row, d.mapStoreError(ctx, err)
 }
 
 // LiftRequest asks that a recipient gets mail again.
@@ -61,27 +61,27 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
 	record := &act
 	if l.Address.IsZero() {
-		to, err := d.named(l.Channel, l.To, l.App, l.Reason)
+		to, err := d.parseTarget(l.Channel, l.To, l.App, l.Reason)
 		if err != nil {
 			return nil, err
 		}
 		lifting.Channel, lifting.Address = to.Channel(), d.Vault.AddressHash(to)
-		record = d.on(act, to, l.App, l.Reason)
-	} else if err := checkWhy(l.Reason, ""); err != nil {
+		record = d.entryFor(act, to, l.App, l.Reason)
+	} else if err := checkSuppressionReason(l.Reason, ""); err != nil {
 		return nil, err
 	}
 	list, err := d.Store.Lift(ctx, lifting, record)
-	return list, d.failed(ctx, err)
+	return list, d.mapStoreError(ctx, err)
 }
 
-// on returns the act with the recipient and the reason.
-func (d *Desk) on(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
+// entryFor returns the act with the recipient and the reason.
+func (d *Desk) entryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
 	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
 	return &act
 }
 
-// named parses the recipient and checks the app and the reason of a request.
-func (d *Desk) named(channel, address, app, why string) (recipient.Recipient, error) {
+// parseTarget parses the recipient and checks the app and the reason of a request.
+func (d *Desk) parseTarget(channel, address, app, why string) (recipient.Recipient, error) {
 	to, err := verification.ParseRecipient(channel, address, "")
 	if err != nil {
 		return to, err
@@ -89,15 +89,15 @@ func (d *Desk) named(channel, address, app, why string) (recipient.Recipient, er
 	if app != "" && !d.Policy.Get().HasApp(app) {
 		return to, invalid("app", "unknown", "There is no such app.")
 	}
-	return to, checkWhy(why, to.Address())
+	return to, checkSuppressionReason(why, to.Address())
 }
 
-// checkWhy checks the reason of a suppression, which the audit log keeps for good.
-func checkWhy(why, to string) error {
+// checkSuppressionReason checks the reason of a suppression, which the audit log keeps for good.
+func checkSuppressionReason(why, to string) error {
 	switch {
 	case why == "":
 		return invalid("reason", "required", "Say why; the record keeps it.")
-	case !verification.PlainText(why, maxWhy):
+	case !verification.IsPlainText(why, maxWhy):
 		return invalid("reason", "invalid", "This has at most 200 characters, and no control character among them.")
 	}
 	return CheckReason(why, to)
@@ -113,5 +113,5 @@ func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string, act 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	p, _, err := d.Store.LiftPrefix(ctx, store.PrefixLifting{ID: id, By: act.Who, Why: reason}, &act)
-	return p, d.failed(ctx, err)
+	return p, d.mapStoreError(ctx, err)
 }

@@ -32,13 +32,13 @@ func (d *Desk) Policies() []Policy {
 	return all
 }
 
-// AtLimit returns the recipients for which a rule of the policy has no place left, at most so many, the newest send first, and how many
+// RecipientsAtLimit returns the recipients for which a rule of the policy has no place left, at most so many, the newest send first, and how many
 // there are in all. Only rules of recipients can be asked: the log holds nothing else.
-func (d *Desk) AtLimit(ctx context.Context, p Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error) {
+func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
 	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: most})
-	return crowds, all, d.failed(ctx, err)
+	return crowds, all, d.mapStoreError(ctx, err)
 }
 
 // Replayed is what other rules would have made of the sends that went out.
@@ -71,7 +71,7 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 	if errors.Is(err, ErrTooMuch) {
 		return Replayed{}, err
 	}
-	return r.Replayed, d.failed(ctx, err)
+	return r.Replayed, d.mapStoreError(ctx, err)
 }
 
 type replayedBucket struct {

@@ -53,8 +53,8 @@ func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressOf decrypts a verification's address and returns its AddressHash. Errors: those of Recipient.
-func (k Vault) AddressOf(v store.Verification) (recipient.Hash, error) {
+// AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of Recipient.
+func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	r, err := k.Recipient(v)
 	if err != nil {
 		return recipient.Hash{}, err
@@ -76,15 +76,15 @@ func Shape(v store.Verification) code.Shape {
 	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// Prefix returns a keyed hash of a phone number's prefix, so that the limiter's keys do not reveal most of the number.
-func (k Vault) Prefix(r recipient.Recipient) string {
+// PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not reveal most of the number.
+func (k Vault) PrefixHash(r recipient.Recipient) string {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// Keyed returns a keyed hash of the texts, separate for each label. Without the index key, guesses of the texts cannot be checked.
-func (k Vault) Keyed(label string, texts ...string) [32]byte {
+// KeyedHash returns a keyed hash of the texts, separate for each label. Without the index key, guesses of the texts cannot be checked.
+func (k Vault) KeyedHash(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))
 	for _, text := range texts {

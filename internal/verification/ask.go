@@ -62,7 +62,7 @@ const (
 // recorded as a refusal. Errors: *InvalidError, ErrNotFound, ErrUnavailable.
 func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	a := asked{Ask: ask}
-	if err := checkAttached(ask); err != nil {
+	if err := validateOptions(ask); err != nil {
 		return a, err
 	}
 	if ask.Locale != "" {
@@ -80,18 +80,18 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	if a.purpose, err = s.purposeFor(a.Caller, a.Purpose); err != nil {
 		return a, err
 	}
-	if a.to, err = s.parse(a.Channel, a.To, a.Country); err != nil {
+	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err != nil {
 		return a, err
 	}
-	a.purpose = a.purpose.On(a.to.Channel())
+	a.purpose = a.purpose.ForChannel(a.to.Channel())
 	hashes := s.Vault.Hashes(a.to)
 	a.address = hashes.Address
 	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
 	a.buckets = a.subject.Buckets()
 	if a.locale == "" {
-		a.locale = s.preferred(a)
+		a.locale = s.preferredLocale(a)
 	}
-	if refusal := s.Policy.Get().Refuse(a.to); refusal != nil {
+	if refusal := s.Policy.Get().ValidateRecipient(a.to); refusal != nil {
 		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0) // so that an administrator finds why no code was sent
 		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
@@ -116,7 +116,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 		return ErrUnavailable
 	}
 	if a.To != "" {
-		given, err := s.parse(cmp.Or(a.Channel, string(v.Channel)), a.To, a.Country)
+		given, err := s.parseRecipient(cmp.Or(a.Channel, string(v.Channel)), a.To, a.Country)
 		if err != nil {
 			return err
 		}
@@ -137,11 +137,11 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	return nil
 }
 
-func checkAttached(ask Ask) error {
+func validateOptions(ask Ask) error {
 	switch {
-	case !PlainText(ask.Reference, maxReference):
+	case !IsPlainText(ask.Reference, maxReference):
 		return invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
-	case !PlainText(ask.Session, maxSession):
+	case !IsPlainText(ask.Session, maxSession):
 		return invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != Secret:
 		return invalid("session", "not_allowed", "Only secret keys may name a session.")
@@ -153,8 +153,8 @@ func checkAttached(ask Ask) error {
 	return nil
 }
 
-// preferred returns the language of the Accept-Language list for which there are templates, as it is stored.
-func (s *Service) preferred(a asked) string {
+// preferredLocale returns the language of the Accept-Language list for which there are templates, as it is stored.
+func (s *Service) preferredLocale(a asked) string {
 	if a.to.Channel() == recipient.SMS {
 		return s.Texts.Prefer(a.App, a.Languages)
 	}
@@ -164,7 +164,7 @@ func (s *Service) preferred(a asked) string {
 // purposeFor returns a purpose by name, with the rules that apply to this caller. Error: *InvalidError.
 func (s *Service) purposeFor(c Caller, name string) (policy.Purpose, error) {
 	set := s.Policy.Get()
-	p, err := Purpose(set, name)
+	p, err := FindPurpose(set, name)
 	switch {
 	case err != nil:
 		return p, err
@@ -174,8 +174,8 @@ func (s *Service) purposeFor(c Caller, name string) (policy.Purpose, error) {
 	return set.ForBackEnd(p, c.IP), nil
 }
 
-// Purpose returns a purpose by name, "" for the default one. Error: *InvalidError.
-func Purpose(set policy.Set, name string) (policy.Purpose, error) {
+// FindPurpose returns a purpose by name, "" for the default one. Error: *InvalidError.
+func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	p, ok := set.Purpose(name)
 	if !ok {
 		return p, invalid("purpose", "unknown", "No purpose of that name is configured.")
@@ -187,8 +187,8 @@ func subjectOf(c Caller, ch recipient.Channel, h recipient.Hash, in policy.Area,
 	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p}
 }
 
-// parse parses a recipient. Error: *InvalidError, also for sms if no carrier is configured.
-func (s *Service) parse(channel, to, country string) (recipient.Recipient, error) {
+// parseRecipient parses a recipient. Error: *InvalidError, also for sms if no carrier is configured.
+func (s *Service) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Texts == nil {
 		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
 	}
@@ -234,7 +234,7 @@ func (a asked) row() store.Send {
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
 	}
 	if a.IP.IsValid() {
-		row.IP = policy.Network(a.IP)
+		row.IP = policy.NetworkPrefix(a.IP)
 	}
 	return row
 }
@@ -248,9 +248,9 @@ func (s *Service) recordRefusal(a asked, outcome, rule string, scope quota.Scope
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)
 }
 
-// PlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters. Such a text is safe in
+// IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters. Such a text is safe in
 // a row, a page or a header.
-func PlainText(s string, limit int) bool {
+func IsPlainText(s string, limit int) bool {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > limit {
 		return false
 	}

@@ -3,12 +3,9 @@ package verification_test
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -52,13 +49,10 @@ func TestScopes(t *testing.T) {
 			), func(r *vtest.Rig) {
 				r.Send(base)
 				for _, a := range c.shared {
-					if got := r.Refuse(a).Quota.Violated(); !slices.Equal(got, []string{"shared"}) {
-						t.Errorf("%+v: refused by %v", a, got)
-					}
+					r.WantBlockedBy(r.Refuse(a).Quota, "shared", time.Minute)
 					q, err := r.Svc.Quota(r.Context(), a.Caller, "email", a.To, a.Purpose)
-					if worst, _ := q.Quota.Blocking(); err != nil || worst.Name != "shared" {
-						t.Errorf("%+v: looking says %+v, %v", a, q.Quota, err)
-					}
+					r.NoError(err)
+					r.WantBlockedBy(q.Quota, "shared", time.Minute)
 				}
 				for _, a := range c.apart {
 					r.Send(a)
@@ -92,15 +86,13 @@ func TestRulesOnNumbers(t *testing.T) {
 			r.WantBlockedBy(refused.Quota, "range", time.Hour)
 			r.Send(vtest.TextTo(apart))
 			for n := range 4 {
-				if a := r.SendTo(vtest.NthAddress(n)); len(a.Quota.Rules) != 3 {
-					r.Errorf("a mail is told of the rule: %+v", a.Quota.Rules)
-				}
+				r.Want("rules of a mail", len(r.SendTo(vtest.NthAddress(n)).Quota.Rules), 3)
 			}
 			looked, err := r.Svc.Get(r.Context(), vtest.BackEnd, first.View.ID)
-			if err != nil || len(looked.Quota.Rules) != 4 || looked.Quota.Rules[3].Used != 2 {
-				r.Errorf("%+v, %v", looked.Quota, err)
-			}
-			if prefix := r.Svc.Vault.Prefix(number); prefix == "" || strings.Contains(prefix, "1512345") {
+			r.NoError(err)
+			r.Want("a look", ruleNames(looked.Quota), "[minute hour day range]")
+			r.Want("its count", looked.Quota.Rules[3].Used, 2)
+			if prefix := r.Svc.Vault.PrefixHash(number); prefix == "" || strings.Contains(prefix, "1512345") {
 				r.Errorf("buckets name the prefix %q", prefix)
 			}
 		})
@@ -126,19 +118,13 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 		}
 		for n := range 5 {
 			a := r.Send(from(vtest.BackEnd, n, ""))
-			if len(a.Quota.Rules) != 1 || len(a.Policy.Rules) != 1 {
-				t.Errorf("%+v", a.Quota)
-			}
-			story, err := r.Store.Story(r.Context(), uuid.MustParse(a.View.Send.ID))
-			if err != nil || story.Send.IP != "" {
-				t.Errorf("the row has the address %q, %v", story.Send.IP, err)
-			}
+			r.WantLine("rules", "[day] 1", ruleNames(a.Quota), len(a.Policy.Rules))
+		}
+		for _, row := range r.Rows() {
+			r.Want("the address in the row", row.IP, "")
 		}
 		r.Send(from(vtest.BackEnd, 10, "192.0.2.1"))
-		a := r.Refuse(from(vtest.BackEnd, 11, "192.0.2.1"))
-		if worst, _ := a.Quota.Blocking(); worst.Name != "address" {
-			t.Errorf("%+v", a.Quota)
-		}
+		r.WantBlockedBy(r.Refuse(from(vtest.BackEnd, 11, "192.0.2.1")).Quota, "address", time.Hour)
 		r.Send(from(vtest.BackEnd, 12, "192.0.2.2"))
 		r.Refuse(from(vtest.BackEnd, 13, "192.0.2.3"))
 		if a, err := r.Svc.Send(r.Context(), from(vtest.Browser, 14, "")); err == nil {
@@ -175,16 +161,13 @@ func TestBreaker(t *testing.T) {
 			a := r.Refuse(ask("shop", "default", "b@example.com"))
 			r.WantBlockedBy(a.Quota, policy.BreakerName, time.Minute)
 		}
-		if n := strings.Count(r.Printed.String(), "the breaker refuses"); n != 1 {
-			t.Errorf("called %d times", n)
-		}
+		alarms := func() int { return strings.Count(r.Printed.String(), "the breaker refuses") }
+		r.Want("alarms", alarms(), 1)
 		r.Sleep(time.Minute)
 		r.LoseLimiter()
 		fill()
 		r.Refuse(ask("bank", "default", "b@example.com"))
-		if n := strings.Count(r.Printed.String(), "the breaker refuses"); n != 2 {
-			t.Errorf("called %d times", n)
-		}
+		r.Want("alarms", alarms(), 2)
 		r.FailStore(sqlite.Down, "History") // what else refuses cannot be read
 		r.WantError(r.SendError(ask("bank", "default", "b@example.com")), verification.ErrUnavailable)
 	})
@@ -211,35 +194,23 @@ func spelling(n int) verification.Ask {
 	return a
 }
 
-// fill sends to twenty spellings, and wants the twenty-first refused.
-func fill(r *vtest.Rig) verification.Answer {
-	r.Helper()
-	for n := range 20 {
-		r.Send(spelling(n))
-	}
-	return r.Refuse(spelling(20))
-}
-
 // Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more. Back ends are not limited by it, nor are other
 // mailboxes, phone numbers and other apps; other purposes are.
 func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		a := fill(r)
-		for n := 21; n < 60; n++ {
-			worst, _ := a.Quota.Blocking()
-			if worst.Name != "spellings" || a.Quota.RetryAfter() != 24*time.Hour || worst.ResetAfter != worst.RetryAfter || worst.Used != 20 ||
-				len(a.Quota.Rules) != 1 {
-				t.Fatalf("%+v", a.Quota)
-			}
-			a = r.Refuse(spelling(n))
+		for n := range 20 {
+			r.Send(spelling(n))
+		}
+		for n := 20; n < 60; n++ {
+			d := r.Refuse(spelling(n)).Quota
+			r.WantBlockedBy(d, "spellings", 24*time.Hour)
+			r.WantLine("what is told", "1 20 24h0m0s", len(d.Rules), d.Rules[0].Used, d.Rules[0].ResetAfter)
 		}
 		r.WantMails(20)
 		for n := range 25 {
 			a := spelling(100 + n)
 			a.Caller = vtest.BackEnd
-			if d := r.Send(a).Quota; slices.Contains(ruleNames(d), "spellings") {
-				t.Errorf("a back end's answer has the rule: %+v", d)
-			}
+			r.Want("a back end's rules", ruleNames(r.Send(a).Quota), "[hour]")
 		}
 		for _, to := range []string{"victi.m@example.com", "other@gmail.com", "victim@gmail.example"} {
 			a := spelling(30)
@@ -251,8 +222,17 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 		r.Send(text)
 		r.Send(bank)
 		r.Refuse(login)
+		who, err := r.Svc.Desk.ParsePerson("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
+		r.NoError(err)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
+		r.Send(spelling(20))
 		r.Sleep(24 * time.Hour)
 		r.Send(spelling(70)) // back ends have taken none of its places
+		r.LoseLimiter()      // each process counts by itself
+		for n := range 20 {
+			r.Send(spelling(n))
+		}
+		r.Refuse(spelling(20))
 	})
 }
 
@@ -266,70 +246,20 @@ func ruleNames(d quota.Decision) (all []string) {
 // A browser reads the same whatever other spellings were asked for, until the rule refuses.
 func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		first := ruleNames(r.Send(spelling(0)).Quota)
 		look := func(id string) quota.Decision {
 			a, err := r.Svc.Get(r.Context(), spelling(18).Caller, id)
 			r.NoError(err)
 			return a.Quota
 		}
 		var id string
-		for n := 1; n < 19; n++ {
+		for n := range 19 {
 			a := r.Send(spelling(n))
 			id = a.View.ID
-			if got := ruleNames(a.Quota); !slices.Equal(got, first) || slices.Contains(got, "spellings") || a.Quota.RetryAfter() != 0 {
-				t.Fatalf("send %d: %v, %v", n, got, a.Quota.RetryAfter())
-			}
+			r.WantLine("a send", "[hour client network] 0s", ruleNames(a.Quota), a.Quota.RetryAfter())
 		}
-		if d := look(id); slices.Contains(ruleNames(d), "spellings") {
-			t.Errorf("a look: %+v", d)
-		}
+		r.Want("a look", ruleNames(look(id)), "[hour client network]")
 		r.Sleep(time.Second)
-		last := r.Send(spelling(19)).Quota
-		if !slices.Contains(ruleNames(last), "spellings") || last.RetryAfter() != 24*time.Hour-time.Second {
-			t.Errorf("the send that takes the last place: %+v", last)
-		}
-		if d := look(id); d.RetryAfter() != 24*time.Hour-time.Second {
-			t.Errorf("a look at a full mailbox: %+v", d)
-		}
-	})
-}
-
-// A request that another rule refuses takes no place, and one that this rule refuses takes none of the recipient's.
-func TestSpellingsAreDecidedInTheSameStep(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) {
-		spelled(s)
-		vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})(s)
-		s.Spellings.Limit = 2
-	}, func(r *vtest.Rig) {
-		r.Send(spelling(0))
-		for range 3 {
-			r.Refuse(spelling(0))
-		}
-		r.Send(spelling(3))
-		if d := r.Refuse(spelling(6)).Quota; !slices.Equal(d.Violated(), []string{"spellings"}) {
-			t.Errorf("%+v", d)
-		}
-		back := spelling(6)
-		back.Caller = vtest.BackEnd
-		r.Send(back) // it has its place of the minute
-	})
-}
-
-// While the limiter is away each process counts by itself, and an administrator's reset frees the mailbox. Its bucket is a keyed hash.
-func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		r.LoseLimiter()
-		fill(r)
-		r.EmptyLimiter()
-		r.Sleep(2 * time.Second)
-		fill(r)
-		who, err := r.Svc.Desk.Person("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
-		r.NoError(err)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
-		r.Send(spelling(20))
-		mailbox := r.Settings.Vault.Hashes(vtest.ParseEmail(t, "victim@gmail.com")).Mailbox
-		if got := policy.SpellingsBucket("shop", mailbox); mailbox == (recipient.Hash{}) || strings.Contains(got, "victim") {
-			t.Errorf("%s", got)
-		}
+		r.WantBlockedBy(r.Send(spelling(19)).Quota, "spellings", 24*time.Hour-time.Second) // the last place
+		r.WantWait(look(id), 24*time.Hour-time.Second)
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/vault"
 )
 
-// Checked is the result of a check. A wrong, used or expired code is a result, not an error.
-type Checked struct {
+// CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
+type CheckResult struct {
 	View
 	Valid      bool
 	Proof      string // when valid: a signed token that a back end can check offline
@@ -22,32 +22,32 @@ type Checked struct {
 }
 
 // Compared reports whether the typed code was compared with the right one.
-func (c Checked) Compared() bool { return !c.uncompared }
+func (c CheckResult) Compared() bool { return !c.uncompared }
 
 // Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before
 // the comparison. Of several right checks exactly one approves. Errors: *InvalidError for characters that no code has, which costs
 // no attempt; ErrNotFound, *TooManyChecksError, ErrUnavailable.
-func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checked, error) {
+func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	v, _, now, err := s.lookup(ctx, c, id)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			s.pretendCheck(ctx, typed)
 		}
-		return Checked{}, err
+		return CheckResult{}, err
 	}
-	entered, err := ReadCode(s.shape(v), typed)
+	entered, err := NormalizeCode(s.shape(v), typed)
 	switch {
 	case err != nil:
-		return Checked{}, err
+		return CheckResult{}, err
 	case StateOf(v, now) != Pending:
-		return s.checked(v, now, "ended", false), nil
+		return s.checkResult(v, now, "ended", false), nil
 	}
 	// From here the attempt counts, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	counted, err := s.takeCheck(ctx, c, v.Channel)
 	if err != nil {
-		return Checked{}, err
+		return CheckResult{}, err
 	}
 	checked, err := s.compare(ctx, id, entered)
 	if (checked.Valid || checked.uncompared) && len(counted.Buckets) > 0 {
@@ -56,9 +56,9 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 	return checked, err
 }
 
-// ReadCode is code.Alphabet.Read with an *InvalidError of this package.
-func ReadCode(s code.Shape, typed string) (string, error) {
-	entered, err := s.Alphabet.Read(typed)
+// NormalizeCode is code.Alphabet.Normalize with an *InvalidError of this package.
+func NormalizeCode(s code.Shape, typed string) (string, error) {
+	entered, err := s.Alphabet.Normalize(typed)
 	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
 		return "", invalid("code", bad.Reason, bad.Detail)
 	}
@@ -67,25 +67,25 @@ func ReadCode(s code.Shape, typed string) (string, error) {
 
 // compare counts an attempt in the log, compares the codes if an attempt was left, and approves if they are equal. Errors:
 // *TooManyChecksError, ErrUnavailable; ErrUncertain if the attempt may count.
-func (s *Service) compare(ctx context.Context, id, entered string) (Checked, error) {
+func (s *Service) compare(ctx context.Context, id, entered string) (CheckResult, error) {
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
 	case err != nil:
-		return Checked{uncompared: true}, s.mapStoreError(ctx, err)
+		return CheckResult{uncompared: true}, s.mapStoreError(ctx, err)
 	case !counted && StateOf(v, now) == Pending:
-		return Checked{uncompared: true}, s.lockout(ctx, v)
+		return CheckResult{uncompared: true}, s.lockoutError(ctx, v)
 	case !counted:
-		ended := s.checked(v, now, "ended", false)
+		ended := s.checkResult(v, now, "ended", false)
 		ended.uncompared = true
 		return ended, nil
 	}
 	right, err := s.rightCode(v)
 	if err != nil { // the key is no longer in the ring
 		s.Logger.ErrorContext(ctx, "code could not be derived", "error", err)
-		return Checked{}, ErrUncertain // the attempt is counted
+		return CheckResult{}, ErrUncertain // the attempt is counted
 	}
 	if !code.Equal(entered, right) {
-		return s.checked(v, now, "wrong", false), nil
+		return s.checkResult(v, now, "wrong", false), nil
 	}
 	return s.approve(ctx, v, now)
 }
@@ -93,36 +93,36 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 // pretendCheck makes a check of an unknown ID take as long as one of a known ID: a round trip to the log that counts nothing, and a
 // comparison whose result is ignored.
 func (s *Service) pretendCheck(ctx context.Context, typed string) {
-	entered, _ := code.Digits.Read(typed)
+	entered, _ := code.Digits.Normalize(typed)
 	_, _, _, _ = s.Store.Attempt(ctx, "")
-	code.Pretend(entered)
+	code.CompareDummy(entered)
 }
 
-func (s *Service) approve(ctx context.Context, v store.Verification, now time.Time) (Checked, error) {
+func (s *Service) approve(ctx context.Context, v store.Verification, now time.Time) (CheckResult, error) {
 	_, test := s.testRecipient(v)
 	event, err := s.Policy.Get().NewEvent(v.App, policy.EventApproved, test, s.IDs, s.Now())
 	if err != nil {
 		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
-		return Checked{}, ErrUncertain // the attempt is counted
+		return CheckResult{}, ErrUncertain // the attempt is counted
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
 	if err != nil { // the code was right, and the attempt is counted
-		return Checked{uncompared: true}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
+		return CheckResult{uncompared: true}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
 	}
 	if won {
 		if event.Type != "" {
 			s.Notify()
 		}
 		v.ApprovedAt = now
-		approved := s.checked(v, now, "approved", true)
+		approved := s.checkResult(v, now, "approved", true)
 		approved.Proof = s.prove(v, now)
 		return approved, nil
 	}
 	again, _, now, err := s.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return Checked{}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
+		return CheckResult{}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
 	}
-	return s.checked(again, now, "ended", false), nil
+	return s.checkResult(again, now, "ended", false), nil
 }
 
 // prove signs the proof of an approval. It returns "" if proofs are off, or if signing failed, which it logs: the approval is valid
@@ -131,7 +131,7 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 	if s.Prover == nil {
 		return ""
 	}
-	spelling, err := s.Vault.AddressOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
+	spelling, err := s.Vault.AddressHashOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
 	if err != nil {
 		s.Logger.Error("an approval could not be proven", "error", err)
 		return ""
@@ -146,27 +146,27 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 	return token
 }
 
-func (s *Service) checked(v store.Verification, now time.Time, outcome string, valid bool) Checked {
+func (s *Service) checkResult(v store.Verification, now time.Time, outcome string, valid bool) CheckResult {
 	s.Observer.Checked(v.Channel, v.App, outcome)
-	return Checked{View: s.view(v, store.Send{}, now, recipient.Hash{}), Valid: valid}
+	return CheckResult{View: s.view(v, store.Send{}, now, recipient.Hash{}), Valid: valid}
 }
 
 // CheckNamed is Check for a back end that kept no ID: of the newest pending verification that it holds for the recipient, purpose and
 // session of ask, never one that a browser or another session requested. Errors: those of Check; ErrNotFound also if no such verification is
 // pending, or if the caller has no secret key.
-func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (Checked, error) {
+func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckResult, error) {
 	if ask.Kind != Secret {
-		return Checked{}, ErrNotFound
+		return CheckResult{}, ErrNotFound
 	}
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
-		return Checked{}, err
+		return CheckResult{}, err
 	}
 	v, err := s.Store.Newest(ctx, store.HolderQuery{
 		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
-		return Checked{}, s.mapStoreError(ctx, err)
+		return CheckResult{}, s.mapStoreError(ctx, err)
 	}
 	return s.Check(ctx, a.Caller, v.ID, typed)
 }

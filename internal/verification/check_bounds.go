@@ -43,10 +43,10 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 		return r, ErrUnavailable
 	case !d.Admitted:
 		worst, _ := d.Blocking()
-		s.checkRefused(ch, c.App, worst.Name)
+		s.countRefusedCheck(ch, c.App, worst.Name)
 		return r, &TooManyChecksError{RetryAfter: worst.RetryAfter}
 	case over:
-		s.checkOverBound(ch, c.App)
+		s.countCheckOverBound(ch, c.App)
 	}
 	return r, nil
 }
@@ -56,9 +56,9 @@ func appBoundExceeded(d quota.Decision) bool {
 	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope.Base() == quota.App && !d.Admitted && r.Used >= r.Limit })
 }
 
-// lockout returns the error of an attempt that the log refused since the recipient is locked out: *TooManyChecksError, or ErrUnavailable.
+// lockoutError returns the error of an attempt that the log refused since the recipient is locked out: *TooManyChecksError, or ErrUnavailable.
 // It remembers and records the lockout.
-func (s *Service) lockout(ctx context.Context, v store.Verification) error {
+func (s *Service) lockoutError(ctx context.Context, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {
 		return s.mapStoreError(ctx, err)
@@ -72,20 +72,6 @@ func (s *Service) lockout(ctx context.Context, v store.Verification) error {
 		}, quota.Recipient)
 	}
 	return &TooManyChecksError{RetryAfter: max(out.Wait, time.Second)} // the lockout may have ended meanwhile
-}
-
-// Lockouts returns a recipient's current lockouts, at most one for each kind of caller, for administrators. Error: ErrUnavailable.
-func (s *Service) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
-	for _, byBrowser := range []bool{true, false} {
-		out, err := s.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
-		if err != nil {
-			return nil, s.mapStoreError(ctx, err)
-		}
-		if out.Wait > 0 {
-			all = append(all, out)
-		}
-	}
-	return all, nil
 }
 
 // alarm counts events by name, for a log line at most once every alarmEvery.
@@ -126,23 +112,23 @@ func (s *Service) LogAlarms(context.Context) {
 	s.networks.log(s, slog.LevelWarn, "checks were refused: too many failed from one network", "checks")
 }
 
-// checkRefused counts a check that the bound of a network refused, for the metrics and the log.
-func (s *Service) checkRefused(ch recipient.Channel, app, rule string) {
+// countRefusedCheck counts a check that the bound of a network refused, for the metrics and the log.
+func (s *Service) countRefusedCheck(ch recipient.Channel, app, rule string) {
 	s.Observer.Checked(ch, app, "refused")
 	s.Observer.CheckBound(ch, app, rule)
 	s.networks.count(app + " " + string(ch) + " " + rule)
 	s.LogAlarms(context.Background())
 }
 
-// checkOverBound counts a check beyond the bound of an app, for the metrics and the log. Such a check is not refused.
-func (s *Service) checkOverBound(ch recipient.Channel, app string) {
+// countCheckOverBound counts a check beyond the bound of an app, for the metrics and the log. Such a check is not refused.
+func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 	s.Observer.CheckBound(ch, app, s.Policy.Get().Checks.App.Name)
 	s.apps.count(app + " " + string(ch))
 	s.LogAlarms(context.Background())
 }
 
-// countBreaker counts an app's send that the breaker refused, and logs if a line is due, since an operator must act. It ignores other rules.
-func (s *Service) countBreaker(app string, rule quota.State) {
+// countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due, since an operator must act. It ignores other rules.
+func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)
 		s.breaker.log(s, slog.LevelError, "the breaker refuses codes", "apps", "limit", rule.Limit, "window", rule.Window.String())

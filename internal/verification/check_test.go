@@ -24,24 +24,17 @@ func TestCheckCountsThenCompares(t *testing.T) {
 		for range verification.MaxAttempts - 1 {
 			r.Check(fifth.View.ID, vtest.WrongCode(r.Code(0)))
 		}
-		for _, valid := range []bool{true, false} { // then it is used
-			if c := r.Check(fifth.View.ID, r.Code(0)); c.Valid != valid || c.State != verification.Approved {
-				t.Fatalf("%+v", c)
-			}
-		}
+		r.WantChecked("the right code, fifth", r.Check(fifth.View.ID, r.Code(0)), "approved true")
+		r.WantChecked("used again", r.Check(fifth.View.ID, r.Code(0)), "approved false")
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(1)
 		for left := verification.MaxAttempts - 1; left > 0; left-- {
-			if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid || c.State != verification.Pending || c.AttemptsRemaining != left {
-				t.Fatalf("wrong code: %+v, want %d left", c, left)
-			}
+			c := r.Check(a.View.ID, vtest.WrongCode(code))
+			r.WantChecked("a wrong code", c, "pending false")
+			r.Want("tries left", c.AttemptsRemaining, left)
 		}
-		if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid || c.State != verification.MaxAttemptsReached {
-			t.Fatalf("fifth wrong code: %+v", c)
-		}
-		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.MaxAttemptsReached {
-			t.Fatalf("the right code after five wrong ones: %+v", c)
-		}
+		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, vtest.WrongCode(code)), "max_attempts_reached false")
+		r.WantChecked("the right code after it", r.Check(a.View.ID, code), "max_attempts_reached false")
 	})
 }
 
@@ -59,29 +52,40 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if valid.Load() != 1 {
-			t.Errorf("%d approved", valid.Load())
-		}
+		r.Want("approved", valid.Load(), 1)
 	})
 }
 
-// rival is a log in which another caller's right answer is always a moment earlier.
-type rival struct{ *sqlite.DB }
+// disturbed is a log in which something happens before some calls. It notes for which verifications tries are counted.
+type disturbed struct {
+	*sqlite.DB
+	tries                         []string
+	beforeAttempt, beforeApproval func(id string)
+}
 
-func (l rival) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
-	if _, err := l.DB.Approve(ctx, id, store.NewEvent{}); err != nil {
-		return false, err
+func (l *disturbed) Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error) {
+	l.tries = append(l.tries, id)
+	if l.beforeAttempt != nil {
+		l.beforeAttempt(id)
+	}
+	return l.DB.Attempt(ctx, id)
+}
+
+func (l *disturbed) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
+	if l.beforeApproval != nil {
+		l.beforeApproval(id)
 	}
 	return l.DB.Approve(ctx, id, tell)
 }
 
+// Another caller's right answer is a moment earlier.
 func TestSecondRightAnswerIsNotApproved(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
-		r.Svc.Store = rival{r.Store}
-		if c := r.Check(a.View.ID, r.Code(0)); c.Valid || c.State != verification.Approved {
-			t.Errorf("%+v", c)
-		}
+		r.Svc.Store = &disturbed{DB: r.Store, beforeApproval: func(id string) {
+			r.NoError(vtest.Err(r.Store.Approve(r.Context(), id, store.NewEvent{})))
+		}}
+		r.WantChecked("the second", r.Check(a.View.ID, r.Code(0)), "approved false")
 	})
 }
 
@@ -90,16 +94,10 @@ func TestCodeDies(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
 		r.Sleep(10*time.Minute - time.Microsecond)
-		if v := r.Get(a.View.ID); v.State != verification.Pending {
-			t.Fatalf("a moment before the end: %s", v.State)
-		}
+		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
 		r.Sleep(time.Microsecond)
-		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Expired {
-			t.Errorf("after ten minutes: %+v", c)
-		}
-		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
-			t.Errorf("a check of a dead code counted: %d left", v.AttemptsRemaining)
-		}
+		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
 }
 
@@ -109,9 +107,7 @@ func TestFailedResendKeepsTheCode(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana)
-		if v := r.Get(a.View.ID); v.Send.Number != 2 || v.Send.Status == store.Sent {
-			t.Fatalf("the resend should have failed: %+v", v.Send)
-		}
+		r.WantLine("the resend", "2 failed rejected", r.Get(a.View.ID).Send.Number, r.Status(a))
 		r.WantApproved(a.View.ID, r.Code(0))
 	})
 }
@@ -121,39 +117,20 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
 		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
-		if c := r.Check(a.View.ID, vtest.WrongCode(code)); c.Valid {
-			t.Error("a wrong code was approved")
-		}
+		r.WantChecked("a wrong code", r.Check(a.View.ID, vtest.WrongCode(code)), "pending false")
 		r.WantApproved(a.View.ID, code)
 	})
-}
-
-// attempts is a log that notes for which verifications tries are counted.
-type attempts struct {
-	*sqlite.DB
-	of     []string
-	before func() // a try is counted
-}
-
-func (a *attempts) Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error) {
-	a.of = append(a.of, id)
-	if a.before != nil {
-		a.before()
-	}
-	return a.DB.Attempt(ctx, id)
 }
 
 // A check of an unknown ID goes to the log as often as one of a known ID does, so that its time does not tell which it is.
 func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		log := &attempts{DB: r.Store}
+		log := &disturbed{DB: r.Store}
 		r.Svc.Store = log
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, vtest.WrongCode(r.LastCode()))
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), verification.ErrNotFound)
-		if len(log.of) != 2 || log.of[0] != a.View.ID || log.of[1] != "" {
-			t.Errorf("tries were counted for %q", log.of)
-		}
+		r.Want("tries", log.tries, []string{a.View.ID, ""})
 	})
 }
 
@@ -163,14 +140,13 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		ctx, hangUp := context.WithCancel(r.Context())
-		log := &attempts{DB: r.Store, before: hangUp}
+		log := &disturbed{DB: r.Store, beforeAttempt: func(string) { hangUp() }}
 		r.Svc.Store = log
-		if c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode()); err != nil || !c.Valid || c.State != verification.Approved {
-			t.Errorf("%+v, %v", c, err)
-		}
-		if c := r.Check(a.View.ID, r.LastCode()); c.Valid || c.State != verification.Approved || len(log.of) != 1 {
-			t.Errorf("used again: %+v, %d tries", c, len(log.of))
-		}
+		c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode())
+		r.NoError(err)
+		r.WantChecked("the right code", c, "approved true")
+		r.WantChecked("used again", r.Check(a.View.ID, r.LastCode()), "approved false")
+		r.Want("tries", len(log.tries), 1)
 	})
 }
 
@@ -193,19 +169,13 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		sent := r.Code(0)
-		if want := (code.Shape{Alphabet: code.Unambiguous, Length: 8}); a.View.Code != want || r.Get(a.View.ID).Code != want {
-			t.Errorf("the view tells %v", a.View.Code)
-		}
+		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.Code, r.Get(a.View.ID).Code)
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", sent + "!"} {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
 			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)), "code", "")
 		}
-		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
-			t.Errorf("slips cost tries: %d left", v.AttemptsRemaining)
-		}
-		if c := r.Check(a.View.ID, wrongLetters(sent)); c.Valid || c.AttemptsRemaining != verification.MaxAttempts-1 {
-			t.Errorf("wrong letters: %+v", c)
-		}
+		r.WantChecked("wrong letters", r.Check(a.View.ID, wrongLetters(sent)), "pending false")
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts-1)
 		r.WantApproved(a.View.ID, strings.ToLower(sent[:4])+" - "+sent[4:])
 	})
 }
@@ -220,18 +190,14 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 		letters(&changed)
 		r.Svc.Change(changed.Set)
 		r.Sleep(time.Minute)
-		if b := r.SendTo(vtest.Ana); b.View.ID != a.View.ID || r.Code(1) != sent ||
-			b.View.Code.Alphabet != code.Digits {
-			t.Errorf("the resend is another: %+v", b.View)
-		}
+		b := r.SendTo(vtest.Ana)
+		r.WantLine("the resend", vtest.Line(a.View.ID, sent, code.Digits), b.View.ID, r.Code(1), b.View.Code.Alphabet)
 		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK")), "code", "not_digits")
 		r.WantApproved(a.View.ID, sent)
 		r.Sleep(time.Minute)
 		c := r.SendTo(vtest.Ana)
-		if got := r.Check(c.View.ID, r.Code(2)); c.View.Code != (code.Shape{Alphabet: code.Unambiguous, Length: 8}) ||
-			!got.Valid {
-			t.Errorf("the next one is not of letters: %+v", got)
-		}
+		r.Want("the next one", c.View.Code, "{unambiguous 8}")
+		r.WantApproved(c.View.ID, r.Code(2))
 	})
 }
 
@@ -244,12 +210,12 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 		for _, typed := range []string{"", "123456", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
 			for _, id := range []string{"unknown", b.View.ID} {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
-				if err != verification.ErrNotFound || got != (verification.Checked{}) {
+				if err != verification.ErrNotFound || got != (verification.CheckResult{}) {
 					t.Errorf("%q: %v", typed, err)
 				}
 			}
 			if got, err := r.Svc.CheckNamed(r.Context(), anaByName, typed); err != verification.ErrNotFound ||
-				got != (verification.Checked{}) {
+				got != (verification.CheckResult{}) {
 				t.Errorf("by name %q: %v", typed, err)
 			}
 		}
@@ -261,22 +227,15 @@ func TestCancelEndsACode(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
 		for range 2 { // repeating is harmless
-			if v := r.Cancel(a.View.ID); v.State != verification.Canceled || v.ID != a.View.ID {
-				t.Fatalf("%+v", v)
-			}
+			v := r.Cancel(a.View.ID)
+			r.WantLine("canceled", a.View.ID+" canceled", v.ID, v.State)
 		}
-		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Canceled {
-			t.Errorf("the right code of a canceled one: %+v", c)
-		}
-		if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
-			t.Errorf("a check of a canceled one counted: %d left", v.AttemptsRemaining)
-		}
+		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Minute)
 		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID})
 		r.Check(again.View.ID, r.LastCode())
-		if v := r.Cancel(again.View.ID); v.State != verification.Approved {
-			t.Errorf("canceled after it was approved: %+v", v)
-		}
+		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
 		r.FailStore(sqlite.Down, "Cancel")
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), verification.ErrUnavailable)
 		r.MendStore()
@@ -288,32 +247,31 @@ func TestCancelEndsACode(t *testing.T) {
 
 func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		named := func(n verification.Ask, code string) (verification.Checked, error) {
+		named := func(n verification.Ask, code string) (verification.CheckResult, error) {
 			n.Caller, n.Channel, n.To = vtest.BackEnd, "email", vtest.Ana
 			return r.Svc.CheckNamed(r.Context(), n, code)
 		}
+		want := func(what, code, want string) {
+			c, err := named(verification.Ask{Session: "s-1"}, code)
+			r.NoError(err)
+			r.WantChecked(what, c, want)
+		}
 		mine := vtest.AskFor(vtest.Ana)
 		mine.Session = "s-1"
-		a := r.Send(mine)
+		a := r.Send(mine).View.ID
 		code := r.Code(0)
 		r.Sleep(time.Minute)
 		theirs := vtest.AskFor(vtest.Ana)
 		theirs.Caller = vtest.Browser
-		b := r.Send(theirs)
+		b := r.Send(theirs).View.ID
 		for _, n := range []verification.Ask{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			r.WantError(vtest.Err(named(n, code)), verification.ErrNotFound)
 		}
-		if c, err := named(verification.Ask{Session: "s-1"}, vtest.WrongCode(code)); err != nil || c.Valid || c.ID != a.View.ID ||
-			c.AttemptsRemaining != verification.MaxAttempts-1 {
-			t.Errorf("wrong code: %+v, %v", c, err)
-		}
-		if c, err := named(verification.Ask{Session: "s-1"}, code); err != nil || !c.Valid || c.ID != a.View.ID {
-			t.Errorf("right code: %+v, %v", c, err)
-		}
+		want("a wrong code", vtest.WrongCode(code), "pending false")
+		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
+		want("the right code", code, "approved true")
 		r.WantError(vtest.Err(named(verification.Ask{Session: "s-1"}, code)), verification.ErrNotFound)
-		if v := r.Get(b.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
-			t.Errorf("the browser's own was touched: %+v", v)
-		}
+		r.WantLine("of the browser's own and this", "approved pending", r.Get(a).State, r.Get(b).State)
 	})
 }
 

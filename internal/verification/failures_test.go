@@ -49,24 +49,14 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 				}
 				a := r.Send(asks(100))
 				code := r.LastCode()
-				if n := guess(); n != gate.FailureLimit {
-					t.Fatalf("%d wrong codes were compared", n)
-				}
+				r.Want("wrong codes compared", guess(), gate.FailureLimit)
 				_, compared, wait := r.Try(vtest.BackEnd, a.View.ID, code)
-				if compared || wait != 24*time.Hour+10*time.Minute {
-					t.Fatalf("the right code at the bound: compared %t, wait %v", compared, wait)
-				}
-				if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
-					t.Errorf("a refused check cost a try: %d left", v.AttemptsRemaining)
-				}
+				r.WantLine("the right code at the bound", "false 24h10m0s", compared, wait)
+				r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 				r.Sleep(wait - time.Microsecond)
-				if n := guess(); n != 0 {
-					t.Errorf("1 µs early, %d were compared", n)
-				}
+				r.Want("compared 1 µs early", guess(), 0)
 				r.Sleep(time.Microsecond)
-				if n := guess(); n != gate.FailureLimit {
-					t.Errorf("on the next day, %d were compared", n)
-				}
+				r.Want("compared on the next day", guess(), gate.FailureLimit)
 			})
 		})
 	}
@@ -75,7 +65,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 // Networks are bounded each by itself and together; an administrator learns of the refusals, and no address is logged.
 func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
-		counts := r.CountChecks()
+		seen := r.Observe()
 		var sent []string // verifications, each with a try left
 		fail := func(ip string, n int) (compared int, wait time.Duration) {
 			c := verification.Caller{App: "shop", Kind: verification.Secret}
@@ -96,9 +86,8 @@ func TestFailuresOfANetwork(t *testing.T) {
 		}
 		want := func(ip string, n, want int) {
 			t.Helper()
-			if got, _ := fail(ip, n); got != want {
-				t.Errorf("%d of %d were compared from %q, want %d", got, n, ip, want)
-			}
+			got, _ := fail(ip, n)
+			r.Want("compared from "+ip, got, want)
 		}
 		if n, wait := fail("192.0.2.1", 105); n != 100 || wait <= 59*time.Minute || wait > time.Hour {
 			t.Fatalf("%d compared, wait %v", n, wait)
@@ -109,12 +98,10 @@ func TestFailuresOfANetwork(t *testing.T) {
 		if _, compared, _ := r.Try(vtest.Browser, right.View.ID, r.LastCode()); compared {
 			t.Error("a right code was compared from a network over its limit")
 		}
-		if v := r.Get(right.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
-			t.Errorf("a refused check cost a try: %d left", v.AttemptsRemaining)
-		}
+		r.Want("tries left", r.Get(right.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Hour)
 		want("192.0.2.1", 1, 1)
-		counts.Outcomes["refused"] = 0
+		seen.Take("checked refused")
 		for _, network := range []string{"203.0.113.%d", "2001:db8:1:%d::1"} {
 			for i := range 3 {
 				want(fmt.Sprintf(network, i), 100, 100)
@@ -123,9 +110,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		}
 		want("203.0.114.9", 1, 1)
 		want("2001:db8:2:9::1", 1, 1)
-		if counts.Bounds["wide_network"] != 4 || counts.Outcomes["refused"] != 4 {
-			t.Errorf("the bounds were met %v, checks %v", counts.Bounds, counts.Outcomes)
-		}
+		r.WantLine("refused by the wide bound", "4 4", seen.Take("bound wide_network"), seen.Take("checked refused"))
 		r.Sleep(2 * time.Minute)
 		if out := r.Printed.String(); !strings.Contains(out, `level=WARN msg="checks were refused`) ||
 			!strings.Contains(out, "shop email wide_network:") || strings.Contains(out, "203.0.113") {
@@ -152,9 +137,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 		is := func(want int, what string) {
 			t.Helper()
 			r.Sleep(time.Minute)
-			if n := used(); n != want {
-				t.Errorf("%s: %d failures, want %d", what, n, want)
-			}
+			r.Want(what, used(), want)
 		}
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
@@ -176,10 +159,10 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), verification.ErrUncertain)
 		is(2, "a code that could not be derived") // its try is counted
 		r.Svc.Use(good)
-		r.Svc.Store = &attempts{DB: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), b.View.ID); r.NoError(err) }}
-		if c := r.Check(b.View.ID, r.LastCode()); c.Valid || c.State != verification.Canceled || c.Compared() {
-			t.Errorf("canceled meanwhile: %+v", c)
-		}
+		r.Svc.Store = &disturbed{DB: r.Store, beforeAttempt: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
+		c := r.Check(b.View.ID, r.LastCode())
+		r.WantChecked("canceled meanwhile", c, "canceled false")
+		r.Want("compared", c.Compared(), false)
 		is(2, "a check that compared nothing")
 	})
 }
@@ -192,9 +175,7 @@ func TestChecksWithoutTheLimiter(t *testing.T) {
 		for range 6 {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
-		if n := r.Guess(vtest.Browser, 30, ids...); n != gate.FailureLimit {
-			t.Errorf("%d compared", n)
-		}
+		r.Want("compared", r.Guess(vtest.Browser, 30, ids...), gate.FailureLimit)
 		r.EmptyLimiter()
 	})
 }

@@ -37,15 +37,15 @@ type claim struct {
 	done      *store.Claimed // the key's request was admitted before; nil: it was not
 }
 
-// claim makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
-func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
+// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
+func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
 		return claim{send: id}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	c := claim{send: id, key: s.keyOf(a), keyed: true}
+	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
 	if err != nil {
 		return c, s.mapStoreError(ctx, err)
@@ -89,7 +89,7 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	}
 	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
-	d = Public(d, a.Caller, StateOf(done.Verification, done.Now))
+	d = RedactQuota(d, a.Caller, StateOf(done.Verification, done.Now))
 	return Answer{Admitted: true, Replayed: true, View: seen, Quota: d, Policy: a.purpose.Policy}, nil
 }
 
@@ -103,29 +103,29 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	return v, s
 }
 
-// keyOf hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a browser's key can
+// idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a browser's key can
 // be guessed, its network is hashed too: else a guess from another network would get the answer, and the verification with it.
-func (s *Service) keyOf(a asked) [32]byte {
+func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 	switch {
 	case a.Kind == Secret:
-		return s.Vault.Keyed("idempotency key", a.App, "secret", a.Key)
-	case strongKey(a.Key):
-		return s.Vault.Keyed("idempotency key", a.App, "browser", a.Key)
+		return s.Vault.KeyedHash("idempotency key", a.App, "secret", a.Key)
+	case isRandomKey(a.Key):
+		return s.Vault.KeyedHash("idempotency key", a.App, "browser", a.Key)
 	}
-	return s.Vault.Keyed("idempotency key", a.App, "browser of "+policy.Client(a.IP), a.Key)
+	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+policy.ClientPrefix(a.IP), a.Key)
 }
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
 // address, which may change at a retry; see keyOf.
 func (s *Service) fingerprint(a asked) [32]byte {
-	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages),
+	return s.Vault.KeyedHash("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages),
 		a.Reference, a.Session, a.Resend)
 }
 
-// strongKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least 32,
+// isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least 32,
 // with letters and at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has at
 // most 122 random bits, and base64 may be words.
-func strongKey(key string) bool {
+func isRandomKey(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))
 	_, err := hex.DecodeString(key)

@@ -3,13 +3,11 @@ package verification_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sendcode/internal/gates"
-	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -21,47 +19,16 @@ func TestSameKeyIsOneSend(t *testing.T) {
 		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
 		r.Sleep(30 * time.Second)
 		again := r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
-		if got := again.Quota.RetryAfter(); got != 30*time.Second {
-			t.Errorf("the countdown starts again: %v", got)
-		}
+		r.WantWait(again.Quota, 30*time.Second)
 		r.WantApproved(first.View.ID, r.Code(0))
 		again = r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
-		if again.View.Send != first.View.Send || again.View.State != verification.Pending || again.View.ExpiresAt != first.View.ExpiresAt {
-			t.Errorf("first %+v, then %+v", first.View, again.View)
-		}
+		r.Want("the send again", again.View.Send, first.View.Send)
+		r.WantLine("the state", vtest.Line("pending", first.View.ExpiresAt), again.View.State, again.View.ExpiresAt)
 		r.Sleep(verification.KeyLife - 30*time.Second - time.Microsecond)
 		r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
 		r.Sleep(time.Microsecond)
-		if a := r.Send(vtest.AskWithKey(vtest.Ana, "k")); a.Replayed || a.View.ID == first.View.ID {
-			t.Error("remembered for longer than a day")
-		}
+		r.Want("replayed after a day", r.Send(vtest.AskWithKey(vtest.Ana, "k")).Replayed, false)
 		r.WantMails(2)
-	})
-}
-
-func TestSameKeyAtOnce(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		replicas := []*vtest.Service{r.Svc, r.Replica(r.MailServer)}
-		var all sync.WaitGroup
-		var seen sync.Map
-		for i := range 100 {
-			all.Go(func() {
-				a, err := replicas[i%2].Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k"))
-				if err == nil && a.Admitted {
-					seen.Store(a.View.Send.ID, true)
-				} else if !errors.Is(err, verification.ErrBusy) {
-					t.Errorf("%v %+v", err, a)
-				}
-			})
-		}
-		all.Wait()
-		synctest.Wait()
-		sends := 0
-		seen.Range(func(any, any) bool { sends++; return true })
-		if sends != 1 {
-			t.Errorf("%d sends", sends)
-		}
-		r.WantMails(1)
 	})
 }
 
@@ -86,9 +53,7 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 		} {
 			a := vtest.AskWithKey("bob@example.com", "k")
 			change(&a)
-			if got, err := r.Svc.Send(r.Context(), a); err != nil || !got.Admitted || got.Replayed {
-				t.Errorf("%s: %v %+v", what, err, got)
-			}
+			r.Want(what, r.Send(a).Replayed, false)
 			r.Sleep(time.Minute)
 		}
 	})
@@ -128,9 +93,7 @@ func TestOutagesAndKeys(t *testing.T) {
 					r.RefuseTo(vtest.Ana) // it is spent
 				}
 				a := r.Send(vtest.AskWithKey(vtest.Ana, "k")) // at once: neither refused nor sent twice
-				if a.Replayed != c.lands {
-					t.Errorf("%+v", a)
-				}
+				r.Want("replayed", a.Replayed, c.lands)
 				r.Sleep(10 * time.Second)
 				r.WantMails(1)
 				r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), a)
@@ -180,9 +143,7 @@ func TestCrashesWithAKey(t *testing.T) {
 				r.NoError(err)
 				r.Sleep(10 * time.Second)
 				r.WantMails(1)
-				if all := r.Rows(); len(all) != 1 || all[0].Status != store.Sent {
-					t.Errorf("%+v", all)
-				}
+				r.WantLine("rows", "1 sent", len(r.Rows()), r.Rows()[0].Status)
 			})
 		})
 	}
@@ -194,21 +155,13 @@ func TestSleeperWithAKey(t *testing.T) {
 		ask := vtest.AskWithKey(vtest.Ana, "k")
 		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
 		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
-		woken := make(chan verification.Answer)
-		go func() {
-			a, err := asleep.Send(r.Context(), ask)
-			if err != nil {
-				t.Error(err)
-			}
-			woken <- a
-		}()
+		var second verification.Answer
+		go func() { second, _ = asleep.Send(r.Context(), ask) }()
 		r.Sleep(verification.ClaimLease)
 		first := r.Send(ask)
 		close(wake)
-		if second := <-woken; !second.Replayed || second.View.ID != first.View.ID || first.Replayed {
-			t.Errorf("%+v", second)
-		}
 		r.Sleep(10 * time.Second)
+		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID, first.Replayed)
 		r.WantMails(1)
 	})
 }
@@ -219,12 +172,9 @@ func TestReplayTellsTheOutcome(t *testing.T) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		ask := vtest.AskWithKey(vtest.Ana, "k")
 		ask.Wait = 5 * time.Second
-		if a, err := r.Svc.Send(r.Context(), ask); err != nil || a.View.Send.Status != store.Failed {
-			t.Fatalf("%+v, %v", a, err)
-		}
-		a, err := r.Svc.Send(r.Context(), ask)
-		if err != nil || !a.Replayed || a.View.Send.Status != store.Failed || a.View.Send.Reason != store.ReasonRejected {
-			t.Errorf("%+v, %v", a, err)
+		for _, replayed := range []bool{false, true} {
+			a := r.Send(ask)
+			r.WantLine("the answer", vtest.Line(replayed, "failed rejected"), a.Replayed, a.View.Send.Status, a.View.Send.Reason)
 		}
 		r.WantMails(1)
 	})
@@ -237,9 +187,7 @@ func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
 		r.Svc.Limiter.Set(heard)
 		for _, ask := range []verification.Ask{vtest.AskWithKey(vtest.Ana, "k"), vtest.AskFor(vtest.Ana)} {
 			r.NoError(r.SendError(ask))
-			if heard.last.Repeated != (ask.Key != "") {
-				t.Errorf("key %q: repeated %v", ask.Key, heard.last.Repeated)
-			}
+			r.Want("repeated", heard.last.Repeated, ask.Key != "")
 		}
 	})
 }
@@ -266,8 +214,6 @@ func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 		r.Sleep(5 * time.Second)
 		r.Send(ask)
 		r.Sleep(time.Second)
-		if d := r.Counted(); d.Rules[0].ResetAfter != 59*time.Second {
-			t.Errorf("%v: the limiter counts the send for %v, not for 59s", d.Rules, d.Rules[0].ResetAfter)
-		}
+		r.Want("the limiter counts it for", r.Counted().Rules[0].ResetAfter, 59*time.Second)
 	})
 }

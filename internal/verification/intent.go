@@ -22,7 +22,7 @@ const (
 // intent builds the argument of Store.Begin: the row to write, the verification to join or to open, and the rules to decide. It makes
 // random values and encrypts the recipient.
 func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent, error) {
-	fresh, err := s.fresh(a)
+	fresh, err := s.newVerification(a)
 	if err != nil {
 		return store.Intent{}, err
 	}
@@ -32,12 +32,12 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	return store.Intent{
 		Send: row, Verification: fresh, Join: a.join, Address: a.address,
 		Rules: policy.ForLog(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
-		TTL: a.purpose.TTL, MinLife: MinLife(a.purpose.TTL), Lease: s.Lease,
+		TTL: a.purpose.TTL, MinLife: MinResendLife(a.purpose.TTL), Lease: s.Lease,
 	}, nil
 }
 
-// fresh builds the verification that Begin opens if there is none to join.
-func (s *Service) fresh(a asked) (store.Verification, error) {
+// newVerification builds the verification that Begin opens if there is none to join.
+func (s *Service) newVerification(a asked) (store.Verification, error) {
 	id := strings.ToLower(rand.Text()) // at least 128 random bits: it allows to view, check and cancel the verification
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
@@ -52,5 +52,5 @@ func (s *Service) fresh(a asked) (store.Verification, error) {
 	}, nil
 }
 
-// MinLife returns how much of its life a code must have left for a resend to send it again.
-func MinLife(life time.Duration) time.Duration { return min(maxMinLife, life/minLifeShare) }
+// MinResendLife returns how much of its life a code must have left for a resend to send it again.
+func MinResendLife(life time.Duration) time.Duration { return min(maxMinLife, life/minLifeShare) }

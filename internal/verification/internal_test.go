@@ -11,7 +11,7 @@ import (
 
 var seenAt = time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func keyOf(n int, byBrowser bool) lockoutKey {
+func lockoutNumber(n int, byBrowser bool) lockoutKey {
 	var h recipient.Hash
 	binary.BigEndian.PutUint64(h[:], uint64(n))
 	return lockoutKey{"shop", recipient.Email, h, byBrowser}
@@ -28,11 +28,11 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		{time.Second, time.Second, 0},
 	} {
 		var l lockouts
-		l.remember(keyOf(1, true), c.wait, seenAt)
-		if left := l.find(keyOf(1, true), seenAt.Add(c.after)); left != c.left || left == 0 && len(l.known) != 0 {
+		l.remember(lockoutNumber(1, true), c.wait, seenAt)
+		if left := l.find(lockoutNumber(1, true), seenAt.Add(c.after)); left != c.left || left == 0 && len(l.known) != 0 {
 			t.Errorf("%v after %v: %v left, %d known", c.wait, c.after, left, len(l.known))
 		}
-		if l.find(keyOf(1, false), seenAt) != 0 {
+		if l.find(lockoutNumber(1, false), seenAt) != 0 {
 			t.Error("the other kind of caller is locked out")
 		}
 	}
@@ -41,34 +41,16 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	}
 }
 
-// A reset forgets both kinds of callers, and no other recipient.
-func TestKnownLockoutsAreForgotten(t *testing.T) {
-	var s Service
-	for n := range 2 {
-		for _, byBrowser := range []bool{true, false} {
-			s.lockouts.remember(keyOf(n, byBrowser), time.Hour, seenAt)
-		}
-	}
-	s.ForgetLockouts("shop", recipient.Email, keyOf(0, true).recipient)
-	for n, want := range []time.Duration{0, time.Hour} {
-		for _, byBrowser := range []bool{true, false} {
-			if wait := s.lockouts.find(keyOf(n, byBrowser), seenAt); wait != want {
-				t.Errorf("%d, by a browser %v: locked out for %v", n, byBrowser, wait)
-			}
-		}
-	}
-}
-
 // There is room for so many, and what is no longer of use makes room.
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts
 	for n := range maxLockouts + 1 {
-		l.remember(keyOf(n, true), time.Hour, seenAt)
+		l.remember(lockoutNumber(n, true), time.Hour, seenAt)
 	}
 	if n := len(l.known); n != maxLockouts {
 		t.Errorf("%d are known", n)
 	}
-	l.remember(keyOf(maxLockouts, true), time.Hour, seenAt.Add(lockoutRemembered))
+	l.remember(lockoutNumber(maxLockouts, true), time.Hour, seenAt.Add(lockoutRemembered))
 	if n := len(l.known); n != 1 {
 		t.Errorf("%d are known five seconds later", n)
 	}
@@ -88,7 +70,7 @@ func TestStrongKey(t *testing.T) {
 		"XIdvK0tR3mQzJ8nYc2bWfA":                   false, // base64url
 		"":                                         false,
 	} {
-		if got := strongKey(key); got != want {
+		if got := isRandomKey(key); got != want {
 			t.Errorf("%q: %v", key, got)
 		}
 	}

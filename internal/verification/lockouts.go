@@ -66,9 +66,9 @@ func (a asked) lockoutKey(byBrowser bool) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, byBrowser}
 }
 
-// lockedOut returns the wait of the cached lockout by which the send's code could not be checked; 0 if there is none. If a resend names a
+// cachedLockout returns the wait of the cached lockout by which the send's code could not be checked; 0 if there is none. If a resend names a
 // verification of another kind of caller, it returns 0: the log decides then which code is sent.
-func (s *Service) lockedOut(a asked) time.Duration {
+func (s *Service) cachedLockout(a asked) time.Duration {
 	mine := a.Kind == Browser
 	if a.join != "" && a.joinByBrowser != mine {
 		return 0

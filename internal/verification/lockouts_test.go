@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,25 +36,16 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		r.Guess(vtest.Browser, 20, ids...)
-		if a := r.Refuse(byBrowser(vtest.Ana)); a.Quota.Violated()[0] != "browser_hour" {
-			t.Errorf("refused by %v", a.Quota.Violated())
-		}
+		r.Want("refused by", r.Refuse(byBrowser(vtest.Ana)).Quota.Violated(), "[browser_hour]")
 		own := r.SendTo(vtest.Ana)
 		r.WantApproved(own.View.ID, r.LastCode())
 		r.Sleep(time.Hour)
 		fourth := r.Send(byBrowser(vtest.Ana))
 		r.Guess(vtest.Browser, 5, fourth.View.ID)
 		fifth := func() time.Duration { return r.WantLockedOut(byBrowser(vtest.Ana)) }
-		if wait := fifth(); wait != 23*time.Hour+10*time.Minute {
-			t.Errorf("the wait is %v", wait)
-		}
+		r.Want("the wait", fifth(), "23h10m0s")
 		r.Sleep(time.Second)
-		if wait := fifth(); wait != 23*time.Hour+10*time.Minute-time.Second {
-			t.Errorf("a second later, the wait is %v", wait)
-		}
-		ask := byBrowser(vtest.Ana)
-		ask.Resend = fourth.View.ID
-		fifth()
+		r.Want("a second later", fifth(), "23h9m59s")
 		r.Sleep(verification.LockoutRemembered) // so that the log decides
 		fifth()
 		for range 4 { // none of these refusals took a place of the back end's
@@ -69,9 +59,7 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 				rows += s.Count
 			}
 		}
-		if rows != 4 {
-			t.Errorf("%d refusals are in the log", rows)
-		}
+		r.Want("refusals in the log", rows, 3)
 		r.Sleep(23*time.Hour + 10*time.Minute)
 		r.Send(byBrowser(vtest.Ana))
 	})
@@ -87,18 +75,15 @@ func from(ip string) verification.Caller {
 // browsers' new codes are longer until it is over.
 func TestAnAppUnderAttack(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
-		ears := r.CountChecks()
+		seen := r.Observe()
 		honest := from("203.0.113.7")
 		approve := func(what string, ask verification.Ask, length int) {
 			t.Helper()
 			id := r.Send(ask).View.ID
 			code := r.LastCode()
-			if len(code) != length || r.Get(id).Code.Length != length {
-				t.Errorf("%s: a code of %d characters, want %d", what, len(code), length)
-			}
-			if c, _, _ := r.Try(ask.Caller, id, code); !c.Valid {
-				t.Errorf("%s: the right code: %+v", what, c)
-			}
+			r.WantLine(what+": characters", vtest.Line(length, length), len(code), r.Get(id).Code.Length)
+			c, _, _ := r.Try(ask.Caller, id, code)
+			r.WantChecked(what, c, "approved true")
 		}
 		both := func(length int) {
 			t.Helper()
@@ -119,24 +104,17 @@ func TestAnAppUnderAttack(t *testing.T) {
 				both(6)
 			}
 		}
-		if compared != 10_000 {
-			t.Errorf("%d wrong codes were compared", compared)
-		}
+		r.Want("wrong codes compared", compared, 10_000)
 		both(8)
 		extra := byBrowser("more@attacker.example")
 		extra.Caller = from("10.9.9.9")
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
-		if ears.Bounds["app"] == 0 || ears.Bounds["network"] != 0 || ears.Outcomes["refused"] != 0 {
-			t.Errorf("the bounds were met %v, checks %v", ears.Bounds, ears.Outcomes)
-		}
+		r.WantLine("bounds met, and refusals", "true 0 0", seen.Take("bound app") > 0, seen.Take("bound network"), seen.Take("checked refused"))
 		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"codes are being guessed") }
-		if alarms() != 1 {
-			t.Errorf("%d alarms", alarms())
-		}
+		r.Want("alarms", alarms(), 1)
 		r.Sleep(time.Minute)
-		if r.Guess(extra.Caller, 1, r.Send(extra).View.ID); alarms() != 2 {
-			t.Errorf("%d alarms a minute later", alarms())
-		}
+		r.Guess(extra.Caller, 1, r.Send(extra).View.ID)
+		r.Want("alarms a minute later", alarms(), 2)
 		r.Sleep(time.Hour)
 		both(6)
 	})
@@ -156,18 +134,13 @@ func TestLengthsUnderAttack(t *testing.T) {
 		r.Guess(vtest.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
 		ask := byBrowser("early@example.com")
 		ask.Resend = before.View.ID
-		if a := r.Send(ask); a.View.ID != before.View.ID || len(r.LastCode()) != 6 {
-			t.Errorf("sent again: %d characters", len(r.LastCode()))
-		}
+		r.WantLine("sent again", before.View.ID+" 6", r.Send(ask).View.ID, len(r.LastCode()))
 		ask = byBrowser(vtest.Ana)
 		ask.Purpose = "login"
-		if r.Send(ask); len(r.LastCode()) != 9 {
-			t.Errorf("a long code has %d characters", len(r.LastCode()))
-		}
+		r.Send(ask)
+		r.Want("a long code", len(r.LastCode()), 9)
 		a := r.Send(byBrowser(vtest.Ana))
-		if len(r.LastCode()) != 8 || len(a.Quota.Rules) != 3 || len(r.Rows()[3].Observed) != 0 {
-			t.Errorf("%d characters; rules %+v", len(r.LastCode()), a.Quota.Rules)
-		}
+		r.WantLine("characters, rules, observed", "8 3 []", len(r.LastCode()), len(a.Quota.Rules), r.Rows()[3].Observed)
 	})
 }
 
@@ -181,14 +154,10 @@ func TestRulesOfBrowsers(t *testing.T) {
 		r.Helper()
 		r.SendTo(vtest.Ana)
 		r.SendTo(vtest.Ana)
-		if a := r.SendTo(vtest.Ana); len(a.Quota.Rules) != 1 {
-			r.Errorf("a secret key hears %+v", a.Quota.Rules)
-		}
+		r.Want("a secret key's rules", len(r.SendTo(vtest.Ana).Quota.Rules), 1)
 		r.Send(byBrowser(vtest.Ana))
 		r.Send(byBrowser(vtest.Ana))
-		if a := r.Refuse(byBrowser(vtest.Ana)); a.Quota.Violated()[0] != "browsers" {
-			r.Errorf("refused by %v", a.Quota.Violated())
-		}
+		r.Want("refused by", r.Refuse(byBrowser(vtest.Ana)).Quota.Violated(), "[browsers]")
 		r.SendTo(vtest.Ana)
 		r.Send(byBrowser("bob@example.com"))
 	}
@@ -218,7 +187,7 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
 		told := func() (kinds []bool) {
-			all, err := r.Svc.Lockouts(r.Context(), "shop", "email", h)
+			all, err := r.Svc.Desk.Lockouts(r.Context(), "shop", "email", h)
 			r.NoError(err)
 			for _, out := range all {
 				kinds = append(kinds, out.ByBrowser)
@@ -232,20 +201,15 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 		id := r.SendTo(vtest.Ana).View.ID
 		named := byBrowser("")
 		named.Channel, named.Resend = "", id
-		if a := r.Send(named); a.View.ID != id || a.View.Send.Number != 2 {
-			t.Errorf("a browser that names it: %+v", a.View)
-		}
-		if kinds := told(); !slices.Equal(kinds, []bool{true}) {
-			t.Errorf("locked out: %v", kinds)
-		}
+		v := r.Send(named).View
+		r.WantLine("a browser that names it", id+" 2", v.ID, v.Send.Number)
+		r.Want("locked out", told(), "[true]")
 		for i := range 4 {
 			ask := vtest.AskFor(vtest.Ana)
 			ask.Session = fmt.Sprint(i)
 			r.Guess(vtest.BackEnd, 5, r.Send(ask).View.ID)
 		}
-		if kinds := told(); !slices.Equal(kinds, []bool{true, false}) {
-			t.Errorf("locked out: %v", kinds)
-		}
+		r.Want("locked out", told(), "[true false]")
 	})
 }
 
@@ -256,7 +220,7 @@ func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, erro
 	return store.Lockout{}, nil
 }
 
-// A check that meets a lockout is told a wait, also where it has just ended. The lockout is known to sends then: the log is not asked again.
+// A check that meets a lockout is told a wait, also where it has just ended. Sends know of it then, and do not ask the log again.
 func TestACheckMeetsALockout(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		var ids []string
@@ -274,9 +238,7 @@ func TestACheckMeetsALockout(t *testing.T) {
 			}
 			return barred.RetryAfter
 		}
-		if wait := check(r.ReplicaOn(ended{r.Store}, r.MailServer, r.Carrier)); wait != time.Second {
-			t.Errorf("a lockout that has ended: wait %v", wait)
-		}
+		r.Want("the wait for one that has ended", check(r.ReplicaOn(ended{r.Store}, r.MailServer, r.Carrier)), time.Second)
 		if wait := check(r.Svc); wait < 23*time.Hour {
 			t.Errorf("wait %v", wait)
 		}
@@ -298,23 +260,14 @@ func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 		s.Checks.App.Limit = 3
 	}
 	vtest.InBubbleWith(t, three, func(r *vtest.Rig) {
-		ears := r.CountChecks()
-		browser := from("203.0.113.7")
-		ask := byBrowser("ana@example.com")
-		ask.Caller = browser
-		id := r.Send(ask).View.ID
-		r.Guess(browser, 2, id)
-		if c, _, _ := r.Try(browser, id, r.LastCode()); !c.Valid { // the third, while it is compared
-			t.Errorf("the right code: %+v", c)
-		}
-		other := byBrowser("bea@example.com")
-		other.Caller = browser
-		id = r.Send(other).View.ID
-		if r.Guess(browser, 1, id); ears.Bounds["app"] != 0 {
-			t.Errorf("%d alarms at the bound", ears.Bounds["app"])
-		}
-		if r.Guess(browser, 1, id); ears.Bounds["app"] != 1 {
-			t.Errorf("%d alarms over the bound", ears.Bounds["app"])
-		}
+		seen := r.Observe()
+		id := r.SendTo(vtest.Ana).View.ID
+		r.Guess(vtest.BackEnd, 2, id)
+		r.WantApproved(id, r.LastCode()) // the third, while it is compared
+		id = r.SendTo("bea@example.com").View.ID
+		r.Guess(vtest.BackEnd, 1, id)
+		r.Want("alarms at the bound", seen.Take("bound app"), 0)
+		r.Guess(vtest.BackEnd, 1, id)
+		r.Want("alarms over the bound", seen.Take("bound app"), 1)
 	})
 }

@@ -47,9 +47,7 @@ func TestResend(t *testing.T) {
 					again.Resend = first.View.ID
 				}
 				second := r.Send(again)
-				if same := second.View.ID == first.View.ID; same != c.same || (r.Code(0) == r.Code(1)) != c.same {
-					t.Fatalf("same verification: %v", same)
-				}
+				r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID, r.Code(0) == r.Code(1))
 				if c.same && (second.View.Send.Number != 2 || !second.View.ExpiresAt.Equal(first.View.ExpiresAt)) {
 					t.Errorf("a resend must keep the expiry and count on: %+v", second.View)
 				}
@@ -75,9 +73,7 @@ func TestNearItsEndACodeIsReplaced(t *testing.T) {
 	vtest.InBubbleWith(t, short, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
-		if second := r.SendTo(vtest.Ana); second.View.ID != first.View.ID {
-			t.Error("with 40 of 100 s left a resend keeps the code")
-		}
+		r.Want("with 40 of 100 s left", r.SendTo(vtest.Ana).View.ID, first.View.ID)
 		r.Sleep(time.Minute)
 		third := r.SendTo(vtest.Ana)
 		r.Sleep(81 * time.Second)
@@ -95,9 +91,8 @@ func TestResendOfAnotherApp(t *testing.T) {
 		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), verification.ErrNotFound)
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
-		if v := r.Get(first.View.ID); v.State != verification.Pending || v.AttemptsRemaining != verification.MaxAttempts {
-			t.Errorf("a stranger burned a try: %d left", v.AttemptsRemaining)
-		}
+		v := r.Get(first.View.ID)
+		r.WantLine("afterwards", "pending 5", v.State, v.AttemptsRemaining)
 	})
 }
 
@@ -110,14 +105,12 @@ const (
 func TestSpellingsShareOneQuota(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		r.SendTo(taggedAna)
-		if to := r.MailServer.Attempts()[0].To; to != taggedAna {
-			t.Errorf("the mail went to %s", to)
-		}
+		r.Want("the mail's recipient", r.MailServer.Attempts()[0].To, taggedAna)
 		for _, to := range []string{plainAna, otherAna, taggedAna} {
 			r.WantWait(r.RefuseTo(to).Quota, time.Minute)
-			if h, err := r.Svc.Desk.Hash("email", to); err != nil || h != vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey) {
-				t.Errorf("%s is searched as another: %v", to, err)
-			}
+			h, err := r.Svc.Desk.Hash("email", to)
+			r.NoError(err)
+			r.Want(to, h, vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey))
 		}
 		r.SendTo("ana@example.com") // another domain
 		r.EmptyLimiter()
@@ -146,15 +139,13 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
 			{Caller: vtest.Browser, Channel: "email", To: taggedAna, Resend: ids[0]},
 		} {
-			if again := r.Send(ask); again.View.ID != ids[0] || again.View.Send.Number != 2+n {
-				t.Errorf("its own holder opened another: %+v", again.View)
-			}
+			again := r.Send(ask).View
+			r.WantLine("its own holder's", vtest.Line(ids[0], 2+n), again.ID, again.Send.Number)
 			r.Sleep(time.Minute)
 		}
 		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna} {
-			if got := r.MailServer.Attempts()[i].To; got != to || (r.Code(i) == r.Code(0)) != (to == taggedAna) {
-				t.Errorf("mail %d went to %s, with the code of the first: %v", i, got, r.Code(i) == r.Code(0))
-			}
+			got := vtest.Line(r.MailServer.Attempts()[i].To, r.Code(i) == r.Code(0))
+			r.Want("a mail's recipient, and whether it has the code of the first", got, vtest.Line(to, to == taggedAna))
 		}
 	})
 }
@@ -164,18 +155,13 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 		tagged := r.SendTo(taggedAna)
 		r.Sleep(time.Minute)
 		plain := r.SendTo(plainAna)
-		named := func(to, code string) (verification.Checked, error) {
-			return r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to}, code)
-		}
-		mails := r.MailServer.Attempts()
-		if _, err := named(otherAna, vtest.CodeIn(mails[0])); err != verification.ErrNotFound {
-			t.Errorf("a spelling that was never asked for: %v", err)
-		}
-		if c, err := named(plainAna, vtest.CodeIn(mails[0])); err != nil || c.Valid || c.ID != plain.View.ID {
-			t.Errorf("one spelling's code for another: %+v, %v", c, err)
-		}
-		if c, err := named(taggedAna, vtest.CodeIn(mails[0])); err != nil || !c.Valid || c.ID != tagged.View.ID {
-			t.Errorf("its own: %+v, %v", c, err)
+		for to, want := range map[string]string{ // entering the first spelling's code
+			otherAna:  " false verification: not found", // it was never asked for
+			plainAna:  plain.View.ID + " false <nil>",
+			taggedAna: tagged.View.ID + " true <nil>",
+		} {
+			c, err := r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to}, r.Code(0))
+			r.WantLine(to, want, c.ID, c.Valid, err)
 		}
 	})
 }
@@ -199,38 +185,22 @@ func TestAProofIsOfTheSpelling(t *testing.T) {
 			if to == otherAna {
 				r.Svc.Vault.Folding = nil
 			}
-			if c := r.Check(a.View.ID, vtest.CodeIn(r.MailServer.Attempts()[i])); !c.Valid || c.Proof == "" {
-				t.Errorf("%s: %+v", to, c)
-			}
+			r.Want("the proof", r.Check(a.View.ID, r.Code(i)).Proof, fmt.Sprint("proof ", i+1))
 			want = append(want, vtest.ParseEmail(t, to).Hash(r.Settings.Vault.IndexKey).String())
 			r.Sleep(time.Minute)
 		}
-		if fmt.Sprint(p.subjects) != fmt.Sprint(want) {
-			t.Errorf("proven %v, want %v", p.subjects, want)
-		}
+		r.Want("who is proven", p.subjects, want)
 	})
 }
 
 func TestFailuresOfAllSpellingsCount(t *testing.T) {
 	widened := func(s *vtest.Settings) { wide(s); vtest.FoldGmail(s) }
 	vtest.InBubbleWith(t, widened, func(r *vtest.Rig) {
-		compared := 0
-		var sent []verification.Answer
-		for i := range gate.FailureLimit {
-			sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("ana+%d@gmail.com", i))))
-			r.Sleep(time.Microsecond)
+		var ids []string
+		for i := range 10 {
+			ids = append(ids, r.SendTo(fmt.Sprintf("ana+%d@gmail.com", i)).View.ID)
 		}
-		for i, a := range sent {
-			for range 3 {
-				_, was, _ := r.Try(vtest.BackEnd, a.View.ID, vtest.WrongCode(vtest.CodeIn(r.MailServer.Attempts()[i])))
-				if was {
-					compared++
-				}
-			}
-		}
-		if compared != gate.FailureLimit {
-			t.Errorf("%d wrong codes were compared for one mailbox", compared)
-		}
+		r.Want("wrong codes compared for one mailbox", r.Guess(vtest.BackEnd, 30, ids...), gate.FailureLimit)
 	})
 }
 
@@ -241,21 +211,16 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 		vtest.TestRecipient(t, plainAna, "424242")(s)
 	}, func(r *vtest.Rig) {
 		a := r.SendTo(taggedAna)
-		if a.View.Test || r.Get(a.View.ID).Test {
-			t.Error("another spelling is a test recipient")
-		}
+		r.WantLine("another spelling is a test recipient", "false false", a.View.Test, r.Get(a.View.ID).Test)
 		r.WantMails(1)
 		if code := r.Code(0); code != "424242" {
-			if c := r.Check(a.View.ID, "424242"); c.Valid || c.Test {
-				t.Errorf("the known code: %+v", c)
-			}
+			r.WantChecked("the known code", r.Check(a.View.ID, "424242"), "pending false")
 			r.WantApproved(a.View.ID, code)
 		}
 		r.Sleep(time.Minute)
 		b := r.SendTo(plainAna)
-		if c := r.Check(b.View.ID, "424242"); !b.View.Test || !c.Valid {
-			t.Errorf("the test recipient itself: %+v", c)
-		}
+		r.Want("the test recipient itself", b.View.Test, true)
+		r.WantApproved(b.View.ID, "424242")
 		r.WantMails(1)
 	})
 }
@@ -270,10 +235,8 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.RefuseTo(plainAna)
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)
-		if again := r.Send(verification.Ask{Caller: vtest.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID ||
-			r.MailServer.Attempts()[2].To != taggedAna {
-			t.Errorf("%+v", again.View)
-		}
+		again := r.Send(verification.Ask{Caller: vtest.Browser, Resend: tagged.View.ID}).View
+		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID, r.MailServer.Attempts()[2].To)
 		r.WantApproved(tagged.View.ID, r.Code(0))
 	})
 }

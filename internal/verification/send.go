@@ -35,7 +35,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 		return Answer{}, ErrUnavailable
 	}
 	defer a.slot.ReleaseLater()
-	c, err := s.claim(ctx, a)
+	c, err := s.claimKey(ctx, a)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -51,19 +51,19 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 // no send is counted and not delivered; only the wait for the outcome ends.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
-	if answer, err := s.heldBack(ctx, a); answer != nil {
+	if answer, err := s.refuseIfHeld(ctx, a); answer != nil {
 		return *answer, err
 	}
 	began := s.Now()
-	decision, err := s.take(ctx, a, c)
+	decision, err := s.takeQuota(ctx, a, c)
 	if err != nil {
 		return Answer{}, err
 	}
-	decision, a.longCode = withoutChecks(decision)
+	decision, a.longCode = splitFailedChecksRule(decision)
 	if !decision.Admitted {
-		return s.refused(a, s.completeFromLog(ctx, a, decision), "refused"), nil
+		return s.refusalAnswer(a, s.completeFromLog(ctx, a, decision), "refused"), nil
 	}
-	begun, err := s.begin(ctx, a, c, decision)
+	begun, err := s.writeSend(ctx, a, c, decision)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -76,13 +76,13 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.admitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
+	return s.deliverAdmitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
-// heldBack refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. Refusals
+// refuseIfHeld refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. Refusals
 // by rules come first, so that a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
-func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
-	lockout := s.lockedOut(a)
+func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
+	lockout := s.cachedLockout(a)
 	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	case err != nil:
 		return &Answer{}, err
 	case !d.Allowed():
-		refusal := s.refused(a, d, "refused")
+		refusal := s.refusalAnswer(a, d, "refused")
 		return &refusal, nil
 	case lockout > 0:
 		return &Answer{}, s.refusedByLockout(a, lockout)
@@ -99,9 +99,9 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	return nil, nil
 }
 
-// take counts the send in the limiter, the first gate. Errors: ErrUnavailable, or of the gate.
-func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
-	r := s.withChecks(a, quota.Request{
+// takeQuota counts the send in the limiter, the first gate. Errors: ErrUnavailable, or of the gate.
+func (s *Service) takeQuota(ctx context.Context, a asked, c claim) (quota.Decision, error) {
+	r := s.withFailedChecksRule(a, quota.Request{
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.LogSources(a.purpose),
 	})
 	d, giveBack, err := s.Gate.TakeSend(ctx, a.subject, r)
@@ -120,9 +120,9 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	return d, err
 }
 
-// begin decides and writes the send in the log, the second gate. After an error it has the send refunded or, if the log may have written
+// writeSend decides and writes the send in the log, the second gate. After an error it has the send refunded or, if the log may have written
 // it, reconciled later. Errors: ErrUnavailable, ErrUncertain.
-func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
+func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
 	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	return begun, ErrUnavailable
 }
 
-// admitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
-func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
+// deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
+func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
 	a.slot.ReleaseNow()
 	outcome := "admitted"
 	if d.Clock == store.LogClock {
@@ -167,7 +167,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 		d = s.refreshStates(ctx, a, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
-	return Answer{Admitted: true, View: seen, Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, View: seen, Quota: RedactQuota(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
@@ -185,7 +185,7 @@ func (s *Service) refreshStates(ctx context.Context, a asked, before quota.Decis
 
 // completeFromLog completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.CompleteFromLog.
 func (s *Service) completeFromLog(ctx context.Context, a asked, d quota.Decision) quota.Decision {
-	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.InLog(worst.Rule) {
+	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
 		return d
 	}
 	return s.Gate.CompleteFromLog(ctx, a.subject, d)
@@ -197,23 +197,23 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 	if giveBack {
 		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
-	return s.refused(a, d, "refused_by_log")
+	return s.refusalAnswer(a, d, "refused_by_log")
 }
 
-// refused records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
+// refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
+func (s *Service) refusalAnswer(a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
-	s.countBreaker(a.App, worst)
+	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
-	return Answer{Quota: Public(d, a.Caller, a.own), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
+	return Answer{Quota: RedactQuota(d, a.Caller, a.own), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }
 
 // LongCode is the minimum length of a browser's new code while the app's bound on failed checks is exceeded. It makes a guess a hundred
 // times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withChecks adds a rule to a browser's Take that reads the app's failed checks in the same round trip. It refuses nothing.
-func (s *Service) withChecks(a asked, r quota.Request) quota.Request {
+// withFailedChecksRule adds a rule to a browser's Take that reads the app's failed checks in the same round trip. It refuses nothing.
+func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	if a.Kind != Browser {
 		return r
 	}
@@ -225,8 +225,8 @@ func (s *Service) withChecks(a asked, r quota.Request) quota.Request {
 	return r
 }
 
-// withoutChecks removes the rule of withChecks from a decision. longer: its limit is reached, so a new code is longer.
-func withoutChecks(d quota.Decision) (own quota.Decision, longer bool) {
+// splitFailedChecksRule removes the rule of withFailedChecksRule from a decision. longer: its limit is reached, so a new code is longer.
+func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
 	i := slices.IndexFunc(d.Rules, ofChecks)
 	if i < 0 {

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
@@ -21,27 +22,15 @@ import (
 func TestSendArrives(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
-		if a.View.To != vtest.AnaMasked || a.View.State != verification.Pending || a.View.Send.Status != store.Queued || a.View.Send.Number != 1 {
-			t.Errorf("answer: %+v", a.View)
-		}
-		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*time.Minute {
-			t.Errorf("life is %v", got)
-		}
-		if len(a.View.ID) < 26 {
-			t.Errorf("id %q has fewer than 128 bits", a.View.ID)
-		}
-		if a.Quota.Allowed() || a.Quota.RetryAfter() != time.Minute {
-			t.Errorf("a success must tell the wait: %v", a.Quota.RetryAfter())
-		}
+		v := a.View
+		r.WantLine("the answer", "a•••@example.com pending queued 1 10m0s", v.To, v.State, v.Send.Status, v.Send.Number, v.ExpiresAt.Sub(v.CreatedAt))
+		r.Want("characters of the ID, of 5 bits each", len(v.ID), 26)
+		r.WantBlockedBy(a.Quota, "minute", time.Minute)
 		mails := r.MailServer.Attempts()
-		if len(mails) != 1 || mails[0].To != vtest.Ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
-			t.Fatalf("mails: %+v", mails)
-		}
-		v := r.Get(a.View.ID)
-		if v.Send.Status != store.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
-			t.Errorf("after delivery: %+v", v.Send)
-		}
-		r.WantApproved(a.View.ID, vtest.CodeIn(mails[0]))
+		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID+"@shop.example"), len(mails), mails[0].To, mails[0].ID)
+		s := r.Get(v.ID).Send
+		r.WantLine("after delivery", "sent 250 2.0.0 mx.example", s.Status, s.ProviderCode, s.Provider)
+		r.WantApproved(v.ID, vtest.CodeIn(mails[0]))
 	})
 }
 
@@ -49,12 +38,8 @@ func TestWaitIsExact(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(20 * time.Second)
-		a := r.RefuseTo(vtest.Ana)
-		wait := a.Quota.RetryAfter()
-		if worst, _ := a.Quota.Blocking(); wait != 40*time.Second || worst.Name != "minute" {
-			t.Fatalf("wait is %v by %s", wait, worst.Name)
-		}
-		r.Sleep(wait - time.Microsecond)
+		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", 40*time.Second)
+		r.Sleep(40*time.Second - time.Microsecond)
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(time.Microsecond)
 		r.SendTo(vtest.Ana)
@@ -99,31 +84,19 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		began := time.Now()
-		const attackers = 500
-		answered := make(chan verification.Answer, attackers)
+		const attackers = 5 * bulkhead.MaxConcurrent
+		answered := make(chan bool, attackers)
 		for range attackers {
-			go func() {
-				a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
-				if err != nil || a.Admitted {
-					t.Errorf("%+v, %v", a, err)
-				}
-				answered <- a
-			}()
+			go func() { r.RefuseTo(vtest.Ana); answered <- true }()
 		}
 		synctest.Wait()
-		if n := len(answered); n != bulkhead.MaxConcurrent {
-			t.Errorf("%d answers at once", n)
-		}
-		for i := range 200 {
+		r.Want("answers at once", len(answered), bulkhead.MaxConcurrent)
+		for i := range 50 {
 			r.SendTo(vtest.NthAddress(i))
 		}
-		if waited := time.Since(began); waited != 0 {
-			t.Errorf("others waited %v", waited)
-		}
+		r.Want("others waited", time.Since(began), "0s")
 		r.Sleep(time.Minute)
-		if n := r.Svc.Lines(); n != 0 || len(answered) != attackers {
-			t.Errorf("%d lines are kept, %d attackers were answered", n, len(answered))
-		}
+		r.WantLine("lines that are kept, answers", vtest.Line(0, attackers), r.Svc.Lines(), len(answered))
 	})
 }
 
@@ -139,27 +112,18 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 			go func() { _, _ = r.Svc.Send(r.Context(), ask) }()
 			synctest.Wait()
 		}
-		if n := r.Svc.Lines(); n != 0 || time.Since(began) != 0 {
-			t.Errorf("%d lines after %v", n, time.Since(began))
-		}
+		r.WantLine("lines, and the time", "0 0s", r.Svc.Lines(), time.Since(began))
 		close(release)
 		r.Sleep(11 * time.Second)
 	})
 }
 
-func TestInsteadOfATextMessage(t *testing.T) {
-	for _, c := range []struct {
-		ch     recipient.Channel
-		status store.Status
-		want   recipient.Channel
-	}{
-		{recipient.SMS, store.Failed, recipient.Email}, {recipient.SMS, store.Undelivered, recipient.Email},
-		{recipient.SMS, store.Sent, ""}, {recipient.SMS, store.Unknown, ""}, {recipient.SMS, store.Queued, ""},
-		{recipient.Email, store.Failed, ""},
+func TestAlternativeToATextMessage(t *testing.T) {
+	for status, want := range map[store.Status]recipient.Channel{
+		store.Failed: recipient.Email, store.Undelivered: recipient.Email, store.Sent: "", store.Unknown: "", store.Queued: "",
 	} {
-		if got := verification.Instead(c.ch, c.status); got != c.want {
-			t.Errorf("%s %s: %q", c.ch, c.status, got)
-		}
+		servertest.Same(t, string(status), verification.AlternativeChannel(recipient.SMS, status), want)
+		servertest.Same(t, "of a mail", verification.AlternativeChannel(recipient.Email, status), "")
 	}
 }
 
@@ -194,9 +158,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 				r.MailServer.Answer(c.answer)
 				began := time.Now()
 				a := r.Send(waitFor(c.wait))
-				if a.View.Send.Status != c.status || a.Quota.Allowed() != c.allowed {
-					t.Errorf("%+v allowed %v", a.View.Send, a.Quota.Allowed())
-				}
+				r.WantLine("status, allowed", vtest.Line(c.status, c.allowed), a.View.Send.Status, a.Quota.Allowed())
 				if took := time.Since(began); c.took > 0 && took != c.took {
 					t.Errorf("took %v", took)
 				}
@@ -219,9 +181,7 @@ func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 			return do()
 		})
 		r.MailServer.Answer(vtest.NoMailbox)
-		if a := r.Send(waitFor(5 * time.Second)); a.View.Send.Status != store.Failed {
-			t.Fatalf("%+v", a)
-		}
+		r.Want("the send", r.Send(waitFor(5*time.Second)).View.Send.Status, "failed")
 		r.SendTo(vtest.Ana)
 	})
 }
@@ -233,13 +193,9 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 		defer hangUp()
 		began := time.Now()
 		a, err := r.Svc.Send(ctx, waitFor(15*time.Second))
-		if err != nil || time.Since(began) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
+		r.WantLine("the answer", "<nil> 1s", err, time.Since(began))
 		r.Sleep(10 * time.Second)
-		if s := r.Get(a.View.ID).Send.Status; s != store.Sent {
-			t.Errorf("the send ended with its client: %s", s)
-		}
+		r.WantStatus(a, "sent")
 	})
 }
 
@@ -255,10 +211,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana) // a transaction may still be under way
 		r.Sleep(outbox.MissingFor)
-		a := r.SendTo(vtest.Ana)
-		if d := a.Quota.Rules; d[1].Remaining() != 4 || d[2].Remaining() != 9 {
-			t.Errorf("the lost send counts: %+v", d)
-		}
+		r.WantQuota("without the lost send", r.SendTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
 	})
 }
 
@@ -294,9 +247,8 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			if c.method == "Begin" {
 				_, err = r.Svc.Send(r.Context(), vtest.AskFor("ben@example.com"))
 			}
-			if !errors.Is(err, verification.ErrUnavailable) || errors.Is(err, verification.ErrUncertain) != c.counted {
-				t.Errorf("%s %v: %v", c.method, c.fault, err)
-			}
+			r.WantError(err, verification.ErrUnavailable)
+			r.Want(c.method+": may count", errors.Is(err, verification.ErrUncertain), c.counted)
 			r.MendStore()
 			if c.method == "Approve" && c.fault == sqlite.Down && !r.Check(a.View.ID, r.Code(0)).Valid {
 				t.Error("the right code was used up")

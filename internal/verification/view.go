@@ -75,7 +75,7 @@ func StateOf(v store.Verification, now time.Time) State {
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
 	if address.IsZero() {
-		address, _ = s.Vault.AddressOf(v)
+		address, _ = s.Vault.AddressHashOf(v)
 	}
 	return View{
 		Recipient: address.StringOrEmpty(),
@@ -113,17 +113,17 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: s.view(v, send, now, recipient.Hash{})}, nil
 	}
-	p = p.On(v.Channel)
+	p = p.ForChannel(v.Channel)
 	d, err := s.peek(ctx, subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p))
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: Public(d, c, StateOf(v, now)), Policy: p.Policy}, nil
+	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: RedactQuota(d, c, StateOf(v, now)), Policy: p.Policy}, nil
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
 func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
-	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.ByArea(r) || r.Scope == policy.Spellings }) {
+	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.CountsByArea(r) || r.Scope == policy.Spellings }) {
 		return policy.Area{}
 	}
 	r, err := s.Vault.Recipient(v)
@@ -139,37 +139,37 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	r, err := s.parse(channel, to, "")
+	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {
 		return Answer{}, err
 	}
-	p = p.On(r.Channel())
+	p = p.ForChannel(r.Channel())
 	hashes := s.Vault.Hashes(r)
 	d, err := s.peek(ctx, subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p))
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Quota: Public(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+	return Answer{Quota: RedactQuota(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash. It also returns the rules that quota.Decision.Public removes.
 // Errors: *InvalidError, ErrUnavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
-	p, err := Purpose(s.Policy.Get(), purpose)
+	p, err := FindPurpose(s.Policy.Get(), purpose)
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.On(ch)})
+	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
 }
 
-// Served returns an *InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served; else nil.
-func (s *Service) Served(channel, to string) error {
-	r, err := s.parse(channel, to, "")
+// ValidateRecipient returns an *InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served; else nil.
+func (s *Service) ValidateRecipient(channel, to string) error {
+	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {
 		return err
 	}
-	if refusal := s.Policy.Get().Refuse(r); refusal != nil {
+	if refusal := s.Policy.Get().ValidateRecipient(r); refusal != nil {
 		return invalid("to", refusal.Reason, refusal.Detail)
 	}
 	return nil
@@ -188,41 +188,41 @@ func (s *Service) peek(ctx context.Context, of policy.Subject) (quota.Decision, 
 	return d, nil
 }
 
-// Instead returns the channel to offer to a person if a text message failed or was not delivered: email. Else it returns "".
-func Instead(ch recipient.Channel, s store.Status) recipient.Channel {
+// AlternativeChannel returns the channel to offer to a person if a text message failed or was not delivered: email. Else it returns "".
+func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
 	}
 	return ""
 }
 
-// Offer is a channel on which codes can be requested.
-type Offer struct {
+// ChannelInfo is a channel on which codes can be requested.
+type ChannelInfo struct {
 	Channel   recipient.Channel
 	Paused    bool     // nothing is sent on it for now
 	Countries []string // served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international numbers
 }
 
-// Offers returns the current channels of a purpose: mail, and text messages if a carrier is configured.
-func (s *Service) Offers(purpose string) []Offer {
+// Channels returns the current channels of a purpose: mail, and text messages if a carrier is configured.
+func (s *Service) Channels(purpose string) []ChannelInfo {
 	set := s.Policy.Get()
 	purpose = cmp.Or(purpose, policy.DefaultPurpose)
 	_, paused := set.Paused(recipient.Email, purpose)
-	offers := []Offer{{Channel: recipient.Email, Paused: paused}}
+	offers := []ChannelInfo{{Channel: recipient.Email, Paused: paused}}
 	if s.Texts != nil {
 		_, paused = set.Paused(recipient.SMS, purpose)
-		offers = append(offers, Offer{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.Served()})
+		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.ServedCountries()})
 	}
 	return offers
 }
 
-// Public returns the part of a decision that the caller may see. The states of a recipient's rules reveal whether and when others
+// RedactQuota returns the part of a decision that the caller may see. The states of a recipient's rules reveal whether and when others
 // requested a code for it. So a browser sees them only after a send of its own, which costs quota and reaches the recipient. own is
 // the state of the verification that the caller names or has just opened; empty: none.
 //
 // A secret key sees every public rule. So does a browser while its verification is pending, but the rule on spellings only while
 // that refuses. Any other browser sees only the rule that refuses it, if one does.
-func Public(d quota.Decision, c Caller, own State) quota.Decision {
+func RedactQuota(d quota.Decision, c Caller, own State) quota.Decision {
 	d = d.Public()
 	if c.Kind == Secret {
 		return d
@@ -231,7 +231,7 @@ func Public(d quota.Decision, c Caller, own State) quota.Decision {
 	if own == Pending {
 		return d
 	}
-	rule, refused := publicRefusal(d)
+	rule, refused := visibleRefusal(d)
 	d.Rules = nil
 	if refused {
 		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
@@ -240,9 +240,9 @@ func Public(d quota.Decision, c Caller, own State) quota.Decision {
 	return d
 }
 
-// publicRefusal returns the rule that a browser sees of a refusal: the rule of a wider scope that blocks longest or, if none blocks, the
+// visibleRefusal returns the rule that a browser sees of a refusal: the rule of a wider scope that blocks longest or, if none blocks, the
 // recipient's. So a client over its own limits gets the same answer for every recipient.
-func publicRefusal(d quota.Decision) (quota.State, bool) {
+func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope.Base()) })
 	if s, blocks := wide.Blocking(); blocks {

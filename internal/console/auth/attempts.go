@@ -126,8 +126,8 @@ func accountBucket(what string, scope quota.Scope, value string) map[quota.Scope
 
 func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	return map[quota.Scope]string{
-		quota.IP:      bucket(what, quota.IP, cmp.Or(policy.Client(address), "none")),
-		quota.Network: bucket(what, quota.Network, cmp.Or(policy.Network(address), "none")),
+		quota.IP:      bucket(what, quota.IP, cmp.Or(policy.ClientPrefix(address), "none")),
+		quota.Network: bucket(what, quota.Network, cmp.Or(policy.NetworkPrefix(address), "none")),
 	}
 }
 
@@ -138,4 +138,4 @@ func left(d quota.Decision) int {
 }
 
 // networkOf returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
-func networkOf(c echo.Context) string { return cmp.Or(policy.Client(server.ClientIP(c)), "none") }
+func networkOf(c echo.Context) string { return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none") }

@@ -145,7 +145,7 @@ func (c matter) refusedPerson() texts.Sentence {
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
 		return c.checksPerson()
-	case policy.Unserved(c.Send):
+	case policy.IsUnserved(c.Send):
 		return c.about("answer.norows.unserved")
 	case !known:
 		return c.person("refused.later")

@@ -62,7 +62,7 @@ type teller struct {
 func (t teller) entries() []Entry {
 	if t.row.Status == store.Refused {
 		key := texts.PluralKey("line.refused", t.row.Count)
-		if policy.Unserved(t.row) {
+		if policy.IsUnserved(t.row) {
 			key = texts.PluralKey("line.unserved", t.row.Count)
 		}
 		return []Entry{t.dated(t.row.LoggedAt, Warn, key)}

@@ -17,7 +17,7 @@ func (c matter) refused() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
 		what, next = c.about(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
-	case policy.Unserved(c.Send): // nothing is sent to the recipient at all
+	case policy.IsUnserved(c.Send): // nothing is sent to the recipient at all
 		what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count)), c.about("unserved."+c.BlockedBy), c.several())
 		return what, c.about("norows.next." + c.BlockedBy)
 	default:

@@ -24,7 +24,7 @@ import (
 // *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
-	AtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
+	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
 	Replay(ctx context.Context, p support.Policy, rules []quota.Rule, period time.Duration) (support.Replayed, error)
 }
 
@@ -93,7 +93,7 @@ func (a *Pages) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (r
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {
 			var all int
-			if v.Who, all, err = a.desk.AtLimit(ctx, p, r, atLimitShown); err != nil {
+			if v.Who, all, err = a.desk.RecipientsAtLimit(ctx, p, r, atLimitShown); err != nil {
 				return nil, err
 			}
 			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Who)

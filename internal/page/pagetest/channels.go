@@ -68,12 +68,12 @@ func (c *Codes) SetCountries(countries ...string) { c.change(func() { c.Countrie
 func (c *Codes) Pause(ch recipient.Channel) { c.change(func() { c.paused = ch }) }
 
 // Offers implements page.Codes.
-func (c *Codes) Offers(string) []verification.Offer {
+func (c *Codes) Channels(string) []verification.ChannelInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	offers := []verification.Offer{{Channel: recipient.Email, Paused: c.paused == recipient.Email}}
+	offers := []verification.ChannelInfo{{Channel: recipient.Email, Paused: c.paused == recipient.Email}}
 	if c.Countries != nil {
-		offers = append(offers, verification.Offer{Channel: recipient.SMS, Paused: c.paused == recipient.SMS, Countries: c.Countries})
+		offers = append(offers, verification.ChannelInfo{Channel: recipient.SMS, Paused: c.paused == recipient.SMS, Countries: c.Countries})
 	}
 	return offers
 }

@@ -162,7 +162,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	}
 	if k := c.byKey[ask.Key]; k != nil {
 		d, err := c.peek(ctx, k.to, ask.Caller)
-		return verification.Answer{Admitted: true, Replayed: true, View: c.seen(k), Quota: verification.Public(d, ask.Caller, c.seen(k).State)}, err
+		return verification.Answer{Admitted: true, Replayed: true, View: c.seen(k), Quota: verification.RedactQuota(d, ask.Caller, c.seen(k).State)}, err
 	}
 	old, ok := c.byID[ask.Resend]
 	if ask.Resend != "" && !ok {
@@ -206,11 +206,11 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if c.Immediately != "" {
 		c.settle(k, c.Immediately)
 	}
-	return verification.Answer{Admitted: true, View: c.seen(k), Quota: verification.Public(d, ask.Caller, verification.Pending)}, nil
+	return verification.Answer{Admitted: true, View: c.seen(k), Quota: verification.RedactQuota(d, ask.Caller, verification.Pending)}, nil
 }
 
 func refused(d quota.Decision, by verification.Caller, own verification.State, to recipient.Recipient) verification.Answer {
-	return verification.Answer{Quota: verification.Public(d, by, own), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
+	return verification.Answer{Quota: verification.RedactQuota(d, by, own), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
 }
 
 // sendID makes a UUIDv7 from the time and n.
@@ -259,35 +259,35 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 		return verification.Answer{}, verification.ErrNotFound
 	}
 	d, err := c.peek(ctx, k.to, caller)
-	return verification.Answer{View: c.seen(k), Quota: verification.Public(d, caller, c.seen(k).State)}, err
+	return verification.Answer{View: c.seen(k), Quota: verification.RedactQuota(d, caller, c.seen(k).State)}, err
 }
 
 // Check implements page.Codes.
-func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.Checked, error) {
+func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.CheckResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
-		return verification.Checked{}, verification.ErrUnavailable
+		return verification.CheckResult{}, verification.ErrUnavailable
 	}
 	k, ok := c.byID[id]
 	if !ok {
-		return verification.Checked{}, verification.ErrNotFound
+		return verification.CheckResult{}, verification.ErrNotFound
 	}
 	if c.seen(k).State != verification.Pending {
-		return verification.Checked{View: c.seen(k)}, nil
+		return verification.CheckResult{View: c.seen(k)}, nil
 	}
-	read, err := verification.ReadCode(k.view.Code, typed)
+	read, err := verification.NormalizeCode(k.view.Code, typed)
 	if err != nil {
-		return verification.Checked{}, err
+		return verification.CheckResult{}, err
 	}
 	if err := c.lockedOut(false); err != nil {
-		return verification.Checked{}, err
+		return verification.CheckResult{}, err
 	}
 	c.checks++
 	k.attempts++
 	if read == Code || read == Letters || read == LongCode {
 		k.view.State = verification.Approved
-		return verification.Checked{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
+		return verification.CheckResult{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
 	}
-	return verification.Checked{View: c.seen(k)}, nil
+	return verification.CheckResult{View: c.seen(k)}, nil
 }

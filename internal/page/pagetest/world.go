@@ -103,7 +103,7 @@ func (w *World) Also(other page.AppPage) { w.page.Configure(ofDigits, theShop, o
 // references name an approval by its ID, for tests to see.
 type references struct{}
 
-func (references) Reference(app, id string) (string, error) { return app + "&" + id, nil }
+func (references) NewReference(app, id string) (string, error) { return app + "&" + id, nil }
 
 func subject(lang string) string {
 	if lang == "en" {

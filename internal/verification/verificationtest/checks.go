@@ -3,6 +3,7 @@ package verificationtest
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing/synctest"
 	"time"
 
@@ -26,7 +27,7 @@ func WrongCode(code string) string {
 }
 
 // Check checks a code for a back end.
-func (r *Rig) Check(id, code string) verification.Checked {
+func (r *Rig) Check(id, code string) verification.CheckResult {
 	r.Helper()
 	c, err := r.Svc.Check(r.Context(), BackEnd, id, code)
 	if err != nil {
@@ -35,16 +36,20 @@ func (r *Rig) Check(id, code string) verification.Checked {
 	return c
 }
 
+// WantChecked fails the test unless a check's result has this state and validity, as "approved true".
+func (r *Rig) WantChecked(what string, c verification.CheckResult, want string) {
+	r.Helper()
+	r.Want(what, Line(c.State, c.Valid), want)
+}
+
 // WantApproved fails the test unless a back end's check of a code approves it.
 func (r *Rig) WantApproved(id, code string) {
 	r.Helper()
-	if c := r.Check(id, code); !c.Valid || c.State != verification.Approved {
-		r.Errorf("%+v, want it approved", c)
-	}
+	r.WantChecked("the right code", r.Check(id, code), "approved true")
 }
 
 // Try checks a code, and returns also whether it was compared; otherwise how long to wait.
-func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.Checked, compared bool, wait time.Duration) {
+func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool, wait time.Duration) {
 	r.Helper()
 	checked, err := r.Svc.Check(r.Context(), c, id, code)
 	var many *verification.TooManyChecksError
@@ -95,50 +100,52 @@ func (r *Rig) WantLockedOut(ask verification.Ask) (wait time.Duration) {
 	return many.RetryAfter
 }
 
-// noObserver observes nothing.
-type noObserver struct{}
-
-func (noObserver) Decided(recipient.Channel, string, string, string) {}
-
-func (noObserver) Observed(recipient.Channel, string, string) {}
-
-func (noObserver) Finished(recipient.Channel, string, store.Status, time.Duration) {}
-
-func (noObserver) Checked(recipient.Channel, string, string) {}
-
-func (noObserver) CheckBound(recipient.Channel, string, string) {}
-
-func (noObserver) PrefixPaused(string, string) {}
-
-// CheckCounts counts the outcomes of checks, and the bounds that were met.
-type CheckCounts struct {
-	noObserver
-	Outcomes, Bounds map[string]int
+// Observed counts what the parts of a process observe, by lines such as "checked wrong".
+type Observed struct {
+	mu     sync.Mutex
+	counts map[string]int
 }
 
-// Checked implements verification.Observer.
-func (c CheckCounts) Checked(_ recipient.Channel, _, outcome string) { c.Outcomes[outcome]++ }
-
-// CheckBound implements verification.Observer.
-func (c CheckCounts) CheckBound(_ recipient.Channel, _, rule string) { c.Bounds[rule]++ }
-
-// CountChecks observes the checks of the service.
-func (r *Rig) CountChecks() CheckCounts {
-	counts := CheckCounts{Outcomes: map[string]int{}, Bounds: map[string]int{}}
-	r.Svc.Observe(counts)
-	return counts
+// Observe has the parts of the service observed from now on.
+func (r *Rig) Observe() *Observed {
+	o := &Observed{counts: map[string]int{}}
+	r.Svc.Observe(o)
+	return o
 }
 
-// Noted notes the rules that would have refused, and the pauses of prefixes.
-type Noted struct {
-	noObserver
-	All []string
+// Take returns how often a line was observed since the last time.
+func (o *Observed) Take(line string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.counts[line]
+	delete(o.counts, line)
+	return n
 }
+
+func (o *Observed) count(line ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.counts != nil {
+		o.counts[Line(line...)]++
+	}
+}
+
+// Decided implements verification.Observer.
+func (o *Observed) Decided(recipient.Channel, string, string, string) {}
 
 // Observed implements verification.Observer.
-func (n *Noted) Observed(ch recipient.Channel, app, rule string) {
-	n.All = append(n.All, fmt.Sprint(ch, " ", app, " ", rule))
+func (o *Observed) Observed(ch recipient.Channel, app, rule string) {
+	o.count("observed", ch, app, rule)
 }
 
+// Finished implements outbox.Observer.
+func (o *Observed) Finished(recipient.Channel, string, store.Status, time.Duration) {}
+
+// Checked implements verification.Observer.
+func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
+
+// CheckBound implements verification.Observer.
+func (o *Observed) CheckBound(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
+
 // PrefixPaused implements jobs.Observer.
-func (n *Noted) PrefixPaused(app, country string) { n.All = append(n.All, app+" "+country) }
+func (o *Observed) PrefixPaused(app, country string) { o.count("paused", app, country) }

@@ -15,6 +15,7 @@ import (
 
 // MailServer gives its answers in turn, then accepts.
 type MailServer struct {
+	Each    time.Duration // that a mail takes
 	mu      sync.Mutex
 	Answers []func(context.Context) error
 	mails   []delivery.Message // of every attempt
@@ -31,10 +32,26 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Rec
 	}
 	p.mu.Unlock()
 	receipt := delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}
+	if late := wait(ctx, p.Each); late != nil {
+		return receipt, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: late}
+	}
 	if answer == nil {
 		return receipt, err
 	}
 	return receipt, answer(ctx)
+}
+
+// wait returns the context's error if that ends before.
+func wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Answer adds answers.
@@ -47,23 +64,6 @@ func (p *MailServer) Attempts() []delivery.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.mails)
-}
-
-// SlowMailServer takes a while for each mail.
-type SlowMailServer struct {
-	MailServer
-	Each time.Duration
-}
-
-// Send implements outbox.Sender.
-func (p *SlowMailServer) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
-	r, err := p.MailServer.Send(ctx, m)
-	select {
-	case <-time.After(p.Each):
-		return r, err
-	case <-ctx.Done():
-		return r, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: ctx.Err()}
-	}
 }
 
 // NoMailbox is a refusal for good.
@@ -95,37 +95,34 @@ func CodeIn(m delivery.Message) string {
 
 // Carrier accepts text messages, or fails.
 type Carrier struct {
-	Mu   sync.Mutex
+	Each time.Duration // that a message takes
+	mu   sync.Mutex
 	got  []sms.Message
 	fail error
-	ID   string // that the next messages get; "": id-1
 }
 
 // Send implements outbox.Carrier.
-func (h *Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+func (h *Carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+	_ = wait(ctx, h.Each)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.fail != nil {
 		return sms.Receipt{Provider: "fake"}, h.fail
 	}
 	h.got = append(h.got, m)
-	id := h.ID
-	if id == "" {
-		id = "id-1"
-	}
-	return sms.Receipt{Provider: "fake", ID: id, Code: "202"}, nil
+	return sms.Receipt{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
 }
 
 // Fail makes every message from now on fail with err; nil: none.
 func (h *Carrier) Fail(err error) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.fail = err
 }
 
 // Accepted returns the text messages that the carrier accepted.
 func (h *Carrier) Accepted() []sms.Message {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return slices.Clone(h.got)
 }

@@ -15,6 +15,7 @@ type Around func(ctx context.Context, call string, do func() error) error
 
 // Limiter is a limiter that can be exchanged, watched and disturbed while requests are under way.
 type Limiter struct {
+	calls
 	limiter atomic.Pointer[gates.Limiter]
 	around  atomic.Pointer[Around]
 }
@@ -22,6 +23,7 @@ type Limiter struct {
 // NewLimiter returns a Limiter that is l.
 func NewLimiter(l gates.Limiter, around Around) *Limiter {
 	s := &Limiter{}
+	s.calls = s.call
 	s.Set(l)
 	s.Around(around)
 	return s
@@ -77,34 +79,37 @@ func (s *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) 
 	return (*s.around.Load())(ctx, name, func() error { return do(limiter) })
 }
 
+// calls is a limiter that hands each call over with its name.
+type calls func(ctx context.Context, name string, do func(gates.Limiter) error) error
+
 // Take implements gates.Limiter.
-func (s *Limiter) Take(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
-	err = s.call(ctx, "Take", func(l gates.Limiter) (err error) { d, err = l.Take(ctx, r); return err })
+func (c calls) Take(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
+	err = c(ctx, "Take", func(l gates.Limiter) (err error) { d, err = l.Take(ctx, r); return err })
 	return d, err
 }
 
 // Peek implements gates.Limiter.
-func (s *Limiter) Peek(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
-	err = s.call(ctx, "Peek", func(l gates.Limiter) (err error) { d, err = l.Peek(ctx, r); return err })
+func (c calls) Peek(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
+	err = c(ctx, "Peek", func(l gates.Limiter) (err error) { d, err = l.Peek(ctx, r); return err })
 	return d, err
 }
 
 // Refund implements gates.Limiter.
-func (s *Limiter) Refund(ctx context.Context, id string, buckets ...string) error {
-	return s.call(ctx, "Refund", func(l gates.Limiter) error { return l.Refund(ctx, id, buckets...) })
+func (c calls) Refund(ctx context.Context, id string, buckets ...string) error {
+	return c(ctx, "Refund", func(l gates.Limiter) error { return l.Refund(ctx, id, buckets...) })
 }
 
 // Record implements gates.Limiter.
-func (s *Limiter) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
-	return s.call(ctx, "Record", func(l gates.Limiter) error { return l.Record(ctx, bucket, keep, events) })
+func (c calls) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
+	return c(ctx, "Record", func(l gates.Limiter) error { return l.Record(ctx, bucket, keep, events) })
 }
 
 // Restore implements gates.Limiter.
-func (s *Limiter) Restore(ctx context.Context, h quota.History) error {
-	return s.call(ctx, "Restore", func(l gates.Limiter) error { return l.Restore(ctx, h) })
+func (c calls) Restore(ctx context.Context, h quota.History) error {
+	return c(ctx, "Restore", func(l gates.Limiter) error { return l.Restore(ctx, h) })
 }
 
 // Reset implements gates.Limiter.
-func (s *Limiter) Reset(ctx context.Context, buckets ...string) error {
-	return s.call(ctx, "Reset", func(l gates.Limiter) error { return l.Reset(ctx, buckets...) })
+func (c calls) Reset(ctx context.Context, buckets ...string) error {
+	return c(ctx, "Reset", func(l gates.Limiter) error { return l.Reset(ctx, buckets...) })
 }

@@ -78,7 +78,7 @@ type Process struct {
 	Queue     *outbox.Outbox
 	Receipts  *feedback.Receipts
 	Providers *feedback.Providers
-	Log       *jobs.Log
+	Log       *jobs.Maintenance
 	Table     []jobs.Job
 	tick      time.Duration
 }
@@ -98,11 +98,11 @@ func New(s Settings, p Parts) *Process {
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
 	queue := outbox.New(s.Config, outbox.Parts{
 		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Renderer: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
-		Receipts: s.Receipts, Observer: noObserver{}, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
+		Receipts: s.Receipts, Observer: &Observed{}, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
 	})
 	codes := verification.Parts{
 		Store: p.Log, Gate: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
-		Observer: noObserver{}, Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
+		Observer: &Observed{}, Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
 	desk := support.Parts{
 		Store: p.Log, Limiter: gate, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
@@ -114,13 +114,13 @@ func New(s Settings, p Parts) *Process {
 		Service: verification.New(codes), Rebuilder: gate, Queue: queue, tick: s.Tick,
 		Receipts:  &feedback.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Logger: p.Logger},
 		Providers: &feedback.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Logger: p.Logger},
-		Log:       &jobs.Log{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Logger: p.Logger},
+		Log:       &jobs.Maintenance{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Logger: p.Logger},
 	}
 	desk.Codes = o.Service
 	o.Desk = support.New(desk)
 	o.Table = append(o.Log.Table(),
-		jobs.Job{Name: "refusals", Run: jobs.Simple(refused.Flush), AtStop: true},
-		jobs.Job{Name: "alarms", Run: jobs.Simple(o.LogAlarms)},
+		jobs.Job{Name: "refusals", Run: jobs.Func(refused.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Run: jobs.Func(o.LogAlarms)},
 	)
 	if s.Receipts != nil && s.AskAfter > 0 {
 		o.Table = append(o.Table, jobs.Job{Name: "receipts", Run: o.Receipts.Poll})

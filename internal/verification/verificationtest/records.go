@@ -47,6 +47,18 @@ func (r *Rig) RowsOf(address string) []store.Send {
 	return rows
 }
 
+// RowBlockedBy is the row of a recipient's refusals by a rule or reason. It fails the test unless there is one.
+func (r *Rig) RowBlockedBy(rule, channel, to string) store.Send {
+	r.Helper()
+	h, err := r.Svc.Desk.Hash(channel, to)
+	r.NoError(err)
+	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, BlockedBy: rule, Limit: 10})
+	if err != nil || len(rows) != 1 {
+		r.Fatalf("%d rows, %v", len(rows), err)
+	}
+	return rows[0]
+}
+
 // WantObserved fails the test unless the sends of the log, the oldest first, have these observed rules.
 func (r *Rig) WantObserved(want ...[]string) {
 	r.Helper()
@@ -199,7 +211,7 @@ func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 // Person is Ana as an administrator finds her.
 func (r *Rig) Person() support.Person {
 	r.Helper()
-	p, err := r.Svc.Desk.Person("", "email", Ana, "", "ticket 7")
+	p, err := r.Svc.Desk.ParsePerson("", "email", Ana, "", "ticket 7")
 	r.NoError(err)
 	return p
 }
@@ -217,7 +229,13 @@ func (r *Rig) Actions() string {
 	r.NoError(err)
 	var out []string
 	for _, a := range slices.Backward(list) {
-		out = append(out, strings.Join(strings.Fields(strings.Join([]string{a.What, string(a.Outcome), a.Detail, a.To}, " ")), " "))
+		out = append(out, strings.Join(strings.Fields(Line(a.What, a.Outcome, a.Detail, a.To)), " "))
 	}
 	return strings.Join(out, "; ")
+}
+
+// WantActions fails the test unless the actions of administrators are these, without their recipient, Ana or an erased one.
+func (r *Rig) WantActions(want string) {
+	r.Helper()
+	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.Erased, "").Replace(r.Actions()), want)
 }

@@ -5,12 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/gates"
 	"sendcode/quota"
 )
 
 // FakeRedis is a limiter that can be flushed, can fail over to a replica that lacks the newest writes, and has a clock that can be set.
 // It stands for a Redis server, where quota.Memory stands for the script.
 type FakeRedis struct {
+	calls
 	clock string
 
 	mu        sync.Mutex
@@ -23,12 +25,13 @@ type FakeRedis struct {
 // write is one that a replica may have.
 type write struct {
 	at time.Time
-	do func(*quota.Memory) error
+	do func(gates.Limiter) error
 }
 
 // NewFakeRedis returns a limiter whose clock has this name.
 func NewFakeRedis(clock string) *FakeRedis {
 	s := &FakeRedis{clock: clock}
+	s.calls = s.call
 	s.Flush()
 	return s
 }
@@ -56,7 +59,7 @@ func (s *FakeRedis) FailOver(lost int) int {
 	s.memory = quota.NewMemory(s.now, s.clock)
 	for _, w := range kept {
 		s.replaying = w.at
-		_ = w.do(s.memory)
+		_ = w.do(promoted{s.memory})
 	}
 	s.replaying, s.writes = time.Time{}, kept
 	return lost
@@ -69,56 +72,32 @@ func (s *FakeRedis) Step(by time.Duration) {
 	s.ahead += by
 }
 
-// wrote remembers a write. The caller holds the lock.
-func (s *FakeRedis) wrote(do func(*quota.Memory) error) {
-	s.writes = append(s.writes, write{s.now(), do})
-}
-
-// do runs a write and remembers it.
-func (s *FakeRedis) do(change func(*quota.Memory) error) error {
+// call makes a call. All but looks are writes.
+func (s *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wrote(change)
-	return change(s.memory)
+	if name != "Peek" {
+		s.writes = append(s.writes, write{s.now(), do})
+	}
+	return do(s.memory)
 }
 
-// Take implements quota.Limiter. An admitted one is a write, which FailOver can lose.
+// Take implements quota.Limiter. Only an admitted one is a write.
 func (s *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.memory.Take(ctx, r)
 	if d.Admitted {
-		s.wrote(func(m *quota.Memory) error { _, err := m.Take(ctx, r); return err })
+		again := func(l gates.Limiter) error { _, err := l.Take(ctx, r); return err }
+		s.writes = append(s.writes, write{s.now(), again})
 	}
 	return d, err
 }
 
-// Peek implements quota.Limiter.
-func (s *FakeRedis) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.memory.Peek(ctx, r)
-}
+// promoted is a replica that becomes the server: it has the events of a restored history, and no mark.
+type promoted struct{ *quota.Memory }
 
-// Refund implements quota.Limiter.
-func (s *FakeRedis) Refund(ctx context.Context, id string, buckets ...string) error {
-	return s.do(func(m *quota.Memory) error { return m.Refund(ctx, id, buckets...) })
-}
-
-// Record implements quota.Limiter.
-func (s *FakeRedis) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
-	return s.do(func(m *quota.Memory) error { return m.Record(ctx, bucket, keep, events) })
-}
-
-// Reset implements quota.Limiter.
-func (s *FakeRedis) Reset(ctx context.Context, buckets ...string) error {
-	return s.do(func(m *quota.Memory) error { return m.Reset(ctx, buckets...) })
-}
-
-// Restore implements quota.Limiter. A failover keeps the events and loses the mark.
-func (s *FakeRedis) Restore(ctx context.Context, h quota.History) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wrote(func(m *quota.Memory) error { return m.Record(ctx, h.Bucket, h.Keep, h.Events) })
-	return s.memory.Restore(ctx, h)
+// Restore implements quota.Limiter.
+func (p promoted) Restore(ctx context.Context, h quota.History) error {
+	return p.Record(ctx, h.Bucket, h.Keep, h.Events)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -241,6 +242,23 @@ func (r *Rig) Quit() {
 func (r *Rig) Sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// Line prints values with spaces between them.
+func Line(values ...any) string { return strings.TrimSuffix(fmt.Sprintln(values...), "\n") }
+
+// Want fails the test unless got prints as want does.
+func (r *Rig) Want(what string, got, want any) {
+	r.Helper()
+	if got, want := fmt.Sprint(got), fmt.Sprint(want); got != want {
+		r.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// WantLine fails the test unless the values are printed so, with spaces between them.
+func (r *Rig) WantLine(what, want string, got ...any) {
+	r.Helper()
+	r.Want(what, Line(got...), want)
 }
 
 // NoError ends the test with err.
