@@ -2,7 +2,6 @@ package feedback_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -109,9 +108,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.Status(told))
 			}
 		}
-		if _, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); !errors.Is(err, store.ErrNotFound) {
-			r.Errorf("%v", err)
-		}
+		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), store.ErrNotFound)
 		r.Sleep(2 * time.Minute)
 		r.Want("inquiries about what was told", len(o.inquiries()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
@@ -140,9 +137,7 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 		o := &oracle{mute: true, byID: byID}
 		inquiring(t, o, func(r *vtest.Rig) {
 			r.Send(vtest.TextTo(vtest.Mobile))
-			if _, err := r.Store.SendByMessageID(r.Context(), "fake", "id-1"); (err == nil) != byID {
-				r.Errorf("%v: %v", byID, err)
-			}
+			r.Want("a receipt is awaited", vtest.Err(r.Store.SendByMessageID(r.Context(), "fake", "id-1")) == nil, byID)
 			r.Sleep(time.Hour)
 			r.Want("inquiries", len(o.inquiries()), 0)
 		})

@@ -150,11 +150,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	slowly(t, time.Second, 1, func(r *vtest.Rig) {
 		for n := range 12 {
-			ask := vtest.AskFor(vtest.NthAddress(n))
-			if n%3 == 2 {
-				ask.Purpose = "login"
-			}
-			r.Send(ask)
+			r.SendTo(vtest.NthAddress(n), vtest.For([]string{"", "", "login"}[n%3]))
 			r.Sleep(time.Millisecond)
 		}
 		r.Sleep(5 * time.Second)

@@ -91,11 +91,6 @@ func (l *fakeLog) RefundsDue(context.Context, time.Duration, int) ([]store.Refun
 	return nil, l.call("RefundsDue")
 }
 
-func (l *fakeLog) Refunded(_ context.Context, h store.Held) error {
-	l.refunds = append(l.refunds, h)
-	return nil
-}
-
 func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
 	return nil, l.call("TakeOver")
 }
@@ -255,26 +250,6 @@ func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 	if n := len(r.syncs); n != maxSyncs {
 		t.Errorf("%d wait", n)
 	}
-}
-
-// A row's place is given back under each policy that its purpose has had, here first, and then confirmed.
-func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
-	r := newIdle(t)
-	r.Policy.Change(hourly("new"))
-	id := uuid.UUID{1}
-	refund := store.Refund{Held: store.Held{ID: id, Attempt: 2}, App: "shop", Channel: recipient.Email, Purpose: "login",
-		Recipient: recipient.Hash{7}}
-	buckets := slices.Concat(policy.RecipientBuckets("shop", recipient.Email, "own", refund.Recipient),
-		policy.RecipientBuckets("shop", recipient.Email, "new", refund.Recipient))
-	r.gone = true
-	if err := r.refundRow(t.Context(), refund); err == nil || len(r.log.refunds) != 0 {
-		t.Errorf("away: %v, confirmed %v", err, r.log.refunds)
-	}
-	r.gone, r.calls = false, nil
-	if err := r.refundRow(t.Context(), refund); err != nil || !slices.Equal(r.log.refunds, []store.Held{refund.Held}) {
-		t.Errorf("%v, confirmed %v", err, r.log.refunds)
-	}
-	r.wants("refunded", fmt.Sprintf("local %s %v", id[:], buckets), fmt.Sprintf("refund %s %v", id[:], buckets))
 }
 
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.

@@ -93,16 +93,11 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
 		s.Purposes["brief"] = brief
 	}, smtptest.Script{}, func(r *wire) {
-		ask := func(n int, purpose string) verification.Ask {
-			ask := vtest.AskFor(vtest.NthAddress(n))
-			ask.Purpose = purpose
-			return ask
-		}
 		r.down.Store(true)
 		var all []verification.Answer
 		const n = 60
 		for i := range n {
-			all = append(all, r.Send(ask(i, []string{"brief", "default", "default"}[i%3])))
+			all = append(all, r.SendTo(vtest.NthAddress(i), vtest.For([]string{"brief", "", ""}[i%3])))
 			r.Sleep(2 * time.Second)
 		}
 		r.down.Store(false)
@@ -122,7 +117,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		if arrived < n*2/3 || expired < n/8 {
 			t.Errorf("%d arrived, %d expired", arrived, expired)
 		}
-		r.Send(ask(0, "brief")) // one that expired: its place was given back
+		r.SendTo(vtest.NthAddress(0), vtest.For("brief")) // one that expired: its place was given back
 	})
 }
 

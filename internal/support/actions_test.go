@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/gates"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/support"
@@ -42,15 +43,12 @@ func TestResetIsNoticedEverywhere(t *testing.T) {
 		other.Limiter.Set(quota.Remember(shared, time.Now))
 		r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana)
-		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || a.Admitted {
-			t.Fatal(a, err)
-		}
+		r.AskAt(other, vtest.AskFor(vtest.Ana), false)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Sleep(250 * time.Millisecond)
-		a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana))
-		r.WantLine("admitted by another replica after 250 ms", "true <nil>", a.Admitted, err)
+		r.AskAt(other, vtest.AskFor(vtest.Ana), true)
 	})
 }
 
@@ -61,9 +59,7 @@ func TestResetClearsTheLockouts(t *testing.T) {
 	), func(r *vtest.Rig) {
 		var ids []string
 		for i := range 5 {
-			ask := vtest.AskFor(vtest.Ana)
-			ask.Session = fmt.Sprint(i)
-			ids = append(ids, r.Send(ask).View.ID)
+			ids = append(ids, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
 		}
 		r.Guess(vtest.BackEnd, 20, ids[:4]...)
 		_, compared, _ := r.Try(vtest.BackEnd, ids[4], r.Code(4))
@@ -185,16 +181,10 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 		"for ana.maria@example.com": false, "ana＠example": false, "+49 30 1234567": false, "call 138 0013 8000": false, "(030) 1234-5678": false,
 		"Ana.Maria asked": false, "it was ANA.MARIA": false,
 	} {
-		if err := support.CheckReason(reason, vtest.Ana); (err == nil) != good {
-			t.Errorf("%q: %v", reason, err)
-		}
+		servertest.Same(t, reason, support.CheckReason(reason, vtest.Ana) == nil, good)
 	}
-	if err := support.CheckReason("ana.maria asked", ""); err != nil {
-		t.Errorf("without a known recipient: %v", err)
-	}
-	if err := support.CheckReason("jo asked", "jo@example.com"); err != nil {
-		t.Errorf("too short to be a name: %v", err)
-	}
+	servertest.Same(t, "without a known recipient", support.CheckReason("ana.maria asked", ""), nil)
+	servertest.Same(t, "too short to be a name", support.CheckReason("jo asked", "jo@example.com"), nil)
 }
 
 func TestPersonsAreUnderstood(t *testing.T) {
@@ -213,9 +203,7 @@ func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		other, stop := r.StartReplica(r.MailServer)
 		other.Limiter.Around(vtest.Unreachable())
-		if a, err := other.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
-			t.Fatalf("%+v, %v", a, err)
-		}
+		r.AskAt(other, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(2 * time.Second)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		other.Limiter.Around(nil)

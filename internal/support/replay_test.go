@@ -49,9 +49,7 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 		s.Purposes["gift"] = gift
 	}, func(r *vtest.Rig) {
 		p := r.SendFive()
-		ask := vtest.AskFor(vtest.Ana)
-		ask.Purpose = "gift"
-		r.Send(ask)
+		r.SendTo(vtest.Ana, vtest.For("gift"))
 		got, err := r.Svc.Desk.Replay(r.Context(), p, []quota.Rule{perRecipient("hour", 4, time.Hour)}, time.Hour)
 		r.NoError(err)
 		r.WantLine("sends and refused", "5 0", got.Sends, got.Refused)

@@ -52,9 +52,7 @@ func TestSuppressed(t *testing.T) {
 		r.WantStatus(r.SendTo(vtest.Ana), "failed suppressed")
 		r.EmptyLimiter()
 		other := r.SendTo("ana.maria+b@example.com") // the same mailbox perhaps, but not what bounced
-		elsewhere := vtest.AskFor(vtest.Ana)
-		elsewhere.App = "desk"
-		r.Send(elsewhere)
+		r.SendTo(vtest.Ana, vtest.InApp("desk"))
 		r.WantMails(3)
 		r.WantStatus(other, "sent")
 		r.Sleep(2*time.Hour - time.Since(since) - time.Microsecond)
@@ -113,17 +111,15 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			return r.Svc.Desk.Lift(r.Context(), l, vtest.AuditEntry("suppression.lift"))
 		}
 		for _, want := range []int{1, 0} {
-			if list, err := lift(support.LiftRequest{Channel: "email", To: vtest.Ana, Reason: "mended"}); len(list) != want || err != nil {
-				t.Fatal(list, err)
-			}
+			list, err := lift(support.LiftRequest{Channel: "email", To: vtest.Ana, Reason: "mended"})
+			r.WantLine("lifted", vtest.Line(want, nil), len(list), err)
 		}
 		r.SendTo(vtest.Ana)
 		r.WantMails(1)
 		again := r.Suppress(vtest.Ana, time.Hour)
 		r.Sleep(time.Minute)
-		if n, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: "as listed"}); len(n) != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		list, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: "as listed"})
+		r.WantLine("lifted", "1 <nil>", len(list), err)
 		r.SendTo(vtest.Ana)
 
 		for field, wish := range map[string]support.SuppressRequest{
@@ -134,9 +130,8 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
 			r.WantInvalid(vtest.Err(lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Reason: wish.Reason})), field, "")
 		}
-		if _, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)}); err == nil {
-			t.Error("a reason without end")
-		}
+		_, err = lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
+		r.WantInvalid(err, "reason", "invalid")
 	})
 }
 
@@ -147,10 +142,7 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 		r.Suppress(vtest.Ana, time.Hour)
 		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
 		dead.Queue.Capacity = 0                // what it lets in goes back to the log at once
-		a, err := dead.Send(r.Context(), vtest.AskFor(vtest.Ana))
-		if err != nil || !a.Admitted {
-			t.Fatal(err)
-		}
+		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
 		r.WantMails(0)
@@ -175,22 +167,17 @@ func TestPaused(t *testing.T) {
 		r.WantStatus(waiting, "failed paused")
 		r.WantMails(1)
 		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"}, policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
-		if p, ok := r.Svc.Desk.Paused(recipient.Email, "default"); !ok || !p.Since.Equal(began) || p.Reason != "the server moves" {
-			t.Errorf("known since %v: %+v", p.Since.Sub(began), p)
-		}
+		p, _ := r.Svc.Desk.Paused(recipient.Email, "default")
+		r.WantLine("the reason, known since", "the server moves 0s", p.Reason, p.Since.Sub(began))
 		terms(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
 		r.SendTo(vtest.Ana)
 		r.WantMails(2)
-		login := vtest.AskFor(vtest.Ana)
-		login.Purpose = "login"
-		r.WantStatus(r.Send(login), "failed paused")
-		if p, _ := r.Svc.Desk.Paused(recipient.Email, "login"); !p.Since.Equal(time.Now()) {
-			t.Errorf("another reason is another pause: %v", p.Since)
-		}
+		r.WantStatus(r.SendTo(vtest.Ana, vtest.For("login")), "failed paused")
+		p, _ = r.Svc.Desk.Paused(recipient.Email, "login")
+		r.Want("another reason is another pause, known since", time.Since(p.Since), "0s")
 		terms()
-		if _, ok := r.Svc.Desk.Paused(recipient.Email, "login"); ok {
-			t.Error("still paused")
-		}
+		_, paused := r.Svc.Desk.Paused(recipient.Email, "login")
+		r.Want("paused", paused, false)
 	})
 }
 

@@ -204,9 +204,7 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 // Whatever is typed, an unknown ID and another app's are one and the same 404.
 func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
-		theirs := vtest.AskFor(vtest.Ana)
-		theirs.App = "elsewhere"
-		b := r.Send(theirs)
+		b := r.SendTo(vtest.Ana, vtest.InApp("elsewhere"))
 		for _, typed := range []string{"", "123456", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
 			for _, id := range []string{"unknown", b.View.ID} {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
@@ -239,9 +237,7 @@ func TestCancelEndsACode(t *testing.T) {
 		r.FailStore(sqlite.Down, "Cancel")
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), verification.ErrUnavailable)
 		r.MendStore()
-		if again.View.ID == a.View.ID || r.Code(1) == code {
-			t.Error("a canceled code was sent again")
-		}
+		r.WantLine("the resend has the same", "false false", again.View.ID == a.View.ID, r.Code(1) == code)
 	})
 }
 
@@ -256,14 +252,10 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 			r.NoError(err)
 			r.WantChecked(what, c, want)
 		}
-		mine := vtest.AskFor(vtest.Ana)
-		mine.Session = "s-1"
-		a := r.Send(mine).View.ID
+		a := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID
 		code := r.Code(0)
 		r.Sleep(time.Minute)
-		theirs := vtest.AskFor(vtest.Ana)
-		theirs.Caller = vtest.Browser
-		b := r.Send(theirs).View.ID
+		b := r.Send(byBrowser(vtest.Ana)).View.ID
 		for _, n := range []verification.Ask{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			r.WantError(vtest.Err(named(n, code)), verification.ErrNotFound)
 		}

@@ -14,27 +14,29 @@ import (
 	"sendcode/quota"
 )
 
+var keyed = vtest.AskFor(vtest.Ana, vtest.WithKey("k"))
+
 func TestSameKeyIsOneSend(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
-		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
+		first := r.Send(keyed)
 		r.Sleep(30 * time.Second)
-		again := r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
+		again := r.WantReplay(keyed, first)
 		r.WantWait(again.Quota, 30*time.Second)
 		r.WantApproved(first.View.ID, r.Code(0))
-		again = r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
+		again = r.WantReplay(keyed, first)
 		r.Want("the send again", again.View.Send, first.View.Send)
 		r.WantLine("the state", vtest.Line("pending", first.View.ExpiresAt), again.View.State, again.View.ExpiresAt)
 		r.Sleep(verification.KeyLife - 30*time.Second - time.Microsecond)
-		r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
+		r.WantReplay(keyed, first)
 		r.Sleep(time.Microsecond)
-		r.Want("replayed after a day", r.Send(vtest.AskWithKey(vtest.Ana, "k")).Replayed, false)
+		r.Want("replayed after a day", r.Send(keyed).Replayed, false)
 		r.WantMails(2)
 	})
 }
 
 func TestKeyOfAnotherRequest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
+		first := r.Send(keyed)
 		for _, change := range []func(*verification.Ask){
 			func(a *verification.Ask) { a.To = "bob@example.com" },
 			func(a *verification.Ask) { a.Purpose = "login" },
@@ -43,17 +45,12 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			func(a *verification.Ask) { a.Session = "s" },
 			func(a *verification.Ask) { a.Resend = first.View.ID },
 		} {
-			a := vtest.AskWithKey(vtest.Ana, "k")
+			a := keyed
 			change(&a)
 			r.WantError(r.SendError(a), verification.ErrOtherRequest)
 		}
-		for what, change := range map[string]func(*verification.Ask){
-			"the recipient by its ID alone, as a browser": func(a *verification.Ask) { a.Caller = vtest.Browser },
-			"another app": func(a *verification.Ask) { a.App = "bank" },
-		} {
-			a := vtest.AskWithKey("bob@example.com", "k")
-			change(&a)
-			r.Want(what, r.Send(a).Replayed, false)
+		for _, other := range []vtest.Option{vtest.By(vtest.Browser), vtest.InApp("bank")} {
+			r.Want("replayed", r.SendTo("bob@example.com", vtest.WithKey("k"), other).Replayed, false)
 			r.Sleep(time.Minute)
 		}
 	})
@@ -62,11 +59,11 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 func TestRefusalGivesTheKeyUp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.Refuse(vtest.AskWithKey(vtest.Ana, "k"))
-		r.Refuse(vtest.AskWithKey(vtest.Ana, "k"))
+		r.Refuse(keyed)
+		r.Refuse(keyed)
 		r.Sleep(time.Minute)
-		first := r.Send(vtest.AskWithKey(vtest.Ana, "k"))
-		r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), first)
+		first := r.Send(keyed)
+		r.WantReplay(keyed, first)
 		r.WantMails(2)
 	})
 }
@@ -86,17 +83,17 @@ func TestOutagesAndKeys(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
 				r.FailStore(c.how, c.method)
-				r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrUnavailable)
+				r.WantError(r.SendError(keyed), verification.ErrUnavailable)
 				r.MendStore()
 				synctest.Wait() // the place is given back beside the answer
 				if c.how == sqlite.Vague {
 					r.RefuseTo(vtest.Ana) // it is spent
 				}
-				a := r.Send(vtest.AskWithKey(vtest.Ana, "k")) // at once: neither refused nor sent twice
+				a := r.Send(keyed) // at once: neither refused nor sent twice
 				r.Want("replayed", a.Replayed, c.lands)
 				r.Sleep(10 * time.Second)
 				r.WantMails(1)
-				r.WantReplay(vtest.AskWithKey(vtest.Ana, "k"), a)
+				r.WantReplay(keyed, a)
 			})
 		})
 	}
@@ -124,7 +121,7 @@ func TestCrashesWithAKey(t *testing.T) {
 				if c.take != nil {
 					dead.Limiter.Around(func(context.Context, string, func() error) error { return c.take })
 				}
-				if _, err := dead.Send(r.Context(), vtest.AskWithKey(vtest.Ana, "k")); err == nil {
+				if _, err := dead.Send(r.Context(), keyed); err == nil {
 					t.Fatal("it has an answer")
 				}
 				if c.refunds {
@@ -133,12 +130,12 @@ func TestCrashesWithAKey(t *testing.T) {
 					dead.Queue.Run(ended)
 				}
 				if dies != "after the log" {
-					r.WantError(r.SendError(vtest.AskWithKey(vtest.Ana, "k")), verification.ErrBusy)
+					r.WantError(r.SendError(keyed), verification.ErrBusy)
 				}
 				r.Sleep(verification.ClaimLease)
-				err := r.SendError(vtest.AskWithKey(vtest.Ana, "k"))
+				err := r.SendError(keyed)
 				if errors.Is(err, verification.ErrUnavailable) && c.refunds {
-					err = r.SendError(vtest.AskWithKey(vtest.Ana, "k"))
+					err = r.SendError(keyed)
 				}
 				r.NoError(err)
 				r.Sleep(10 * time.Second)
@@ -152,13 +149,12 @@ func TestCrashesWithAKey(t *testing.T) {
 // Two processes go on with one claim, because the first slept for longer than its lease: one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		ask := vtest.AskWithKey(vtest.Ana, "k")
 		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
 		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
 		var second verification.Answer
-		go func() { second, _ = asleep.Send(r.Context(), ask) }()
+		go func() { second, _ = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(verification.ClaimLease)
-		first := r.Send(ask)
+		first := r.Send(keyed)
 		close(wake)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID, first.Replayed)
@@ -170,8 +166,7 @@ func TestSleeperWithAKey(t *testing.T) {
 func TestReplayTellsTheOutcome(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
-		ask := vtest.AskWithKey(vtest.Ana, "k")
-		ask.Wait = 5 * time.Second
+		ask := vtest.AskFor(vtest.Ana, vtest.WithKey("k"), vtest.Waiting(5*time.Second))
 		for _, replayed := range []bool{false, true} {
 			a := r.Send(ask)
 			r.WantLine("the answer", vtest.Line(replayed, "failed rejected"), a.Replayed, a.View.Send.Status, a.View.Send.Reason)
@@ -185,7 +180,7 @@ func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		heard := &hearing{Limiter: r.Limiter}
 		r.Svc.Limiter.Set(heard)
-		for _, ask := range []verification.Ask{vtest.AskWithKey(vtest.Ana, "k"), vtest.AskFor(vtest.Ana)} {
+		for _, ask := range []verification.Ask{keyed, vtest.AskFor(vtest.Ana)} {
 			r.NoError(r.SendError(ask))
 			r.Want("repeated", heard.last.Repeated, ask.Key != "")
 		}
@@ -207,12 +202,11 @@ func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 	two := vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
-		ask := vtest.AskWithKey(vtest.Ana, "a key that is long enough")
 		r.FailStore(sqlite.Vague, "Begin")
-		r.WantError(r.SendError(ask), verification.ErrUncertain)
+		r.WantError(r.SendError(keyed), verification.ErrUncertain)
 		r.MendStore()
 		r.Sleep(5 * time.Second)
-		r.Send(ask)
+		r.Send(keyed)
 		r.Sleep(time.Second)
 		r.Want("the limiter counts it for", r.Counted().Rules[0].ResetAfter, 59*time.Second)
 	})

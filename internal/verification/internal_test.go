@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 )
 
 var seenAt = time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -32,13 +33,9 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		if left := l.find(lockoutNumber(1, true), seenAt.Add(c.after)); left != c.left || left == 0 && len(l.known) != 0 {
 			t.Errorf("%v after %v: %v left, %d known", c.wait, c.after, left, len(l.known))
 		}
-		if l.find(lockoutNumber(1, false), seenAt) != 0 {
-			t.Error("the other kind of caller is locked out")
-		}
+		servertest.Same(t, "the other kind of caller is locked out for", l.find(lockoutNumber(1, false), seenAt), 0)
 	}
-	if lockoutRemembered != 5*time.Second {
-		t.Errorf("known for %v: a reset is felt late on other replicas", lockoutRemembered)
-	}
+	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutRemembered, 5*time.Second)
 }
 
 // There is room for so many, and what is no longer of use makes room.
@@ -47,13 +44,9 @@ func TestKnownLockoutsAreBounded(t *testing.T) {
 	for n := range maxLockouts + 1 {
 		l.remember(lockoutNumber(n, true), time.Hour, seenAt)
 	}
-	if n := len(l.known); n != maxLockouts {
-		t.Errorf("%d are known", n)
-	}
+	servertest.Same(t, "known", len(l.known), maxLockouts)
 	l.remember(lockoutNumber(maxLockouts, true), time.Hour, seenAt.Add(lockoutRemembered))
-	if n := len(l.known); n != 1 {
-		t.Errorf("%d are known five seconds later", n)
-	}
+	servertest.Same(t, "known five seconds later", len(l.known), 1)
 }
 
 func TestStrongKey(t *testing.T) {
@@ -70,8 +63,6 @@ func TestStrongKey(t *testing.T) {
 		"XIdvK0tR3mQzJ8nYc2bWfA":                   false, // base64url
 		"":                                         false,
 	} {
-		if got := isRandomKey(key); got != want {
-			t.Errorf("%q: %v", key, got)
-		}
+		servertest.Same(t, key, isRandomKey(key), want)
 	}
 }

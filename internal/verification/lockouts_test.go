@@ -24,8 +24,8 @@ var apart = vtest.WithRules(
 	quota.Rule{Name: "browser_day", Scope: quota.Recipient.OfBrowsers(), Limit: 6, Window: 24 * time.Hour},
 )
 
-func byBrowser(to string) verification.Ask {
-	return verification.Ask{Caller: vtest.Browser, Channel: "email", To: to, Locale: "en"}
+func byBrowser(to string, options ...vtest.Option) verification.Ask {
+	return vtest.AskFor(to, append(options, vtest.By(vtest.Browser))...)
 }
 
 // A browser that asks for codes for another person and enters wrong ones stops neither their back end's sends nor its checks.
@@ -87,18 +87,15 @@ func TestAnAppUnderAttack(t *testing.T) {
 		}
 		both := func(length int) {
 			t.Helper()
-			ask := byBrowser("honest@example.com")
-			ask.Caller = honest
-			approve("a browser", ask, length)
+			approve("a browser", vtest.AskFor("honest@example.com", vtest.By(honest)), length)
 			approve("a back end", vtest.AskFor("honest@example.com"), 6)
 		}
 		compared := 0
 		for n := range 1000 {
 			attacker := from(fmt.Sprintf("10.%d.%d.9", n/250, n%250))
 			for i := range 2 {
-				ask := byBrowser(fmt.Sprintf("r%d-%d@attacker.example", n, i))
-				ask.Caller = attacker
-				compared += r.Guess(attacker, 5, r.Send(ask).View.ID)
+				own := r.SendTo(fmt.Sprintf("r%d-%d@attacker.example", n, i), vtest.By(attacker))
+				compared += r.Guess(attacker, 5, own.View.ID)
 			}
 			if n%250 == 100 {
 				both(6)
@@ -106,8 +103,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 		}
 		r.Want("wrong codes compared", compared, 10_000)
 		both(8)
-		extra := byBrowser("more@attacker.example")
-		extra.Caller = from("10.9.9.9")
+		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
 		r.WantLine("bounds met, and refusals", "true 0 0", seen.Take("bound app") > 0, seen.Take("bound network"), seen.Take("checked refused"))
 		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"codes are being guessed") }
@@ -132,12 +128,9 @@ func TestLengthsUnderAttack(t *testing.T) {
 	}, func(r *vtest.Rig) {
 		before := r.Send(byBrowser("early@example.com"))
 		r.Guess(vtest.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
-		ask := byBrowser("early@example.com")
-		ask.Resend = before.View.ID
-		r.WantLine("sent again", before.View.ID+" 6", r.Send(ask).View.ID, len(r.LastCode()))
-		ask = byBrowser(vtest.Ana)
-		ask.Purpose = "login"
-		r.Send(ask)
+		again := r.Send(byBrowser("early@example.com", vtest.Resending(before.View.ID)))
+		r.WantLine("sent again", before.View.ID+" 6", again.View.ID, len(r.LastCode()))
+		r.Send(byBrowser(vtest.Ana, vtest.For("login")))
 		r.Want("a long code", len(r.LastCode()), 9)
 		a := r.Send(byBrowser(vtest.Ana))
 		r.WantLine("characters, rules, observed", "8 3 []", len(r.LastCode()), len(a.Quota.Rules), r.Rows()[3].Observed)
@@ -199,15 +192,11 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 		}
 		r.WantLockedOut(byBrowser(vtest.Ana))
 		id := r.SendTo(vtest.Ana).View.ID
-		named := byBrowser("")
-		named.Channel, named.Resend = "", id
-		v := r.Send(named).View
+		v := r.Send(verification.Ask{Caller: vtest.Browser, Resend: id}).View
 		r.WantLine("a browser that names it", id+" 2", v.ID, v.Send.Number)
 		r.Want("locked out", told(), "[true]")
 		for i := range 4 {
-			ask := vtest.AskFor(vtest.Ana)
-			ask.Session = fmt.Sprint(i)
-			r.Guess(vtest.BackEnd, 5, r.Send(ask).View.ID)
+			r.Guess(vtest.BackEnd, 5, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
 		}
 		r.Want("locked out", told(), "[true false]")
 	})
@@ -230,18 +219,11 @@ func TestACheckMeetsALockout(t *testing.T) {
 		for _, id := range ids[1:] {
 			r.Guess(vtest.Browser, 5, id)
 		}
-		check := func(s *vtest.Service) time.Duration {
-			_, err := s.Check(r.Context(), vtest.Browser, ids[0], "000000")
-			var barred *verification.TooManyChecksError
-			if !errors.As(err, &barred) {
-				t.Fatal(err)
-			}
-			return barred.RetryAfter
-		}
-		r.Want("the wait for one that has ended", check(r.ReplicaOn(ended{r.Store}, r.MailServer, r.Carrier)), time.Second)
-		if wait := check(r.Svc); wait < 23*time.Hour {
-			t.Errorf("wait %v", wait)
-		}
+		_, err := r.ReplicaOn(ended{r.Store}, r.MailServer, r.Carrier).Check(r.Context(), vtest.Browser, ids[0], "000000")
+		many, _ := errors.AsType[*verification.TooManyChecksError](err)
+		r.Want("the wait for one that has ended", many.RetryAfter, time.Second)
+		_, _, wait := r.Try(vtest.Browser, ids[0], "000000")
+		r.Want("the wait", wait, 24*time.Hour+10*time.Minute)
 		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "Begin" {
 				t.Error("a send asks the log")

@@ -94,9 +94,7 @@ func TestARefusedCheckHasARow(t *testing.T) {
 func wantBlocked(r *vtest.Rig, wait time.Duration) {
 	r.Helper()
 	for _, purpose := range []string{"default", "login"} {
-		ask := vtest.AskFor(vtest.Ana)
-		ask.Purpose = purpose
-		d := r.Refuse(ask).Quota
+		d := r.RefuseTo(vtest.Ana, vtest.For(purpose)).Quota
 		r.WantBlockedBy(d, "failures", wait)
 		r.Want("left", vtest.Remaining(d), "[1000 0]")
 		r.WantBlockedBy(r.QuotaOf(purpose), "failures", wait)

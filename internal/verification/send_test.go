@@ -107,9 +107,7 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 		began := time.Now()
 		for range 2 * bulkhead.MaxConcurrent {
 			r.MailServer.Answer(vtest.Hang(release))
-			ask := vtest.AskFor(vtest.Ana)
-			ask.Wait = 10 * time.Second
-			go func() { _, _ = r.Svc.Send(r.Context(), ask) }()
+			go func() { _ = r.SendError(vtest.AskFor(vtest.Ana, vtest.Waiting(10*time.Second))) }()
 			synctest.Wait()
 		}
 		r.WantLine("lines, and the time", "0 0s", r.Svc.Lines(), time.Since(began))
@@ -125,12 +123,6 @@ func TestAlternativeToATextMessage(t *testing.T) {
 		servertest.Same(t, string(status), verification.AlternativeChannel(recipient.SMS, status), want)
 		servertest.Same(t, "of a mail", verification.AlternativeChannel(recipient.Email, status), "")
 	}
-}
-
-func waitFor(d time.Duration) verification.Ask {
-	a := vtest.AskFor(vtest.Ana)
-	a.Wait = d
-	return a
 }
 
 func TestWaitingForTheOutcome(t *testing.T) {
@@ -157,7 +149,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
 				r.MailServer.Answer(c.answer)
 				began := time.Now()
-				a := r.Send(waitFor(c.wait))
+				a := r.SendTo(vtest.Ana, vtest.Waiting(c.wait))
 				r.WantLine("status, allowed", vtest.Line(c.status, c.allowed), a.View.Send.Status, a.Quota.Allowed())
 				if took := time.Since(began); c.took > 0 && took != c.took {
 					t.Errorf("took %v", took)
@@ -181,7 +173,7 @@ func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 			return do()
 		})
 		r.MailServer.Answer(vtest.NoMailbox)
-		r.Want("the send", r.Send(waitFor(5*time.Second)).View.Send.Status, "failed")
+		r.Want("the send", r.SendTo(vtest.Ana, vtest.Waiting(5*time.Second)).View.Send.Status, "failed")
 		r.SendTo(vtest.Ana)
 	})
 }
@@ -192,7 +184,7 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 		ctx, hangUp := context.WithTimeout(r.Context(), time.Second)
 		defer hangUp()
 		began := time.Now()
-		a, err := r.Svc.Send(ctx, waitFor(15*time.Second))
+		a, err := r.Svc.Send(ctx, vtest.AskFor(vtest.Ana, vtest.Waiting(15*time.Second)))
 		r.WantLine("the answer", "<nil> 1s", err, time.Since(began))
 		r.Sleep(10 * time.Second)
 		r.WantStatus(a, "sent")

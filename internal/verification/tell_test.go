@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store/sqlite"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -52,11 +53,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.Check(a.View.ID, code)
 			}
 		}},
-		"another app": {run: func(r *vtest.Rig) {
-			ask := vtest.AskFor(vtest.Ana)
-			ask.App = "other"
-			r.Send(ask)
-		}},
+		"another app": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana, vtest.InApp("other")) }},
 		"what it wants alone": {want: []string{"verification.approved"}, prepare: func(s *vtest.Settings) {
 			s.Subscriptions = map[string][]string{"shop": {policy.EventApproved}}
 		}, run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, r.Code(0)) }},
@@ -167,16 +164,10 @@ func TestBlockedRecipients(t *testing.T) {
 }
 
 func TestBlockedPrefixes(t *testing.T) {
-	phone, err := recipient.Parse(recipient.SMS, "+4915123456789")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for prefix, want := range map[string]bool{"+49": true, "+4915123456789": true, "+44": false, "49": false} {
-		if got := (policy.Blocks{Prefixes: []string{prefix}}).Contains(phone, recipient.Hash{}); got != want {
-			t.Errorf("%s: %v", prefix, got)
-		}
-	}
-	if (policy.Blocks{Prefixes: []string{"+49"}}).Contains(vtest.ParseEmail(t, "+4915123456789@example.com"), recipient.Hash{}) {
-		t.Error("a mail address is no phone number")
+	phone, _ := recipient.Parse(recipient.SMS, vtest.Mobile)
+	for prefix, want := range map[string]bool{"+49": true, vtest.Mobile: true, "+44": false, "49": false} {
+		blocks := policy.Blocks{Prefixes: []string{prefix}}
+		servertest.Same(t, prefix, blocks.Contains(phone, recipient.Hash{}), want)
+		servertest.Same(t, "of a mail address", blocks.Contains(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)
 	}
 }

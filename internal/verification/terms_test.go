@@ -99,8 +99,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		s.Purposes["login"] = p
 	}, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "mail", 451, "4.7.1"))
-		ask := vtest.AskFor(vtest.Ana)
-		ask.Purpose = "login"
+		ask := vtest.AskFor(vtest.Ana, vtest.For("login"))
 		a := r.Send(ask)
 		left := maps.Clone(r.Settings.Purposes)
 		delete(left, "login")

@@ -30,9 +30,7 @@ func WrongCode(code string) string {
 func (r *Rig) Check(id, code string) verification.CheckResult {
 	r.Helper()
 	c, err := r.Svc.Check(r.Context(), BackEnd, id, code)
-	if err != nil {
-		r.Fatalf("Check: %v", err)
-	}
+	r.NoError(err)
 	return c
 }
 
@@ -94,9 +92,7 @@ func (r *Rig) WantLockedOut(ask verification.Ask) (wait time.Duration) {
 		r.Fatalf("Send: %v, want it locked out", err)
 	}
 	synctest.Wait()
-	if n := len(r.MailServer.Attempts()); n != mails {
-		r.Errorf("%d mails went out", n-mails)
-	}
+	r.WantMails(mails)
 	return many.RetryAfter
 }
 

@@ -1,7 +1,6 @@
 package verificationtest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -70,9 +69,7 @@ func (r *Rig) WantObserved(want ...[]string) {
 			r.Errorf("a refusal observed %v", row.Observed)
 		}
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		r.Errorf("observed %v, want %v", got, want)
-	}
+	r.Want("observed", got, want)
 }
 
 // Verification is a verification as the log has it.
@@ -93,17 +90,13 @@ func (r *Rig) Status(a verification.Answer) string {
 // WantStatus fails the test unless the verification's newest send has this status, and reason if there is one.
 func (r *Rig) WantStatus(a verification.Answer, want string) {
 	r.Helper()
-	if got := r.Status(a); got != want {
-		r.Errorf("the send is %s, want %s", got, want)
-	}
+	r.Want("the send", r.Status(a), want)
 }
 
 // WantMails fails the test unless there were so many attempts.
 func (r *Rig) WantMails(want int) {
 	r.Helper()
-	if got := len(r.MailServer.Attempts()); got != want {
-		r.Errorf("%d mails, want %d", got, want)
-	}
+	r.Want("mails", len(r.MailServer.Attempts()), want)
 }
 
 // WantEvents fails the test unless the app's events are these, as "type reason", the oldest first; those of test recipients are marked.
@@ -122,18 +115,15 @@ func (r *Rig) WantEvents(want ...string) {
 		}
 		got = append(got, text)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		r.Errorf("events %v, want %v", got, want)
-	}
+	r.Want("events", got, want)
 }
 
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
 func (r *Rig) Ingest(want feedback.Result, e events.Event) {
 	r.Helper()
 	got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", e)
-	if err != nil || got != want {
-		r.Errorf("%s %s: %q, %v; wanted %q", e.Outcome, e.Detail, got, err, want)
-	}
+	r.NoError(err)
+	r.Want(Line(e.Outcome, e.Detail), got, want)
 }
 
 // MaxFailures is the limit of BoundFailures in a day.
@@ -156,9 +146,7 @@ func (r *Rig) FailSends(n int) {
 	r.Helper()
 	for range n {
 		r.MailServer.Answer(NoMailbox)
-		if a := r.SendTo(Ana); r.Status(a) != "failed rejected" {
-			r.Fatal(r.Status(a))
-		}
+		r.WantStatus(r.SendTo(Ana), "failed rejected")
 		r.Sleep(time.Minute)
 	}
 }
@@ -179,15 +167,8 @@ func SuppressBounces(s *Settings) {
 // SendFails sends, and fails the test unless the send failed for this reason and cost no place.
 func (r *Rig) SendFails(to, reason string) verification.Answer {
 	r.Helper()
-	ask := AskFor(to)
-	ask.Wait = time.Second
-	a := r.Send(ask)
-	if s := a.View.Send; s.Status != store.Failed || s.Reason != reason {
-		r.Fatalf("%s: %s, %s; wanted failed, %s", to, s.Status, s.Reason, reason)
-	}
-	if a.Quota.Rules[0].Used != 0 {
-		r.Errorf("%s: it cost a place: %+v", to, a.Quota.Rules)
-	}
+	a := r.SendTo(to, Waiting(time.Second))
+	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason, a.Quota.Rules[0].Used)
 	return a
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -43,33 +42,46 @@ func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
 // PumpedNumber is the nth number of a German prefix.
 func PumpedNumber(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
-// AskFor is a back end's request for a mail to an address.
-func AskFor(to string) verification.Ask {
-	return verification.Ask{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
-}
-
-// AskWithKey is AskFor with an Idempotency-Key.
-func AskWithKey(to, key string) verification.Ask {
-	a := AskFor(to)
-	a.Key = key
+// AskFor is a back end's request for a mail to an address, unless the options say otherwise.
+func AskFor(to string, options ...Option) verification.Ask {
+	a := verification.Ask{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
+	for _, o := range options {
+		o(&a)
+	}
 	return a
 }
+
+// Option sets a field of a request.
+type Option func(*verification.Ask)
+
+func By(c verification.Caller) Option { return func(a *verification.Ask) { a.Caller = c } }
+func InApp(app string) Option         { return func(a *verification.Ask) { a.App = app } }
+func For(purpose string) Option       { return func(a *verification.Ask) { a.Purpose = purpose } }
+func InSession(name string) Option    { return func(a *verification.Ask) { a.Session = name } }
+func WithKey(key string) Option       { return func(a *verification.Ask) { a.Key = key } }
+func Resending(id string) Option      { return func(a *verification.Ask) { a.Resend = id } }
+func Waiting(d time.Duration) Option  { return func(a *verification.Ask) { a.Wait = d } }
+func From(client netip.Addr) Option   { return func(a *verification.Ask) { a.IP = client } }
 
 // TextTo is a back end's request for a text message to a number.
 func TextTo(to string) verification.Ask {
 	return verification.Ask{Caller: BackEnd, Channel: "sms", To: to, Locale: "zh-CN"}
 }
 
+// AskAt asks a process, and ends the test unless the request is admitted or refused as wanted.
+func (r *Rig) AskAt(s *Service, ask verification.Ask, admitted bool) verification.Answer {
+	r.Helper()
+	a, err := s.Send(r.Context(), ask)
+	if err != nil || a.Admitted != admitted {
+		r.Fatalf("Send: %v; admitted %v, refused by %v for %v", err, a.Admitted, a.Quota.Violated(), a.Quota.RetryAfter())
+	}
+	return a
+}
+
 // Send asks, and fails the test unless the request is admitted. It returns once the attempt has ended.
 func (r *Rig) Send(ask verification.Ask) verification.Answer {
 	r.Helper()
-	a, err := r.Svc.Send(r.Context(), ask)
-	if err != nil {
-		r.Fatalf("Send: %v", err)
-	}
-	if !a.Admitted {
-		r.Fatalf("refused by %v, %v left", a.Quota.Violated(), a.Quota.RetryAfter())
-	}
+	a := r.AskAt(r.Svc, ask, true)
 	synctest.Wait()
 	return a
 }
@@ -99,26 +111,22 @@ func (r *Rig) SendError(ask verification.Ask) error {
 	return err
 }
 
-// SendTo is Send of a mail for a back end.
-func (r *Rig) SendTo(address string) verification.Answer { r.Helper(); return r.Send(AskFor(address)) }
+// SendTo is Send of a mail.
+func (r *Rig) SendTo(address string, options ...Option) verification.Answer {
+	r.Helper()
+	return r.Send(AskFor(address, options...))
+}
 
 // Refuse asks, and fails the test unless the request is refused.
 func (r *Rig) Refuse(ask verification.Ask) verification.Answer {
 	r.Helper()
-	a, err := r.Svc.Send(r.Context(), ask)
-	if err != nil {
-		r.Fatalf("Send: %v", err)
-	}
-	if a.Admitted {
-		r.Fatalf("let in, want a refusal")
-	}
-	return a
+	return r.AskAt(r.Svc, ask, false)
 }
 
-// RefuseTo is Refuse of a mail for a back end.
-func (r *Rig) RefuseTo(address string) verification.Answer {
+// RefuseTo is Refuse of a mail.
+func (r *Rig) RefuseTo(address string, options ...Option) verification.Answer {
 	r.Helper()
-	return r.Refuse(AskFor(address))
+	return r.Refuse(AskFor(address, options...))
 }
 
 // SendID sends a mail and returns the send's ID.
@@ -140,10 +148,7 @@ func (r *Rig) Orphan(answer func(context.Context) error) (a verification.Answer,
 		}
 		return answer(ctx)
 	})
-	a, err := r.Replica(dead).Send(r.Context(), AskFor(Ana))
-	if err != nil || !a.Admitted {
-		r.Fatalf("%v, %+v", err, a.Quota)
-	}
+	a = r.AskAt(r.Replica(dead), AskFor(Ana), true)
 	return a, dead, func() { close(released); synctest.Wait() }
 }
 
@@ -153,18 +158,11 @@ func (r *Rig) SendMany(first, n int) []string {
 	began := time.Now()
 	ids := make([]string, n)
 	for i := range ids {
-		a, err := r.Svc.Send(r.Context(), AskFor(NthAddress(first+i)))
-		if err != nil || !a.Admitted {
-			r.Fatalf("%d: %v", i, err)
-		}
-		if s := a.View.Send.Status; s != store.Sending && s != store.Queued {
-			r.Fatalf("%d: %s", i, s)
-		}
+		a := r.AskAt(r.Svc, AskFor(NthAddress(first+i)), true)
+		r.Want("the status at once", a.View.Send.Status, "queued")
 		ids[i] = a.View.ID
 	}
-	if took := time.Since(began); took != 0 {
-		r.Errorf("the answers took %v", took)
-	}
+	r.Want("the answers took", time.Since(began), "0s")
 	return ids
 }
 
@@ -179,11 +177,7 @@ func (r *Rig) Pump(from, n int) {
 // SendFive sends to Ana at 0, 1, 2 and 3 minutes, the last for the purpose login, and to another recipient once.
 func (r *Rig) SendFive() support.Policy {
 	for n := range 4 {
-		ask := AskFor(Ana)
-		if n == 3 {
-			ask.Purpose = "login"
-		}
-		r.Send(ask)
+		r.SendTo(Ana, For([]string{"", "", "", "login"}[n]))
 		if n == 0 {
 			r.SendTo("bob@example.com")
 		}
@@ -196,9 +190,7 @@ func (r *Rig) SendFive() support.Policy {
 func (r *Rig) WantReplay(ask verification.Ask, first verification.Answer) verification.Answer {
 	r.Helper()
 	a := r.Send(ask)
-	if !a.Replayed || a.View.ID != first.View.ID || a.View.Send.ID != first.View.Send.ID {
-		r.Fatalf("not a replay: %+v", a.View)
-	}
+	r.WantLine("a replay", Line(true, first.View.ID, first.View.Send.ID), a.Replayed, a.View.ID, a.View.Send.ID)
 	return a
 }
 
@@ -206,9 +198,7 @@ func (r *Rig) WantReplay(ask verification.Ask, first verification.Answer) verifi
 func (r *Rig) Get(id string) verification.View {
 	r.Helper()
 	a, err := r.Svc.Get(r.Context(), BackEnd, id)
-	if err != nil {
-		r.Fatalf("Get: %v", err)
-	}
+	r.NoError(err)
 	return a.View
 }
 
@@ -216,9 +206,7 @@ func (r *Rig) Get(id string) verification.View {
 func (r *Rig) Cancel(id string) verification.View {
 	r.Helper()
 	a, err := r.Svc.Cancel(r.Context(), BackEnd, id)
-	if err != nil {
-		r.Fatalf("Cancel: %v", err)
-	}
+	r.NoError(err)
 	return a.View
 }
 
@@ -250,25 +238,19 @@ func Remaining(d quota.Decision) string {
 // WantBlockedBy fails the test unless this rule, and no other, refuses for so long.
 func (r *Rig) WantBlockedBy(d quota.Decision, rule string, wait time.Duration) {
 	r.Helper()
-	if got := fmt.Sprint(d.Violated()); got != "["+rule+"]" || d.RetryAfter() != wait {
-		r.Errorf("blocked by %s for %v, want %s, %v", got, d.RetryAfter(), rule, wait)
-	}
+	r.WantLine("blocked by, for", Line([]string{rule}, wait), d.Violated(), d.RetryAfter())
 }
 
 // WantWait fails the test unless the wait until the next send is so long.
 func (r *Rig) WantWait(d quota.Decision, wait time.Duration) {
 	r.Helper()
-	if got := d.RetryAfter(); got != wait {
-		r.Errorf("wait %v, want %v: %+v", got, wait, d.Rules)
-	}
+	r.Want("the wait", d.RetryAfter(), wait)
 }
 
 // WantQuota fails the test unless so much of each rule is left, and the wait is so long.
 func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Duration) {
 	r.Helper()
-	if Remaining(d) != want || d.RetryAfter() != wait {
-		r.Errorf("%s: %s left, wait %v; want %s, %v", what, Remaining(d), d.RetryAfter(), want, wait)
-	}
+	r.WantLine(what+": left, wait", Line(want, wait), Remaining(d), d.RetryAfter())
 }
 
 // Counted is what the limiter itself counts of Ana's sends.
@@ -284,9 +266,7 @@ func (r *Rig) Counted() quota.Decision {
 // WantCounted fails the test unless the limiter itself counts so many of Ana's sends in the hour.
 func (r *Rig) WantCounted(when string, want int) {
 	r.Helper()
-	if d := r.Counted(); d.Rules[1].Used != want {
-		r.Errorf("%s: the limiter has %+v; want %d", when, d.Rules, want)
-	}
+	r.Want(when, r.Counted().Rules[1].Used, want)
 }
 
 // CountedFailures is what the limiter itself counts of Ana's failed sends.
