@@ -2,62 +2,58 @@ package code
 
 import (
 	"encoding/binary"
-	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"unicode"
+
+	"sendcode/internal/servertest"
 )
 
 // deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
 var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
 
-func TestRead(t *testing.T) {
-	for _, c := range []struct {
-		alphabet Alphabet
-		want     string
-		inputs   []string
-	}{
-		{Digits, "123456", []string{"123456", " 123 456 ", "123-456", "123–456", "１２３４５６", "١٢٣٤٥٦", "१२३४५६", "𝟏𝟐𝟑𝟒𝟓𝟔", "12\u00a034\u200b56"}},
-		{Digits, "000000", []string{"000000"}},
-		{Unambiguous, "BCDFGHJK", []string{
-			"BCDFGHJK", "bCdF-GhJk", " BCDF GHJK\n", "BCDF–GHJK", "ＢＣＤＦＧＨＪＫ", "ｂｃｄｆ　ｇｈｊｋ", "BC\u00a0DF\u200bGHJK",
-		}},
-		{Unambiguous, "BCDFGHJKLMNPQRSTVWXZ", []string{"bcdfghjklmnpqrstvwxz"}}, // RFC 8628 section 6.1
-		{Unambiguous, "BCDF", []string{"ＢＣ－ＤＦ"}},
+func TestNormalize(t *testing.T) {
+	for a, texts := range map[Alphabet]map[string][]string{
+		Digits: {
+			"123456": {"123456", " 123 456 ", "123-456", "123–456", "１２３４５６", "١٢٣٤٥٦", "१२३४५६", "𝟏𝟐𝟑𝟒𝟓𝟔", "12\u00a034\u200b56"},
+			"000000": {"000000"},
+		},
+		Unambiguous: {
+			"BCDFGHJK":             {"BCDFGHJK", "bCdF-GhJk", " BCDF GHJK\n", "BCDF–GHJK", "ｂｃｄｆ　ｇｈｊｋ", "BC\u00a0DF\u200bGHJK"},
+			"BCDFGHJKLMNPQRSTVWXZ": {"bcdfghjklmnpqrstvwxz"}, // RFC 8628 section 6.1
+			"BCDF":                 {"ＢＣ－ＤＦ"},
+		},
 	} {
-		for _, in := range c.inputs {
-			if got, err := c.alphabet.Normalize(in); err != nil || got != c.want {
-				t.Errorf("%s: Read(%q) = %q, %v", c.alphabet, in, got, err)
+		for want, typed := range texts {
+			for _, in := range typed {
+				got, err := a.Normalize(in)
+				servertest.Same(t, in, fmt.Sprint(got, err), want+"<nil>")
 			}
 		}
 	}
-	for _, c := range []struct {
-		alphabet Alphabet
-		reason   string
-		inputs   []string
-	}{
-		{Digits, "required", []string{"", " - "}},
-		{Digits, "not_digits", []string{"12345a", "１2３4５⑥", "½", "1.2", "1e5"}},
-		{Digits, "too_long", []string{string(make([]byte, 65))}},
-		{Unambiguous, "required", []string{"", " - "}},
-		{Unambiguous, "not_in_alphabet", []string{
-			"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В", "B\xff", "！",
-		}},
-		{Unambiguous, "too_long", []string{strings.Repeat("B", 65)}},
+	for a, texts := range map[Alphabet]map[string][]string{
+		Digits: {
+			"required": {"", " - "}, "not_digits": {"12345a", "１2３4５⑥", "½", "1.2", "1e5"}, "too_long": {string(make([]byte, 65))},
+		},
+		Unambiguous: {
+			"required": {"", " - "}, "too_long": {strings.Repeat("B", 65)},
+			"not_in_alphabet": {"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В", "B\xff", "！"},
+		},
 	} {
-		for _, in := range c.inputs {
-			var bad *InvalidError
-			if got, err := c.alphabet.Normalize(in); !errors.As(err, &bad) || bad.Reason != c.reason {
-				t.Errorf("%s: Read(%q) = %q, %v", c.alphabet, in, got, err)
+		for reason, typed := range texts {
+			for _, in := range typed {
+				_, err := a.Normalize(in)
+				servertest.Same(t, in, fmt.Sprint(err), "code: "+reason)
 			}
 		}
 	}
 }
 
-// Read gives characters of the alphabet alone; for letters, it takes only other cases and widths for them.
-func TestReadGivesTheAlphabetAlone(t *testing.T) {
+// Normalize gives characters of the alphabet alone; for letters, it takes only other cases and widths for them.
+func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
 			got, err := a.Normalize(string(r))

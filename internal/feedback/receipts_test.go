@@ -82,7 +82,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			q := o.inquiries()[0]
 			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.ID, q.To, q.Country)
 			r.WantStatus(a, want)
-			r.Sleep(50 * time.Minute)
+			r.Sleep(10 * time.Minute)
 			r.Want("inquiries", len(o.inquiries()), 3)
 			d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
 			r.NoError(err)
@@ -138,7 +138,7 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 		inquiring(t, o, func(r *vtest.Rig) {
 			r.Send(vtest.TextTo(vtest.Mobile))
 			r.Want("a receipt is awaited", vtest.Err(r.Store.SendByMessageID(r.Context(), "fake", "id-1")) == nil, byID)
-			r.Sleep(time.Hour)
+			r.Sleep(10 * time.Minute)
 			r.Want("inquiries", len(o.inquiries()), 0)
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 func watched(s *vtest.Settings) {
 	vtest.ServeCountries("DE", "US")(s)
+	s.Tick = 5 * time.Second
 	s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 

@@ -51,9 +51,10 @@ func TestWhatAFailureMeans(t *testing.T) {
 func TestRefundIsRepeated(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
-		r.LoseFirstRefund()
+		r.Limiter.Around(vtest.Unreachable("Refund"))
 		r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana) // the limiter did not hear of it
+		r.Limiter.Around(nil)
 		r.Sleep(outbox.DefaultLease + 2*outbox.DefaultTick)
 		r.SendTo(vtest.Ana)
 	})

@@ -70,7 +70,7 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 // though there be room for it at that moment.
 func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 	slowly(t, 100*time.Millisecond, 10, func(r *vtest.Rig) { // a hundred a second
-		const n, late, lates = memory + 200, 5, 2
+		const n, late, lates = memory + 120, 5, 2
 		ids := r.SendMany(0, n)
 		for k := range lates {
 			for range 8 { // until there is room, and some wait
@@ -106,7 +106,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 
 // While the log takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
 func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
-	const sends = outbox.MaxOutcomes + 500
+	const sends = outbox.MaxOutcomes + 400
 	slowly(t, 100*time.Millisecond, 100, func(r *vtest.Rig) {
 		r.Svc.Queue.Capacity = outbox.MaxFlights
 		r.SendMany(0, sends)

@@ -211,18 +211,6 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	}
 }
 
-// After a reset a send of those buckets is given back, in case it was written unheard; places are still given back.
-func TestWhatWasResetIsNotRecorded(t *testing.T) {
-	r := newIdle(t)
-	reset := r.sent(1, "a")
-	other := r.sent(2, "b")
-	r.RefundLater("c", place(reset))
-	r.calls = nil
-	r.log.reset["a"] = true
-	r.flushed()
-	r.wants("afterwards", fmt.Sprintf("refund %-16s [%s]", "a", reset), "record "+other+" 1h0m0s b", "refund c ["+reset+"]")
-}
-
 // A reset may come while a send is on its way to the limiter, or while it waits after an answer that was lost. It is taken back then.
 func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r := newIdle(t)

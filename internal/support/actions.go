@@ -22,7 +22,8 @@ type Person struct {
 	To        string         // masked
 }
 
-// ParsePerson reads the recipient that a request names. The reason must not name it: it is kept for good. Errors: *InvalidError.
+// ParsePerson parses and checks the recipient, app and purpose of a request, and its reason, which must not contain the recipient, since
+// the audit log keeps it for good. Error: *verification.InvalidError.
 func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
@@ -44,7 +45,7 @@ func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, er
 		nil
 }
 
-// mailbox returns the hash of the recipient's mailbox; if only the recipient's hash is known, that.
+// mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is not known.
 func (p Person) mailbox() recipient.Hash {
 	if p.Mailbox.IsZero() {
 		return p.Recipient
@@ -58,7 +59,7 @@ func (p Person) inEntry(act store.AuditEntry) store.AuditEntry {
 	return act
 }
 
-// apps returns the apps that an action is for.
+// apps returns the names of the apps to which an action on the person applies.
 func (d *Desk) apps(p Person) []string {
 	if p.App != "" {
 		return []string{p.App}
@@ -70,9 +71,10 @@ func (d *Desk) apps(p Person) []string {
 	return all
 }
 
-// ResetQuota makes a recipient's sends under the purpose's policy count no more, and its rejections and failed checks under every
-// policy. Rules of other scopes (networks, apps) keep their counts. The log is reset first, or the limiter would learn the old history
-// from it again. If the limiter does not answer, the log is reset and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, verification.ErrUnavailable.
+// ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its past rejections and failed checks under
+// any policy. Rules of other scopes (networks, apps) keep their counts. The log is reset first, or the limiter would learn the old history
+// from the log again. If the limiter does not answer, only the log is reset; after ErrUnavailable the caller should repeat the reset.
+// Errors: *verification.InvalidError, verification.ErrUnavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -107,7 +109,8 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	return nil
 }
 
-// recordEnd records how an action ended. If it can't be written, the action stands as begun, and the process's own log has the rest.
+// recordEnd records how an action ended. If that cannot be written, the audit log shows the action as begun, and the process's own log has
+// the outcome.
 func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.CompleteAuditEntry(act, outcome, detail)
 	if err == nil {
@@ -119,20 +122,21 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 	}
 }
 
-// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. Its sends go on
-// counting, under the keyed hash, until the longest window has passed. Errors: verification.ErrUnavailable.
+// Erase removes the recipient's address from the log, for all apps and purposes. The sends still count, under the keyed hash, until the
+// longest window has passed. Error: verification.ErrUnavailable.
 func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
-	d.Refusals.Flush(ctx) // or they would be written after it
+	d.Refusals.Flush(ctx) // else they would be written after the erasure
 	return d.mapStoreError(ctx, d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.inEntry(act)))
 }
 
-// eraseTimeout is more than the log's own, and longer than other calls have: a recipient may have many rows.
+// eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
 const eraseTimeout = 90 * time.Second
 
-// CancelFor is Cancel by an administrator. False: it had ended before. Errors: verification.ErrUnavailable.
+// CancelFor cancels a verification for an administrator. It returns false if the verification had ended before. Error:
+// verification.ErrUnavailable.
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
@@ -144,10 +148,9 @@ func personOf(v store.Verification) Person {
 	return Person{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// ResendFor sends a code that is still open once more, for an administrator, as if the app had asked for it with its secret key. The
-// limiter and the log both decide; a refusal is an Answer that is not Admitted. To send more, the administrator resets the quota first.
-// from is the administrator's address, which rules on addresses and networks count. Errors: *InvalidError when the code has ended or
-// is about to, and those of verification.Service.Send.
+// ResendFor sends the code of a pending verification again for an administrator, as if the app had requested it with its secret key. Both
+// gates decide; a refusal is an Answer that is not Admitted. from is the administrator's address, by which rules on addresses and networks
+// count. Errors: *verification.InvalidError if the code has ended or will soon end, and those of verification.Service.Send.
 func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
 	now, err := d.loadOpen(ctx, v)
 	if err != nil {
@@ -157,7 +160,7 @@ func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.A
 		personOf(v).inEntry(act))
 }
 
-// sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.
+// sendFor requests a code for an administrator. It records the request before, and its outcome afterwards.
 func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
@@ -179,8 +182,8 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 	return answer, err
 }
 
-// loadOpen reads a verification again that is to be sent once more. One that has ended, or is about to, would come as a new
-// code, which was not asked for.
+// loadOpen reads a verification again before a resend. If the verification has ended or will soon end, a resend would open a new one, so it
+// returns a *verification.InvalidError.
 func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
@@ -193,8 +196,8 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 	return v, nil
 }
 
-// Reveal opens the full recipient of a verification, after the look was recorded. Errors: *InvalidError when it
-// is not kept any more, verification.ErrUnavailable.
+// Reveal records the access and returns the full recipient of a verification. Errors: *verification.InvalidError if the recipient was erased or
+// its key has left the ring; verification.ErrUnavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
 		return "", d.mapStoreError(ctx, err)

@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/verification"
 )
 
-// recently is how far back SimilarRecipients looks: a person who misses a code asked today.
+// recently is how far back SimilarRecipients looks: a person who misses a code requested it today.
 const recently = 24 * time.Hour
 
-// SimilarRecipients returns the newest requests of recipients whose address differs by one typing error, at most so many: the mail may have
-// gone there. Errors: *InvalidError, verification.ErrUnavailable.
-func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, most int) ([]store.Send, error) {
+// SimilarRecipients returns the newest sends to addresses that differ from the given one by one typing error, at most limit: a missed
+// message may have gone there. Errors: *verification.InvalidError, verification.ErrUnavailable.
+func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.Send, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return nil, err
@@ -30,10 +30,10 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, most i
 	if err != nil {
 		return nil, d.mapStoreError(ctx, err)
 	}
-	return rows[:min(most, len(rows))], nil
+	return rows[:min(limit, len(rows))], nil
 }
 
-// Lockouts returns the lockouts of a recipient that hold now, at most one for each kind of caller. Error: verification.ErrUnavailable.
+// Lockouts returns the recipient's current lockouts, at most one for each kind of caller. Error: verification.ErrUnavailable.
 func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
 	for _, byBrowser := range []bool{true, false} {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Sample is a message as a purpose's templates make it in one language, with sample data.
+// Sample is a message that the templates render for a purpose in one language, with sample data.
 type Sample struct {
 	Channel  recipient.Channel
 	Locale   string
@@ -30,14 +30,14 @@ const (
 	sampleReference = "S-7K3M-Q2XP"
 )
 
-// Previewable returns the apps and purposes that there are templates for, in order.
+// Previewable returns the names of the apps and purposes for which Samples can be called, sorted.
 func (d *Desk) Previewable() (apps, purposes []string) {
 	set := d.Policy.Get()
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Samples returns the messages of a purpose for an app in every language, mails before text messages. Errors: *InvalidError when there is
-// no such app or purpose; a template that fails is verification.ErrUnavailable, and is in the process's log.
+// Samples returns the messages of a purpose for an app in every language, mails before text messages. Errors: *verification.InvalidError if
+// the app or purpose does not exist; verification.ErrUnavailable if a template fails, which is logged.
 func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	set := d.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
@@ -87,18 +87,17 @@ func (d *Desk) sampleTexts(request message.Request) (all []Sample, err error) {
 	return all, nil
 }
 
-// Trial is an administrator's request for a message as recipients get it.
+// Trial is an administrator's request for a message as recipients receive it.
 type Trial struct {
 	App, Channel, To, Purpose, Locale string
-	From                              netip.Addr // where the request comes from
+	From                              netip.Addr // the administrator's address
 }
 
-// trialSession keeps trials apart from the codes that people asked for.
+// trialSession is the session of trials, so that a trial is never a resend of a code that a person requested.
 const trialSession = "sendcode preview"
 
-// SendTrial sends a code as any back end could have it sent, with a code of its own: it is in the log, the
-// recipient's rules decide, and the way is the one of every send. That it was asked for is recorded before. Errors:
-// *InvalidError, verification.ErrUnavailable.
+// SendTrial sends a new code, as a back end would: both gates decide, and the send is written to the log. It records the trial before.
+// Errors: *verification.InvalidError, verification.ErrUnavailable.
 func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParsePerson(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxActReason is in characters; the log takes as many.
+// maxActReason is the longest reason of an action, in characters, as the log accepts it.
 const maxActReason = 500
 
-// Digits that make a telephone number: a plus sign and so many after it, or so many without one. Numbers of tickets
-// are shorter.
+// A plus sign with plusDigits digits, or numberDigits digits without a plus, count as a phone number; ticket numbers are shorter. A local
+// part with fewer than nameLetters characters is not looked for.
 const (
 	numberDigits = 10
 	plusDigits   = 7
 	nameLetters  = 3
 )
 
-// CheckReason says whether a text is accepted as an administrator's reason. It is required, and it must name no person: actions are kept
-// for good, so an address in one could not be erased. to is the address that the act is about, where it is known: its local part
-// is not to be named either. Errors: *InvalidError.
+// CheckReason checks an administrator's reason for an action. The reason is required, and must not contain an address or a phone number: the
+// audit log is kept for good, so they could not be erased. Nor may it contain the local part of to, the address that the action is about;
+// empty: not known. Error: *verification.InvalidError.
 func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -35,9 +35,9 @@ func CheckReason(reason, to string) error {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
 
-// HasPhoneNumber reports whether a text has what may be a telephone number, also a grouped one: a plus and seven digits or, without a plus, at
-// least so many digits.
-func HasPhoneNumber(text string, withoutPlus int) bool {
+// HasPhoneNumber reports whether a text contains what may be a phone number, also with separators: a plus and seven digits or, without a
+// plus, at least minDigits digits.
+func HasPhoneNumber(text string, minDigits int) bool {
 	digits, plus := 0, false
 	for _, r := range text {
 		switch {
@@ -49,14 +49,14 @@ func HasPhoneNumber(text string, withoutPlus int) bool {
 		default:
 			digits, plus = 0, false
 		}
-		if digits >= withoutPlus || plus && digits >= plusDigits {
+		if digits >= minDigits || plus && digits >= plusDigits {
 			return true
 		}
 	}
 	return false
 }
 
-// containsLocalPart finds the local part of an address as a word.
+// containsLocalPart reports whether the text contains the local part of the address as a whole word.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
 	if !found || utf8.RuneCountInString(local) < nameLetters {

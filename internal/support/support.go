@@ -1,8 +1,8 @@
-// Package support is what administrators do to recipients, codes and policies: reset, erase, cancel, resend, reveal, suppress,
-// preview, and what other rules would have done. Each action is recorded in the log before it happens, or with it; package console
-// has checked beforehand that the administrator may do it.
+// Package support has the actions of administrators on recipients, codes and policies: reset, erase, cancel, resend, reveal, suppress,
+// preview, and replaying past sends under other rules. Each action is recorded in the audit log before it is carried out, or in the same
+// transaction. Package console checks the administrator's role before it calls this package.
 //
-// It stands beside the way of a send: a resend and a trial go through the use cases, so both gates decide them.
+// Resends and trials go through package verification, so both gates decide them.
 package support
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is the log as a desk needs it. Implementations: postgres.DB and sqlite.DB.
+// Store are the log's methods for support. Implementations: postgres.DB and sqlite.DB.
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
@@ -44,29 +44,29 @@ type Codes interface {
 	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 
-// Limiter forgets buckets. Implementation: *gates.Gate.
+// Limiter deletes what the limiter counted in buckets. Implementation: *gates.Gate.
 type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Refusals are those that are not in the log yet. Implementation: *refusals.Batch.
+// Refusals writes the refusals that wait in memory to the log. Implementation: *refusals.Batch.
 type Refusals interface {
 	Flush(ctx context.Context)
 }
 
-// Mails turns templates into mails. Implementation: message.Renderer.
+// Mails renders mails. Implementation: message.Renderer.
 type Mails interface {
 	Render(message.Request) (message.Message, error)
 	Locales(app string) []string
 }
 
-// Texts turns templates into text messages. Implementation: message.Texts.
+// Texts renders text messages. Implementation: message.Texts.
 type Texts interface {
 	Render(message.Request) (message.Text, error)
 	Locales(app string) []string
 }
 
-// Parts are what a Desk works with.
+// Parts are the dependencies of a Desk.
 type Parts struct {
 	Store    Store
 	Codes    Codes
@@ -80,7 +80,7 @@ type Parts struct {
 	Logger   *slog.Logger
 }
 
-// Desk does what administrators ask for. Safe for concurrent use.
+// Desk carries out the actions of administrators. Safe for concurrent use.
 type Desk struct{ Parts }
 
 // New makes a desk.
@@ -102,12 +102,12 @@ func invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }
 
-// Paused returns the pause of a channel and purpose, if there is one.
+// Paused returns the pause that stops sends of the channel and purpose; false if none does.
 func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
 	return d.Policy.Get().Paused(ch, purpose)
 }
 
-// Hash returns the hash of a recipient. Errors: *InvalidError.
+// Hash returns the hash of a recipient by which the log counts and searches it. Error: *verification.InvalidError.
 func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

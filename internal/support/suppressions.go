@@ -12,23 +12,23 @@ import (
 	"sendcode/internal/verification"
 )
 
-// SuppressRequest asks that a recipient gets no mail for a while.
+// SuppressRequest is a request to send nothing to a recipient for a while.
 type SuppressRequest struct {
 	Channel string        `json:"channel"`
 	To      string        `json:"to"`
-	App     string        `json:"app"`    // empty: from no app
+	App     string        `json:"app"`    // sends of this app alone; empty: of all apps
 	Reason  string        `json:"reason"` // at most 200 characters
-	For     time.Duration `json:"-"`      // at most MaxSuppression; 0: as long as a bounce
+	For     time.Duration `json:"-"`      // at most MaxSuppression; 0: as long as a bounce suppresses
 }
 
-// MaxSuppression is how long a suppression lasts at most, DefaultSuppression how long without a wish.
+// MaxSuppression is the longest suppression; DefaultSuppression is used if neither the request nor the configuration has a length.
 const (
 	MaxSuppression     = 366 * 24 * time.Hour
 	DefaultSuppression = 30 * 24 * time.Hour
 	maxWhy             = 200
 )
 
-// Suppress keeps mail from a recipient; recipient and reason are added to the act. Errors: *InvalidError, verification.ErrUnavailable.
+// Suppress suppresses sends to a recipient, and records the action. Errors: *verification.InvalidError, verification.ErrUnavailable.
 func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
 	to, err := d.parseTarget(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
@@ -45,16 +45,16 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 	return row, d.mapStoreError(ctx, err)
 }
 
-// LiftRequest asks that a recipient gets mail again.
+// LiftRequest is a request to end the suppressions of a recipient.
 type LiftRequest struct {
 	Channel string         `json:"channel"`
 	To      string         `json:"to"`
 	Address recipient.Hash `json:"-"`   // instead of To: as a list of suppressions has it
-	App     string         `json:"app"` // only what is of this app alone; empty: all
+	App     string         `json:"app"` // only suppressions of this app; empty: all
 	Reason  string         `json:"reason"`
 }
 
-// Lift ends what is suppressed for a recipient now, and returns it; recipient and reason are added to the act. Errors: *InvalidError,
+// Lift ends the recipient's current suppressions, returns them, and records the action. Errors: *verification.InvalidError,
 // verification.ErrUnavailable.
 func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
 	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who, Why: l.Reason}
@@ -74,7 +74,7 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([
 	return list, d.mapStoreError(ctx, err)
 }
 
-// entryFor returns the act with the recipient and the reason.
+// entryFor returns the audit entry with the recipient, the app and the reason.
 func (d *Desk) entryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
 	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
 	return &act
@@ -103,8 +103,8 @@ func checkSuppressionReason(why, to string) error {
 	return CheckReason(why, to)
 }
 
-// LiftPrefix ends a prefix's pause before its time; the act is recorded with it, unless the pause had ended. Errors:
-// verification.ErrNotFound, *InvalidError, verification.ErrUnavailable.
+// LiftPrefix ends the pause of a prefix early, and records the action, unless the pause had ended before. Errors: verification.ErrNotFound,
+// *verification.InvalidError, verification.ErrUnavailable.
 func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string, act store.AuditEntry) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
 		return store.PrefixPause{}, err

@@ -12,13 +12,13 @@ import (
 	"sendcode/quota"
 )
 
-// Policy is a policy in force with the purposes that share it.
+// Policy is a current policy with the names of the purposes that share it.
 type Policy struct {
 	quota.Policy
-	Purposes []string // in order
+	Purposes []string // sorted
 }
 
-// Policies returns the policies in force, by name.
+// Policies returns the current policies, sorted by name.
 func (d *Desk) Policies() []Policy {
 	byName := map[string]Policy{}
 	for _, p := range d.Policy.Get().Purposes {
@@ -32,31 +32,31 @@ func (d *Desk) Policies() []Policy {
 	return all
 }
 
-// RecipientsAtLimit returns the recipients for which a rule of the policy has no place left, at most so many, the newest send first, and how many
-// there are in all. Only rules of recipients can be asked: the log holds nothing else.
-func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error) {
+// RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit, those with the newest send first, and the
+// number of all of them. The rule must have the scope recipient, since the log counts no other. Error: verification.ErrUnavailable.
+func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient, int, error) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
-	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: most})
+	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
 	return crowds, all, d.mapStoreError(ctx, err)
 }
 
-// Replayed is what other rules would have made of the sends that went out.
+// Replayed counts what other rules would have refused of the past sends.
 type Replayed struct {
-	Sends, Refused       int            // that were let in, and of them, those that would have been refused
-	Recipients, Affected int            // that were sent to, and of them, those that would have been refused at least once
+	Sends, Refused       int            // all admitted sends, and those that would have been refused
+	Recipients, Affected int            // all recipients, and those that would have been refused at least once
 	ByRule               map[string]int // refusals by each rule that blocked; one send may be in several
 }
 
-// maxReplayed is how many sends are replayed at most: they and their recipients are held in memory.
+// maxReplayed is the largest number of sends that are replayed, since the history of their recipients is held in memory.
 const maxReplayed = 2_000_000
 
 // ErrTooMuch says that the log holds more sends of that time than maxReplayed.
 var ErrTooMuch = errors.New("more sends than can be replayed")
 
-// Replay runs the sends of the time before now through other rules for recipients, as if those had been in force all the
-// time: what they would have refused takes no place. Requests that were refused in truth are not replayed, so it tells what
-// stricter rules would have cost, and nothing about looser ones.
+// Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A send that they would have refused counts
+// for no later one. Requests that were refused are not replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooMuch,
+// verification.ErrUnavailable.
 func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (Replayed, error) {
 	r := replay{
 		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestWindow(rules),

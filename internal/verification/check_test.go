@@ -208,14 +208,10 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 		for _, typed := range []string{"", "123456", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
 			for _, id := range []string{"unknown", b.View.ID} {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
-				if err != verification.ErrNotFound || got != (verification.CheckResult{}) {
-					t.Errorf("%q: %v", typed, err)
-				}
+				r.WantLine(typed, vtest.Line(verification.CheckResult{}, verification.ErrNotFound), got, err)
 			}
-			if got, err := r.Svc.CheckNamed(r.Context(), anaByName, typed); err != verification.ErrNotFound ||
-				got != (verification.CheckResult{}) {
-				t.Errorf("by name %q: %v", typed, err)
-			}
+			got, err := r.Svc.CheckNamed(r.Context(), anaByName, typed)
+			r.WantLine("by name "+typed, vtest.Line(verification.CheckResult{}, verification.ErrNotFound), got, err)
 		}
 	})
 }
