@@ -71,7 +71,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event)
 		return UnknownMessage, nil
 	}
 	if err != nil {
-		return "", s.failed(err)
+		return "", s.logStoreError(err)
 	}
 	to, err := s.Vault.Recipient(*story.Verification) // not so once it was erased: then nothing can be compared, nor suppressed
 	known := err == nil
@@ -88,7 +88,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event)
 	case errors.Is(err, store.ErrNotFound):
 		return UnknownMessage, nil
 	case err != nil:
-		return "", s.failed(err)
+		return "", s.logStoreError(err)
 	case !fresh:
 		return Repeated, nil
 	}
@@ -125,7 +125,7 @@ func suppressionCause(e events.Event) store.Cause {
 	return ""
 }
 
-func (s *Providers) failed(err error) error {
+func (s *Providers) logStoreError(err error) error {
 	s.Logger.Error("the log did not answer", "error", err)
 	return err
 }

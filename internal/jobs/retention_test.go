@@ -95,7 +95,7 @@ func (l *little) say(until time.Time, err error) (asked int) {
 // The operator is told in time that rows will find no place, again and again but not at every tick; and while all is well the log is
 // not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
-	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
 		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
 		r.Start()

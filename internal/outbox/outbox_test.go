@@ -18,43 +18,38 @@ import (
 var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
 
 func TestWhatAFailureMeans(t *testing.T) {
-	for _, c := range []struct {
-		name     string
+	type row struct {
 		answer   func(context.Context) error
 		want     string
 		refunded bool
-	}{
-		{"mailbox unknown", vtest.NoMailbox, "failed rejected 550 5.1.1", true},
-		{"policy", vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), "failed rejected 554 5.7.1", true},
-		{"no answer after the dot", vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
-		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, "unknown no_answer ", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			vtest.InBubble(t, func(r *vtest.Rig) {
-				r.MailServer.Answer(c.answer)
-				a := r.SendTo(vtest.Ana)
-				r.WantLine("the send", c.want, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
-				r.Sleep(time.Minute - time.Microsecond)
-				r.WantMails(1)
-				due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
-				r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
-				if c.refunded {
-					r.SendTo(vtest.Ana) // in both gates, or it would be refused
-					return
-				}
-				r.RefuseTo(vtest.Ana)
-			})
-		})
 	}
+	vtest.EachInBubble(t, map[string]row{
+		"mailbox unknown":         {vtest.NoMailbox, "failed rejected 550 5.1.1", true},
+		"policy":                  {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), "failed rejected 554 5.7.1", true},
+		"no answer after the dot": {vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
+		"a failure of no class":   {func(context.Context) error { return context.DeadlineExceeded }, "unknown no_answer ", false},
+	}, nil, func(r *vtest.Rig, c row) {
+		r.MailServer.Answer(c.answer)
+		a := r.SendTo(vtest.Ana)
+		r.WantLine("the send", c.want, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
+		r.Sleep(time.Minute - time.Microsecond)
+		r.WantMails(1)
+		due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+		r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
+		if c.refunded {
+			r.SendTo(vtest.Ana) // in both gates, or it would be refused
+			return
+		}
+		r.RefuseTo(vtest.Ana)
+	})
 }
 
 func TestRefundIsRepeated(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
-		r.Limiter.Around(vtest.Unreachable("Refund"))
+		r.LoseFirstRefund()
 		r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana) // the limiter did not hear of it
-		r.Limiter.Around(nil)
 		r.Sleep(outbox.DefaultLease + 2*outbox.DefaultTick)
 		r.SendTo(vtest.Ana)
 	})
@@ -167,11 +162,12 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 // A send that ended while its mail waited for a worker is not sent. Its place is given back, but not where the recipient was erased: to
 // be erased frees no quota.
 func TestEndedWhileItWaited(t *testing.T) {
-	for name, c := range map[string]struct {
+	type row struct {
 		end    func(r *vtest.Rig, id string) error
 		reason string
 		used   int
-	}{
+	}
+	vtest.EachInBubble(t, map[string]row{
 		"approved": {func(r *vtest.Rig, id string) error {
 			return vtest.Err(r.Store.Approve(r.Context(), id, store.NewEvent{}))
 		}, outbox.ReasonEnded, 0},
@@ -187,26 +183,22 @@ func TestEndedWhileItWaited(t *testing.T) {
 			r.Sleep(10 * time.Minute)
 			return err
 		}, outbox.ReasonExpired, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig) {
-				release := make(chan struct{})
-				r.MailServer.Answer(vtest.Hang(release))
-				r.SendTo("first@example.com")
-				a := r.SendTo(vtest.Ana)
-				bucket := store.Bucket{
-					App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"},
-				}
-				r.Sleep(3 * time.Second)
-				r.NoError(c.end(r, a.View.ID))
-				close(release)
-				r.Sleep(time.Second)
-				r.WantStatus(a, "failed "+c.reason)
-				r.WantMails(1)
-				rows, _, err := r.Store.HistoryAt(r.Context(), bucket, time.Hour, store.LogClock, time.Time{})
-				r.NoError(err)
-				r.WantLine("places of the hour by limiter and log", vtest.Line(c.used, c.used), r.QuotaOf("").Rules[1].Used, len(rows))
-			})
-		})
-	}
+	}, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig, c row) {
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		r.SendTo("first@example.com")
+		a := r.SendTo(vtest.Ana)
+		bucket := store.Bucket{
+			App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"},
+		}
+		r.Sleep(3 * time.Second)
+		r.NoError(c.end(r, a.View.ID))
+		close(release)
+		r.Sleep(time.Second)
+		r.WantStatus(a, "failed "+c.reason)
+		r.WantMails(1)
+		rows, _, err := r.Store.HistoryAt(r.Context(), bucket, time.Hour, store.LogClock, time.Time{})
+		r.NoError(err)
+		r.WantLine("places of the hour by limiter and log", vtest.Line(c.used, c.used), r.QuotaOf("").Rules[1].Used, len(rows))
+	})
 }

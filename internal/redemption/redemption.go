@@ -81,7 +81,7 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 	case errors.Is(err, store.ErrNotFound):
 		return Redeemed{}, invalidProof(r)
 	case err != nil:
-		return Redeemed{}, s.failed(ctx, err)
+		return Redeemed{}, s.unavailable(ctx, err)
 	case v.App != app || v.ApprovedAt.IsZero():
 		return Redeemed{}, invalidProof(r)
 	case !now.Before(expires):
@@ -101,11 +101,11 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Rede
 	if v.RedeemedAt.IsZero() {
 		won, err := s.Store.Redeem(ctx, v.ID, by)
 		if err != nil {
-			return Redeemed{}, s.failed(ctx, err)
+			return Redeemed{}, s.unavailable(ctx, err)
 		}
 		if !won { // another request was first
 			if v, _, _, err = s.Store.Verification(ctx, v.ID); err != nil {
-				return Redeemed{}, s.failed(ctx, err)
+				return Redeemed{}, s.unavailable(ctx, err)
 			}
 		}
 	}
@@ -178,8 +178,8 @@ func invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }
 
-// failed logs an error of the log and returns it as verification.ErrUnavailable.
-func (s *Service) failed(ctx context.Context, err error) error {
+// unavailable logs an error of the log and returns it as verification.ErrUnavailable.
+func (s *Service) unavailable(ctx context.Context, err error) error {
 	s.Logger.ErrorContext(ctx, "a proof could not be redeemed", "error", err)
 	return errors.Join(verification.ErrUnavailable, err)
 }

@@ -258,7 +258,7 @@ func (w *world) newPolicy(e Event) {
 	w.mu.Lock()
 	number := len(w.policies)
 	w.policies = append(w.policies, inForce{time.Now(), number})
-	all := append([]*Replica(nil), w.replicas...)
+	all := slices.Clone(w.replicas)
 	w.troubles++
 	w.mu.Unlock()
 	for _, r := range all {

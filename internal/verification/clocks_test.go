@@ -18,30 +18,26 @@ func skewed() (*quota.Memory, *atomic.Int64) {
 
 // A limiter whose clock jumps ahead lets in too early; the log does not, and the answer tells the log's wait.
 func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
-	for name, teachable := range map[string]bool{"taught": true, "not to be taught": false} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubble(t, func(r *vtest.Rig) {
-				memory, offset := skewed()
-				r.Limiter.Set(memory)
-				if !teachable {
-					r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
-				}
-				r.SendTo(vtest.Ana)
-				r.Sleep(55 * time.Second)
-				offset.Store(int64(5 * time.Second))
-				r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 4*time.Second)
-				r.Sleep(4*time.Second - time.Microsecond)
-				r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Microsecond)
-				r.Sleep(time.Microsecond)
-				r.SendTo(vtest.Ana)
-				offset.Store(0) // and back: conservative by itself
-				r.Sleep(time.Minute)
-				r.WantWait(r.RefuseTo(vtest.Ana).Quota, 5*time.Second)
-				r.Sleep(5 * time.Second)
-				r.SendTo(vtest.Ana)
-			})
-		})
-	}
+	vtest.EachInBubble(t, map[string]bool{"taught": true, "not to be taught": false}, nil, func(r *vtest.Rig, teachable bool) {
+		memory, offset := skewed()
+		r.Limiter.Set(memory)
+		if !teachable {
+			r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
+		}
+		r.SendTo(vtest.Ana)
+		r.Sleep(55 * time.Second)
+		offset.Store(int64(5 * time.Second))
+		r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 4*time.Second)
+		r.Sleep(4*time.Second - time.Microsecond)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Microsecond)
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+		offset.Store(0) // and back: conservative by itself
+		r.Sleep(time.Minute)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 5*time.Second)
+		r.Sleep(5 * time.Second)
+		r.SendTo(vtest.Ana)
+	})
 }
 
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.

@@ -23,40 +23,36 @@ var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limi
 // Resends, new verifications, other sessions, other purposes, canceling: of a recipient's codes that callers of one kind asked
 // for, 20 wrong ones are compared in a day, however they are asked for.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
-	for name, asks := range map[string]func(n int) verification.Ask{
+	vtest.EachInBubble(t, map[string]func(n int) verification.Ask{
 		"browsers":    func(int) verification.Ask { return byBrowser(vtest.Ana) },
 		"secret keys": func(n int) verification.Ask { return vtest.AskFor(vtest.Ana, vtest.InSession(fmt.Sprint(n))) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
-				guess := func() (compared int) {
-					for n := range 12 {
-						ask := asks(n)
-						ask.Purpose = []string{"", "login"}[n%2]
-						a, err := r.Svc.Send(r.Context(), ask)
-						if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
-							continue
-						}
-						r.NoError(err)
-						synctest.Wait()
-						compared += r.Guess(vtest.BackEnd, verification.MaxAttempts, a.View.ID)
-						r.Cancel(a.View.ID)
-					}
-					return compared
+	}, vtest.MinuteTick(wide), func(r *vtest.Rig, asks func(n int) verification.Ask) {
+		guess := func() (compared int) {
+			for n := range 12 {
+				ask := asks(n)
+				ask.Purpose = []string{"", "login"}[n%2]
+				a, err := r.Svc.Send(r.Context(), ask)
+				if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
+					continue
 				}
-				a := r.Send(asks(100))
-				code := r.LastCode()
-				r.Want("wrong codes compared", guess(), gate.FailureLimit)
-				_, compared, wait := r.Try(vtest.BackEnd, a.View.ID, code)
-				r.WantLine("the right code at the bound", "false 24h10m0s", compared, wait)
-				r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
-				r.Sleep(wait - time.Microsecond)
-				r.Want("compared 1 µs early", guess(), 0)
-				r.Sleep(time.Microsecond)
-				r.Want("compared on the next day", guess(), gate.FailureLimit)
-			})
-		})
-	}
+				r.NoError(err)
+				synctest.Wait()
+				compared += r.Guess(vtest.BackEnd, verification.MaxAttempts, a.View.ID)
+				r.Cancel(a.View.ID)
+			}
+			return compared
+		}
+		a := r.Send(asks(100))
+		code := r.LastCode()
+		r.Want("wrong codes compared", guess(), gate.FailureLimit)
+		_, compared, wait := r.Try(vtest.BackEnd, a.View.ID, code)
+		r.WantLine("the right code at the bound", "false 24h10m0s", compared, wait)
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
+		r.Sleep(wait - time.Microsecond)
+		r.Want("compared 1 µs early", guess(), 0)
+		r.Sleep(time.Microsecond)
+		r.Want("compared on the next day", guess(), gate.FailureLimit)
+	})
 }
 
 // Networks are bounded each by itself and together; an administrator learns of the refusals, and no address is logged.

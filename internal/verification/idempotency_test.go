@@ -69,81 +69,74 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 }
 
 func TestOutagesAndKeys(t *testing.T) {
-	for _, c := range []struct {
-		name   string
+	type row struct {
 		method string
 		how    sqlite.Fault
 		lands  bool // what the answer was lost of
-	}{
-		{"no claim", "Claim", sqlite.Down, false},
-		{"nothing written", "Begin", sqlite.Down, false},
-		{"written, and the answer lost", "Begin", sqlite.Lost, true},
-		{"uncertain, and not written", "Begin", sqlite.Vague, false}, // the same key goes on with the place that was taken
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			vtest.InBubble(t, func(r *vtest.Rig) {
-				r.FailStore(c.how, c.method)
-				r.WantError(r.SendError(keyed), verification.ErrUnavailable)
-				r.MendStore()
-				synctest.Wait() // the place is given back beside the answer
-				if c.how == sqlite.Vague {
-					r.RefuseTo(vtest.Ana) // it is spent
-				}
-				a := r.Send(keyed) // at once: neither refused nor sent twice
-				r.Want("replayed", a.Replayed, c.lands)
-				r.Sleep(10 * time.Second)
-				r.WantMails(1)
-				r.WantReplay(keyed, a)
-			})
-		})
 	}
+	vtest.EachInBubble(t, map[string]row{
+		"no claim":                     {"Claim", sqlite.Down, false},
+		"nothing written":              {"Begin", sqlite.Down, false},
+		"written, and the answer lost": {"Begin", sqlite.Lost, true},
+		"uncertain, and not written":   {"Begin", sqlite.Vague, false}, // the same key goes on with the place that was taken
+	}, nil, func(r *vtest.Rig, c row) {
+		r.FailStore(c.how, c.method)
+		r.WantError(r.SendError(keyed), verification.ErrUnavailable)
+		r.MendStore()
+		synctest.Wait() // the place is given back beside the answer
+		if c.how == sqlite.Vague {
+			r.RefuseTo(vtest.Ana) // it is spent
+		}
+		a := r.Send(keyed) // at once: neither refused nor sent twice
+		r.Want("replayed", a.Replayed, c.lands)
+		r.Sleep(10 * time.Second)
+		r.WantMails(1)
+		r.WantReplay(keyed, a)
+	})
 }
 
 // A process that dies anywhere on the way leaves a key that is free again after its lease, and one send at most.
 func TestCrashesWithAKey(t *testing.T) {
-	for dies, c := range map[string]struct {
+	type row struct {
 		fault   sqlite.Fault // of Begin
 		take    error        // of the limiter
 		refunds bool         // what it took, before it dies
-	}{
+	}
+	vtest.EachInBubble(t, map[string]row{
 		"after the claim":             {sqlite.Down, context.Canceled, false},
 		"after the limiter":           {sqlite.Down, nil, false},
 		"after the log":               {sqlite.Lost, nil, false},
 		"after giving the place back": {sqlite.Down, nil, true},
-	} {
-		t.Run(dies, func(t *testing.T) {
-			vtest.InBubble(t, func(r *vtest.Rig) {
-				log := r.Store.Replica()
-				log.SetFault(func(method string) sqlite.Fault {
-					return map[string]sqlite.Fault{"Begin": c.fault, "Release": sqlite.Down}[method]
-				})
-				dead := r.ReplicaOn(log, r.MailServer, r.Carrier) // it does not run
-				if c.take != nil {
-					dead.Limiter.Around(func(context.Context, string, func() error) error { return c.take })
-				}
-				if _, err := dead.Send(r.Context(), keyed); err == nil {
-					t.Fatal("it has an answer")
-				}
-				if c.refunds {
-					ended, stop := context.WithCancel(r.Context())
-					stop()
-					dead.Queue.Run(ended)
-				}
-				if dies != "after the log" {
-					r.WantError(r.SendError(keyed), verification.ErrBusy)
-				}
-				r.Sleep(verification.ClaimLease)
-				err := r.SendError(keyed)
-				if errors.Is(err, verification.ErrUnavailable) && c.refunds {
-					err = r.SendError(keyed)
-				}
-				r.NoError(err)
-				r.Sleep(10 * time.Second)
-				r.WantMails(1)
-				r.WantLine("rows", "1 sent", len(r.Rows()), r.Rows()[0].Status)
-			})
+	}, nil, func(r *vtest.Rig, c row) {
+		log := r.Store.Replica()
+		log.SetFault(func(method string) sqlite.Fault {
+			return map[string]sqlite.Fault{"Begin": c.fault, "Release": sqlite.Down}[method]
 		})
-	}
+		dead := r.ReplicaOn(log, r.MailServer, r.Carrier) // it does not run
+		if c.take != nil {
+			dead.Limiter.Around(func(context.Context, string, func() error) error { return c.take })
+		}
+		if _, err := dead.Send(r.Context(), keyed); err == nil {
+			r.Fatal("it has an answer")
+		}
+		if c.refunds {
+			ended, stop := context.WithCancel(r.Context())
+			stop()
+			dead.Queue.Run(ended)
+		}
+		if c.fault != sqlite.Lost {
+			r.WantError(r.SendError(keyed), verification.ErrBusy)
+		}
+		r.Sleep(verification.ClaimLease)
+		err := r.SendError(keyed)
+		if errors.Is(err, verification.ErrUnavailable) && c.refunds {
+			err = r.SendError(keyed)
+		}
+		r.NoError(err)
+		r.Sleep(10 * time.Second)
+		r.WantMails(1)
+		r.WantLine("rows", "1 sent", len(r.Rows()), r.Rows()[0].Status)
+	})
 }
 
 // Two processes go on with one claim, because the first slept for longer than its lease: one send.

@@ -104,7 +104,7 @@ func wantBlocked(r *vtest.Rig, wait time.Duration) {
 
 func TestQuota15TwentyFailuresADay(t *testing.T) {
 	day := 24 * time.Hour
-	for name, before := range map[string]func(r *vtest.Rig){
+	vtest.EachInBubble(t, map[string]func(r *vtest.Rig){
 		"as ever":            func(*vtest.Rig) {},
 		"flushed":            func(r *vtest.Rig) { r.EmptyLimiter() },
 		"away":               (*vtest.Rig).LoseLimiter,
@@ -114,25 +114,21 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 			r.Rebuild()
 			r.Want("failures in the limiter", r.CountedFailures().Used, vtest.MaxFailures)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubbleWith(t, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig) {
-				r.FailSends(vtest.MaxFailures - 1)
-				r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)
-				r.FailSends(1)
-				began := time.Now()
-				before(r)
-				spent := time.Since(began)
-				wantBlocked(r, day-vtest.MaxFailures*time.Minute-spent)
-				r.Sleep(day - vtest.MaxFailures*time.Minute - spent - time.Microsecond)
-				wantBlocked(r, time.Microsecond)
-				r.Sleep(time.Microsecond)
-				r.SendTo(vtest.Ana)
-				r.Sleep(time.Minute)
-				r.WantQuota("afterwards", r.QuotaOf(""), "[999]", 0)
-			})
-		})
-	}
+	}, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig, before func(r *vtest.Rig)) {
+		r.FailSends(vtest.MaxFailures - 1)
+		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)
+		r.FailSends(1)
+		began := time.Now()
+		before(r)
+		spent := time.Since(began)
+		wantBlocked(r, day-vtest.MaxFailures*time.Minute-spent)
+		r.Sleep(day - vtest.MaxFailures*time.Minute - spent - time.Microsecond)
+		wantBlocked(r, time.Microsecond)
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.WantQuota("afterwards", r.QuotaOf(""), "[999]", 0)
+	})
 }
 
 // An outcome that is unknown, or not caused by the address, is no failure of the recipient.

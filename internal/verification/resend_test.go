@@ -15,11 +15,12 @@ import (
 func TestResend(t *testing.T) {
 	session := func(id string) func(*verification.Ask) { return func(a *verification.Ask) { a.Session = id } }
 	browser := func(a *verification.Ask) { a.Caller = vtest.Browser }
-	for name, c := range map[string]struct {
+	type row struct {
 		first, again func(*verification.Ask)
 		named        bool // the second request names the first's verification
 		same         bool
-	}{
+	}
+	vtest.EachInBubble(t, map[string]row{
 		"same back end":                       {same: true},
 		"same session":                        {first: session("s1"), again: session("s1"), same: true},
 		"another session":                     {first: session("s1"), again: session("s2")},
@@ -31,29 +32,25 @@ func TestResend(t *testing.T) {
 			again: func(a *verification.Ask) { *a = verification.Ask{Caller: vtest.Browser} }},
 		"browser after browser": {first: browser, again: browser},
 		"folded address":        {again: func(a *verification.Ask) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubble(t, func(r *vtest.Rig) {
-				ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
-				if c.first != nil {
-					c.first(&ask)
-				}
-				if c.again != nil {
-					c.again(&again)
-				}
-				first := r.Send(ask)
-				r.Sleep(time.Minute)
-				if c.named {
-					again.Resend = first.View.ID
-				}
-				second := r.Send(again)
-				r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID, r.Code(0) == r.Code(1))
-				if v := second.View; c.same {
-					r.WantLine("number and expiry", vtest.Line(2, first.View.ExpiresAt), v.Send.Number, v.ExpiresAt)
-				}
-			})
-		})
-	}
+	}, nil, func(r *vtest.Rig, c row) {
+		ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
+		if c.first != nil {
+			c.first(&ask)
+		}
+		if c.again != nil {
+			c.again(&again)
+		}
+		first := r.Send(ask)
+		r.Sleep(time.Minute)
+		if c.named {
+			again.Resend = first.View.ID
+		}
+		second := r.Send(again)
+		r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID, r.Code(0) == r.Code(1))
+		if v := second.View; c.same {
+			r.WantLine("number and expiry", vtest.Line(2, first.View.ExpiresAt), v.Send.Number, v.ExpiresAt)
+		}
+	})
 }
 
 // With less than min(120 s, a fifth of its life) left, a code is not sent again.

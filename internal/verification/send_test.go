@@ -131,36 +131,33 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	}
 	accept := func(context.Context) error { return nil }
 	unknown, later := vtest.FailWith(delivery.Unknown, "dot", 0, ""), vtest.FailWith(delivery.Temporary, "rcpt", 451, "")
-	for name, c := range map[string]struct {
+	type row struct {
 		answer  func(context.Context) error
 		wait    time.Duration
 		status  store.Status
 		allowed bool
 		took    time.Duration
-	}{
+	}
+	vtest.EachInBubble(t, map[string]row{
 		"sent":                        {slowly(2*time.Second, accept), 5 * time.Second, store.Sent, false, 2 * time.Second},
 		"not in time":                 {slowly(8*time.Second, accept), 5 * time.Second, store.Queued, false, 5 * time.Second},
 		"never longer than the bound": {slowly(time.Minute, accept), time.Hour, store.Queued, false, verification.MaxWait},
 		"refused for good":            {slowly(time.Second, vtest.NoMailbox), 5 * time.Second, store.Failed, true, time.Second},
 		"refused for now":             {later, 10 * time.Second, store.Sent, false, 0},
 		"unknown":                     {slowly(time.Second, unknown), 5 * time.Second, store.Unknown, false, time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubble(t, func(r *vtest.Rig) {
-				r.MailServer.Answer(c.answer)
-				began := time.Now()
-				a := r.SendTo(vtest.Ana, vtest.Waiting(c.wait))
-				r.WantLine("status, allowed", vtest.Line(c.status, c.allowed), a.View.Send.Status, a.Quota.Allowed())
-				if took := time.Since(began); c.took > 0 && took != c.took {
-					t.Errorf("took %v", took)
-				}
-				r.Sleep(time.Minute + 10*time.Second)
-				if s := r.Get(a.View.ID).Send.Status; s == store.Queued || s != store.Sent && s != c.status {
-					t.Errorf("in the end: %s", s)
-				}
-			})
-		})
-	}
+	}, nil, func(r *vtest.Rig, c row) {
+		r.MailServer.Answer(c.answer)
+		began := time.Now()
+		a := r.SendTo(vtest.Ana, vtest.Waiting(c.wait))
+		r.WantLine("status, allowed", vtest.Line(c.status, c.allowed), a.View.Send.Status, a.Quota.Allowed())
+		if took := time.Since(began); c.took > 0 && took != c.took {
+			r.Errorf("took %v", took)
+		}
+		r.Sleep(time.Minute + 10*time.Second)
+		if s := r.Get(a.View.ID).Send.Status; s == store.Queued || s != store.Sent && s != c.status {
+			r.Errorf("in the end: %s", s)
+		}
+	})
 }
 
 // A caller that waits for a failure hears of it once its place was given back, so it may ask again at once.

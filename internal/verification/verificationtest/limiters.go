@@ -56,6 +56,17 @@ func Unreachable(calls ...string) Around {
 // LoseLimiter makes the limiter unreachable, until Set or Around.
 func (r *Rig) LoseLimiter() { r.Limiter.Around(Unreachable()) }
 
+// LoseFirstRefund makes the first refund fail.
+func (r *Rig) LoseFirstRefund() {
+	r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		if call != "Refund" {
+			return do()
+		}
+		r.Limiter.Around(nil)
+		return context.DeadlineExceeded
+	})
+}
+
 // EmptyLimiter exchanges the limiter for one that has counted nothing.
 func (r *Rig) EmptyLimiter() *quota.Memory {
 	m := quota.NewMemory(time.Now, "process")

@@ -85,6 +85,14 @@ func InBubbleWith(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	})
 }
 
+// EachInBubble is InBubbleWith for each case, each in a bubble of its own.
+func EachInBubble[Case any](t *testing.T, cases map[string]Case, change func(*Settings), test func(r *Rig, c Case)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { InBubbleWith(t, change, func(r *Rig) { test(r, c) }) })
+	}
+}
+
 // InBubbleIdle is InBubbleWith for tests that start the service, if they do.
 func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	t.Helper()
