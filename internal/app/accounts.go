@@ -33,7 +33,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if wish.Do == "list" {
 		return listAccounts(ctx, log, out)
 	}
-	act, err := auth.CommandEntry()
+	act, err := auth.NewCommandEntry()
 	if err != nil {
 		return err
 	}

@@ -206,7 +206,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	}
 	a.console = console.New(console.Config{
 		Log: a.log, Desk: a.desk, Policies: a.desk,
-		Logger: a.logger, Aside: a.ServersSetAside, Extent: a.storageStatus,
+		Logger: a.logger, FailingServers: a.FailingServers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
 			Store: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
@@ -242,12 +242,12 @@ func adminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// ServersSetAside returns the mail servers and carriers that are not used at present because they fail.
-func (a *App) ServersSetAside() (out []console.Aside) {
+// FailingServers returns the mail servers and carriers whose circuit breaker is open: each gets one attempt every five seconds.
+func (a *App) FailingServers() (out []console.FailingServer) {
 	add := func(carrier bool, all []failover.Health) {
 		for _, h := range all {
 			if !h.Up {
-				out = append(out, console.Aside{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
+				out = append(out, console.FailingServer{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
 			}
 		}
 	}

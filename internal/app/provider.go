@@ -15,7 +15,7 @@ func Provider(cfg config.Config) *auth.Provider {
 	if !o.IsSet() {
 		return nil
 	}
-	asked := openid.New(openid.Settings{
+	client := openid.New(openid.Settings{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: cfg.OIDCSecret.Reveal(), RedirectURL: o.RedirectURL,
 		Scopes: o.Scopes, NameClaim: o.Claim, RoleClaim: o.Roles.Claim,
 	}, time.Now)
@@ -23,6 +23,6 @@ func Provider(cfg config.Config) *auth.Provider {
 	for value, role := range o.Roles.Values {
 		roles[value] = auth.Role(role)
 	}
-	about := strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00")
-	return &auth.Provider{Asked: asked, Title: o.Title, About: about, Roles: roles}
+	fingerprint := strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00")
+	return &auth.Provider{Client: client, Title: o.Title, Fingerprint: fingerprint, Roles: roles}
 }

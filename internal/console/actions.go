@@ -38,14 +38,14 @@ var sendActions = []sendAction{
 	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
 }
 
-// notDone says why something that was asked for was not done, as a page and as a problem.
-type notDone struct {
+// actionError says why an action was not done: as a text of the page, and as a problem for scripts.
+type actionError struct {
 	status int
 	key    string // of the texts
 	wait   string
 }
 
-func (f *notDone) Error() string { return "admin: not done: " + f.key }
+func (f *actionError) Error() string { return "admin: not done: " + f.key }
 
 func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), personOf(s.Send), act)
@@ -62,25 +62,25 @@ func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (s
 func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
-		err = &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
+		err = &actionError{status: http.StatusConflict, key: "deed.problem.ended"}
 	}
 	return "", err
 }
 
 func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", admitted(answer, err, "deed.problem.limited", layout.Words(c))
+	return "", checkAdmitted(answer, err, "deed.problem.limited", layout.Words(c))
 }
 
-// admitted returns err, or why an administrator's send was refused: by a rule, whose text has the key limited, or since its code could
-// not be checked.
-func admitted(answer verification.Answer, err error, limited string, w texts.Words) error {
+// checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited is the key of that text), or because
+// the recipient's codes are locked out. Otherwise it returns err.
+func checkAdmitted(answer verification.Answer, err error, limited string, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
-		return &notDone{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
+		return &actionError{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
 	case err == nil && !answer.Admitted:
-		return &notDone{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
+		return &actionError{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
 	}
 	return err
 }
@@ -89,8 +89,8 @@ func personOf(s store.Send) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// possible reports whether a page offers the action for a row. There is none if the recipient was erased or forgotten.
-func (d sendAction) possible(s store.Story) bool {
+// appliesTo reports whether a page offers the action for a row. There is none if the recipient was erased or forgotten.
+func (d sendAction) appliesTo(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
@@ -102,10 +102,10 @@ func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason st
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
-	if !d.possible(s) {
-		return "", &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
+	if !d.appliesTo(s) {
+		return "", &actionError{status: http.StatusConflict, key: "deed.problem.ended"}
 	}
-	act, err := a.auth.Record(c, d.Name)
+	act, err := a.auth.NewAuditEntry(c, d.Name)
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (a *Console) handleAction(d sendAction) echo.HandlerFunc {
 		}
 		shown, err := a.perform(c, d, s, n.Reason)
 		var status int
-		if status, n.Problem = problemOf(layout.Words(c), err); n.Problem != "" {
+		if status, n.Problem = formProblem(layout.Words(c), err); n.Problem != "" {
 			return a.showSend(c, status, s, n)
 		}
 		if err != nil {
@@ -140,9 +140,9 @@ func (a *Console) handleAction(d sendAction) echo.HandlerFunc {
 	})
 }
 
-// problemOf returns the status and text of an error that the sender of the form can correct; "" for other errors.
-func problemOf(w texts.Words, err error) (int, string) {
-	var failed *notDone
+// formProblem returns the status and the text of an error that a page shows beside its form; 0 and "" for nil and other errors.
+func formProblem(w texts.Words, err error) (int, string) {
+	var failed *actionError
 	var bad *verification.InvalidError
 	switch {
 	case errors.As(err, &failed):
@@ -169,7 +169,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		shown, err := a.perform(c, d, s, body.Reason)
-		var failed *notDone
+		var failed *actionError
 		if errors.As(err, &failed) {
 			return &server.Problem{Kind: server.NotDone, Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
 		}
@@ -200,7 +200,7 @@ func (a *Console) personJSON(name string, do func(ctx context.Context, p support
 		if err != nil {
 			return err
 		}
-		act, err := a.auth.Record(c, name)
+		act, err := a.auth.NewAuditEntry(c, name)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ type note struct {
 // actionsFor returns the forms that a send's page offers an account.
 func actionsFor(who auth.Actor, s store.Story) (list []sendAction) {
 	for _, d := range sendActions {
-		if who.May(d.Name) && d.possible(s) {
+		if who.May(d.Name) && d.appliesTo(s) {
 			list = append(list, d)
 		}
 	}

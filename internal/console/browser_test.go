@@ -15,12 +15,10 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest"
 	"sendcode/internal/servertest/axe"
 	"sendcode/internal/store"
-	"sendcode/internal/support"
 )
 
 // These tests share one browser; each has a window with cookies of its own.
@@ -55,62 +53,6 @@ func everyPageFits(t *testing.T, browser chromium) {
 		w.fits(name)
 	}
 	w.quietAt()
-}
-
-// busy fills the log with one of each kind, the refusal that it returns last.
-func busy(r *rig) (refusedRow store.Send) {
-	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
-	r.Clock.Add(96 * time.Millisecond)
-	r.finish(sent.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
-	r.Clock.Add(20 * time.Second)
-	r.sent("long.name@"+strings.Repeat("subdomain-", 5)+"of-a-company."+strings.Repeat("quite-long.", 4)+"example.com", func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
-	unknown := r.begin("li@example.com")
-	r.Clock.Add(3 * time.Second)
-	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2100 * time.Millisecond})
-	queued := r.begin("q@example.com")
-	ok, err := r.Log.Postpone(r.Context(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
-	if err != nil || !ok {
-		r.Fatal(ok, err)
-	}
-	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
-	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.VerificationID })
-	r.Clock.Add(4 * time.Second)
-	return row
-}
-
-// everyPage fills the log, and returns the paths of the pages that show it, by name.
-func everyPage(r *rig) map[string]string {
-	r.Helper()
-	row := busy(r)
-	_, hash := r.recipient("ana@example.com")
-	for to, why := range map[string]string{
-		"bo@" + strings.Repeat("long.", 9) + "example.com": "asked by telephone, and again in a letter of the fourth of March", "cy@example.com": "spam",
-	} {
-		act := store.AuditEntry{ID: r.id(), Who: "admin", What: auth.ActionSuppress, Outcome: store.AuditDone}
-		r.OK(r.codes.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: why}, act))
-	}
-	toldApps(r)
-	lifted := r.pausedPrefix("+49160")
-	r.OK(r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil))
-	r.pausedPrefix("+49151")
-	r.as(auth.Operator)
-	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
-	r.Cleanup(r.console.Stop)
-	failed, err := r.Log.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
-	r.Must(err)
-	_, mistyped := r.recipient("w.zhang@qq.co")
-	pages := map[string]string{}
-	for _, s := range layout.Sections {
-		pages[s.Name] = s.Path
-	}
-	maps.Copy(pages, map[string]string{
-		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
-		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID), "unknown": "/admin/sends/x",
-		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
-		"prefixes": "/admin/prefixes?state=all", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
-	})
-	return pages
 }
 
 // fits reports what stands out of the page, with all its details open, at three widths, and what axe-core finds wrong with it at two.

@@ -44,22 +44,23 @@ type Log interface {
 
 // Config is what a console works with.
 type Config struct {
-	Log      Log
-	Auth     auth.Config
-	Desk     *support.Desk
-	Policies policies.Desk // the same desk
-	Logger   *slog.Logger
-	Now      func() time.Time                                   // nil: time.Now
-	Aside    func() []Aside                                     // the mail servers and carriers that get nothing now
-	Extent   func(context.Context) (store.StorageStatus, error) // how far the log reaches
+	Log            Log
+	Auth           auth.Config
+	Desk           *support.Desk
+	Policies       policies.Desk // the same desk
+	Logger         *slog.Logger
+	Now            func() time.Time                                   // nil: time.Now
+	FailingServers func() []FailingServer                             // the mail servers and carriers whose circuit breaker is open
+	StorageStatus  func(context.Context) (store.StorageStatus, error) // how far back the log reaches, and what is due to be deleted
 }
 
-// Aside is a mail server, or a carrier of text messages, that this process has set aside after failures.
-type Aside struct {
+// FailingServer is a mail server, or a carrier of text messages, whose circuit breaker is open in this process: it gets one attempt every
+// five seconds.
+type FailingServer struct {
 	Carrier bool
 	Server  string // host:port; of a carrier its name
 	Since   time.Time
-	Why     string
+	Why     string // its last fault
 }
 
 // Console has the pages and the JSON API. Safe for concurrent use.
@@ -86,7 +87,8 @@ func New(c Config) *Console {
 // Stop ends the streams of readers who follow the log, so that the server's stop does not wait for them.
 func (a *Console) Stop() { a.tail.Close() }
 
-// routes returns the pages and, below /v1, the JSON API. Their names and answers are a public contract.
+// routes returns the routes of the pages and of the JSON API (below /v1), without those of records, auth and layout. Paths and answers are
+// a public contract.
 func (a *Console) routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	all := []auth.Route{
@@ -98,7 +100,7 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/admin/tail", Handler: a.tailPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/preview", Handler: layout.Form(a.tryForm), Action: auth.ActionPreview},
+		{Method: post, Path: "/admin/preview", Handler: layout.Form(a.sendPreview), Action: auth.ActionPreview},
 		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},

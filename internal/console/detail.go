@@ -64,7 +64,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {
 		v.Code = w.Get("code." + string(verification.StateOf(*s.Verification, s.Now)))
-		if explain.CodeOf(*s.Verification, s.Now) == store.CodeWaiting && explain.Lost(s.Send) {
+		if explain.CodeStateOf(*s.Verification, s.Now) == store.CodeWaiting && explain.NotDelivered(s.Send) {
 			v.Code = w.Get("code.lost")
 		}
 	}
@@ -101,10 +101,10 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quota
 		return quotaView{Reason: w.Get("quota.away")}
 	}
 	as := w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))
-	return quotaView{Rows: pips(d, w), As: as}
+	return quotaView{Rows: pipsOf(d, w), As: as}
 }
 
-// facts reads what the verdict on a row depends on.
+// facts reads what the verdict on a row depends on, beside its story. now is its recipient's quota, unless away is an error.
 func (a *Console) facts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts, err error) {
 	if away == nil {
 		known.Quota = &now
@@ -113,22 +113,22 @@ func (a *Console) facts(ctx context.Context, s store.Story, now quota.Decision, 
 		known.Pause = &p
 	}
 	if s.Send.Status == store.Refused {
-		known.Rule = a.scopeOf(s.Send)
+		known.Rule = a.refusingScope(s.Send)
 		if s.Send.BlockedBy == verification.ChecksRule {
 			if known.Locks, err = a.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
 			}
 		}
-		if known.Code, err = a.codeOf(ctx, s); err != nil {
+		if known.Code, err = a.codeBeforeRefusal(ctx, s); err != nil {
 			return known, err
 		}
 	}
-	known.Newer, err = a.newest(ctx, s.Send)
+	known.Newer, err = a.newerRequest(ctx, s.Send)
 	return known, err
 }
 
-// scopeOf returns the scope of the rule that refused a row, if that rule is still in force.
-func (a *Console) scopeOf(s store.Send) quota.Scope {
+// refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that rule no more.
+func (a *Console) refusingScope(s store.Send) quota.Scope {
 	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
@@ -138,8 +138,8 @@ func (a *Console) scopeOf(s store.Send) quota.Scope {
 	return ""
 }
 
-// newest returns the recipient's latest request for the same purpose; nil if that is the row itself or was erased.
-func (a *Console) newest(ctx context.Context, s store.Send) (*store.Send, error) {
+// newerRequest returns the recipient's latest request for the same purpose; nil if that is the row itself, or its recipient was erased.
+func (a *Console) newerRequest(ctx context.Context, s store.Send) (*store.Send, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
@@ -153,14 +153,14 @@ func (a *Console) newest(ctx context.Context, s store.Send) (*store.Send, error)
 	return &rows[0], nil
 }
 
-// codeOf returns the newest code among the rows before a refusal. A back end's refusal names no verification, but its recipient may
-// have one.
-func (a *Console) codeOf(ctx context.Context, s store.Story) (*store.Verification, error) {
+// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone out; nil if there is none. A back end's
+// refusal names no verification; for another it returns nil.
+func (a *Console) codeBeforeRefusal(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil
 	}
 	for _, row := range slices.Backward(s.Related) {
-		if !explain.WentOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
+		if !explain.MayHaveGoneOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
 			continue
 		}
 		its, err := a.Log.Story(ctx, row.ID)

@@ -24,7 +24,7 @@ import (
 // The rows of a list as a table for a spreadsheet, all of them, read and written page by page. It has nothing that a list does not show,
 // and no verification IDs, since such an ID gives a hold over a code that is still valid.
 
-var exportHead = []string{
+var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
 	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients",
 }
@@ -38,8 +38,8 @@ const (
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// onlyOfPages are parameters that an export rejects, since it has all rows.
-var onlyOfPages = []string{"cursor", "newer", "limit"}
+// pageParameters are parameters that an export rejects, since it has all rows.
+var pageParameters = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before the first row.
 func (a *Console) exportCSV(c echo.Context) error {
@@ -47,7 +47,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.without("An export is all rows; from and to bound it.", onlyOfPages...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", pageParameters...); err != nil {
 		return err
 	}
 	select {
@@ -61,25 +61,25 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	begun, err := a.exportBegins(c, q, rows)
+	begun, err := a.recordExportBegin(c, q, rows)
 	if err != nil {
 		return err
 	}
 	n, err := a.writeCSV(c, q.filter, rows)
-	a.exportEnded(c, begun, n, err)
+	a.recordExportEnd(c, begun, n, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
 	}
 	return nil
 }
 
-// exportBegins writes the audit entry of an export. It leaves out typed texts, since they could name a person for good.
-func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
-	act, err := a.auth.Record(c, auth.ActionExport)
+// recordExportBegin writes the audit entry of an export. It leaves out typed texts, since they could name a person for good.
+func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
+	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
 		return act, err
 	}
-	act.Outcome, act.Detail = store.AuditBegun, exportedFilter(q.given)
+	act.Outcome, act.Detail = store.AuditBegun, filterForAudit(q.given)
 	if q.filter.Recipient != nil {
 		act.Recipient, act.To = *q.filter.Recipient, store.Erased
 		if len(rows) > 0 {
@@ -89,8 +89,8 @@ func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (stor
 	return act, a.Log.AddAuditEntry(c.Request().Context(), act)
 }
 
-// exportedFilter returns the filters for the audit entry: "from=… status=failed app".
-func exportedFilter(given url.Values) string {
+// filterForAudit returns the filters for the audit entry: "from=… status=failed app".
+func filterForAudit(given url.Values) string {
 	var parts []string
 	for _, name := range []string{"from", "to", "last", "status", "outcome", "channel", "country"} {
 		if value := given.Get(name); value != "" {
@@ -105,7 +105,7 @@ func exportedFilter(given url.Values) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *Console) exportEnded(c echo.Context, act store.AuditEntry, n int, failed error) {
+func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
 	defer cancel()
 	outcome := store.AuditDone
@@ -133,7 +133,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 	}
 	w := csv.NewWriter(c.Response())
 	w.UseCRLF = true // RFC 4180
-	if err := w.Write(exportHead); err != nil {
+	if err := w.Write(exportColumns); err != nil {
 		return 0, err
 	}
 	for {
@@ -163,7 +163,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 // exportAddress returns the address that exports a list's rows.
 func exportAddress(given url.Values) string {
 	all := maps.Clone(given)
-	for _, name := range onlyOfPages {
+	for _, name := range pageParameters {
 		all.Del(name)
 	}
 	if len(all) == 0 {
@@ -176,8 +176,8 @@ func exportAddress(given url.Values) string {
 func exportRow(s store.Send) []string {
 	row := rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
-	cells := make([]string, len(exportHead))
-	for i, name := range exportHead {
+	cells := make([]string, len(exportColumns))
+	for i, name := range exportColumns {
 		if value := row[name]; value != nil {
 			cells[i] = withoutFormula(fmt.Sprint(value))
 		}

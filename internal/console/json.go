@@ -47,21 +47,21 @@ func (a *Console) searchJSON(c echo.Context) error {
 }
 
 func (a *Console) answerList(c echo.Context, q query) error {
-	page, err := a.sends().Page(c.Request().Context(), q.filter, q.given)
+	page, err := a.sendList().Page(c.Request().Context(), q.filter, q.given)
 	if err != nil {
 		return err
 	}
-	return a.sends().Answer(c, page)
+	return a.sendList().WriteJSON(c, page)
 }
 
 // rowJSON returns a row of the log for scripts.
 func rowJSON(s store.Send) listing.Object {
 	row := listing.Object{
-		"id": s.ID, "verification_id": listing.Null(s.VerificationID), "at": listing.Stamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
-		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": listing.Null(s.Reason),
-		"blocked_by": listing.Null(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
-		"provider": listing.Null(s.Provider), "provider_code": listing.Null(s.ProviderCode),
-		"took_ms": listing.Null(quota.Milliseconds(s.Took)), "reference": listing.Null(s.Reference),
+		"id": s.ID, "verification_id": listing.OrNull(s.VerificationID), "at": listing.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
+		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": listing.OrNull(s.Reason),
+		"blocked_by": listing.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
+		"provider": listing.OrNull(s.Provider), "provider_code": listing.OrNull(s.ProviderCode),
+		"took_ms": listing.OrNull(quota.Milliseconds(s.Took)), "reference": listing.OrNull(s.Reference),
 	}
 	if s.Recipients > 0 {
 		row["recipient"], row["recipients"] = "", s.Recipients
@@ -85,8 +85,8 @@ func (a *Console) sendJSON(c echo.Context) error {
 	v := explain.Judge(s, known, layout.Words(c))
 	story := rowJSON(s.Send)
 	maps.Copy(story, listing.Object{
-		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": listing.Null(s.Send.Locale),
-		"country": listing.Null(s.Send.Country), "network": listing.Null(s.Send.IP), "finished_at": listing.Stamp(s.Send.FinishedAt),
+		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": listing.OrNull(s.Send.Locale),
+		"country": listing.OrNull(s.Send.Country), "network": listing.OrNull(s.Send.IP), "finished_at": listing.Timestamp(s.Send.FinishedAt),
 		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": listing.Objects(s.Related, rowJSON), "quota": nil,
 		"suppressions": listing.Objects(s.Suppressions, func(x store.Suppression) listing.Object { return records.SuppressionJSON(x, s.Now) }),
 		"events":       listing.Objects(s.Events, providerEventJSON), "verdict": listing.Object{"what": v.What.String(), "next": v.Next.String()},
@@ -102,9 +102,9 @@ func (a *Console) sendJSON(c echo.Context) error {
 
 func verificationJSON(v store.Verification, now time.Time) listing.Object {
 	return listing.Object{
-		"id": v.ID, "status": verification.StateOf(v, now), "created_at": listing.Stamp(v.CreatedAt), "expires_at": listing.Stamp(v.ExpiresAt),
-		"attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends, "approved_at": listing.Stamp(v.ApprovedAt),
-		"canceled_at": listing.Stamp(v.CanceledAt),
+		"id": v.ID, "status": verification.StateOf(v, now), "created_at": listing.Timestamp(v.CreatedAt),
+		"expires_at": listing.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends,
+		"approved_at": listing.Timestamp(v.ApprovedAt), "canceled_at": listing.Timestamp(v.CanceledAt),
 	}
 }
 
@@ -112,7 +112,7 @@ func verificationJSON(v store.Verification, now time.Time) listing.Object {
 func quotaJSON(d quota.Decision) listing.Object {
 	q := listing.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil, "blocked_by": nil}
 	if worst, blocked := d.Blocking(); blocked {
-		q["blocked_by"], q["retry_at"] = worst.Name, listing.Stamp(explain.FreeAt(d, worst))
+		q["blocked_by"], q["retry_at"] = worst.Name, listing.Timestamp(explain.FreeAt(d, worst))
 	}
 	q["rules"] = listing.Objects(d.Public().Rules, func(s quota.State) listing.Object {
 		return listing.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window), "remaining": s.Remaining(),
@@ -122,6 +122,6 @@ func quotaJSON(d quota.Decision) listing.Object {
 }
 
 func providerEventJSON(e store.ProviderEvent) listing.Object {
-	return listing.Object{"kind": e.Kind, "at": listing.Stamp(e.At), "heard_at": listing.Stamp(e.HeardAt), "provider": e.Provider,
-		"detail": listing.Null(e.Detail)}
+	return listing.Object{"kind": e.Kind, "at": listing.Timestamp(e.At), "heard_at": listing.Timestamp(e.HeardAt), "provider": e.Provider,
+		"detail": listing.OrNull(e.Detail)}
 }

@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// sends returns the list of sends and refusals; parseQuery parses its parameters.
-func (a *Console) sends() listing.List[store.Filter, store.Send] {
+// sendList returns the list of sends and refusals; parseQuery parses its parameters.
+func (a *Console) sendList() listing.List[store.Filter, store.Send] {
 	return listing.List[store.Filter, store.Send]{
 		Name: "sends", Path: "/admin", Mark: markOf,
 		JSON: func(s store.Send, _ time.Time) listing.Object { return rowJSON(s) },
@@ -47,7 +47,7 @@ type listView struct {
 	Filter  filterView
 	Search  searchView
 	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
-	Aside   []texts.Sentence // mail servers and carriers that get nothing now
+	Failing []texts.Sentence // mail servers and carriers whose circuit breaker is open
 	Person  *personView      // when the list is one recipient's
 	Rows    []row
 	Count   string           // of the rows
@@ -64,19 +64,19 @@ type searchView struct {
 
 // personView is the recipient whose rows these are.
 type personView struct {
-	Who    texts.Sentence
-	Known  bool // the log has rows of them
-	Quota  quotaView
-	Newest uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
+	FilterText texts.Sentence // "Only <the recipient>"
+	Known      bool           // the log has rows of them
+	Quota      quotaView
+	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
 }
 
 func (a *Console) listPage(c echo.Context) error {
-	hints, raw := takeHints(c.Request().URL.RawQuery)
+	hints, raw := splitHints(c.Request().URL.RawQuery)
 	q, err := parseQuery(raw, a.Now(), layout.Words(c).Zone())
 	if err != nil {
 		return err
 	}
-	if zone := layout.Words(c).Zone(); zone != time.UTC && q.local(raw) { // so that the address says the same to others
+	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) { // so that the address says the same to others
 		return c.Redirect(http.StatusSeeOther, address(q.given, "", ""))
 	}
 	q.hints = hints
@@ -85,26 +85,26 @@ func (a *Console) listPage(c echo.Context) error {
 
 func (a *Console) showList(c echo.Context, status int, q query, s searchView) error {
 	ctx := c.Request().Context()
-	found, err := a.sends().Page(ctx, q.filter, q.given)
+	found, err := a.sendList().Page(ctx, q.filter, q.given)
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit { // back at the first page, which is full
 		q.given.Del("newer")
 		q.filter.After = nil
-		found, err = a.sends().Page(ctx, q.filter, q.given)
+		found, err = a.sendList().Page(ctx, q.filter, q.given)
 	}
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
 	v := listView{Page: layout.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}}
-	for _, m := range a.Aside() {
+	for _, m := range a.FailingServers() {
 		key := "list.aside"
 		if m.Carrier {
 			key = "list.aside.carrier"
 		}
-		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
+		v.Failing = append(v.Failing, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
 			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
 	}
-	if v.Rows, err = a.rowsNow(ctx, found.Rows, w); err != nil {
+	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}
 	v.Count = w.Plural("list.count", len(found.Rows))
@@ -112,15 +112,15 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Count = w.Plural("list.count.more", len(found.Rows))
 	}
 	if len(found.Rows) == 0 {
-		if v.Nothing = w.Get(emptyReason(q)); emptyReason(q) == noRecipient {
-			v.Verdict, err = a.withoutRows(ctx, q.hints, w)
+		if v.Nothing = w.Get(emptyTextKey(q)); emptyTextKey(q) == noRecipient {
+			v.Verdict, err = a.verdictWithoutRows(ctx, q.hints, w)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if q.filter.Recipient != nil {
-		if err := a.person(c, &v); err != nil {
+		if err := a.addPerson(c, &v); err != nil {
 			return err
 		}
 	}
@@ -133,19 +133,19 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
-// person adds the recipient that the rows are about, the verdict on the newest row, and what the rules say now. Forgotten
+// addPerson adds the recipient that the rows are about, the verdict on the newest row, and what the rules say now. Forgotten
 // recipients share one hash, so they get no verdict.
-func (a *Console) person(c echo.Context, v *listView) (err error) {
+func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
-	v.Person = &personView{Who: v.W.Tell("filter.recipient.unknown")}
+	v.Person = &personView{FilterText: v.W.Tell("filter.recipient.unknown")}
 	if len(v.Rows) == 0 {
-		if masked := searched(c); masked != "" {
-			v.Person.Who = v.W.Tell("filter.recipient", texts.Strong("to", masked))
+		if masked := takeSearchedCookie(c); masked != "" {
+			v.Person.FilterText = v.W.Tell("filter.recipient", texts.Strong("to", masked))
 		}
 		return nil
 	}
 	newest := v.Rows[0].Send
-	v.Person.Known, v.Person.Who = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
+	v.Person.Known, v.Person.FilterText = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
 		now, away := a.quotaOf(ctx, newest)
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
@@ -163,8 +163,8 @@ func (a *Console) person(c echo.Context, v *listView) (err error) {
 // noRecipient is an empty list of one recipient, with no other filter.
 const noRecipient = "norows.what"
 
-// emptyReason returns the key of the reason why a list is empty.
-func emptyReason(q query) string {
+// emptyTextKey returns the key of the text that says why a list is empty.
+func emptyTextKey(q query) string {
 	others := len(q.given)
 	if q.given.Has("limit") {
 		others--
@@ -180,12 +180,13 @@ func emptyReason(q query) string {
 	return "list.none"
 }
 
-// address returns the list's address with one parameter changed, or removed if the value is empty.
+// address returns the address of the list's first page with one parameter changed, or removed if the value is empty.
 func address(given url.Values, name, value string) string {
 	return listing.Address("/admin", given, name, value)
 }
 
-// story reads one row with everything that belongs to it.
+// story reads one row of the log with everything that belongs to it. Errors: verification.ErrNotFound, also for an ID in another form, and
+// the store's.
 func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
@@ -193,7 +194,7 @@ func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	}
 	s, err := a.Log.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
-		s.Related, err = a.countedBefore(ctx, s.Send)
+		s.Related, err = a.sendsBefore(ctx, s.Send)
 	}
 	return s, err
 }
@@ -204,8 +205,8 @@ const (
 	leadTime = 24 * time.Hour
 )
 
-// countedBefore returns the rows that the recipient's rules most likely counted, and the row itself, oldest first.
-func (a *Console) countedBefore(ctx context.Context, s store.Send) ([]store.Send, error) {
+// sendsBefore returns the rows that the recipient's rules most likely counted, and the row itself, oldest first.
+func (a *Console) sendsBefore(ctx context.Context, s store.Send) ([]store.Send, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Send{s}, nil
 	}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -16,14 +15,14 @@ func TestListTellsWhatBecameOfCodes(t *testing.T) {
 	expired := r.sent("a@example.com")
 	r.Clock.Add(10 * time.Minute)
 	entered, locked, canceled := r.sent("b@example.com"), r.sent("c@example.com"), r.sent("d@example.com")
-	r.OK(r.Log.Approve(ctx, entered.VerificationID, store.NewEvent{}))
+	r.Must(r.Log.Approve(ctx, entered.VerificationID, store.NewEvent{}))
 	for range 5 {
-		r.OK(r.Log.Attempt(ctx, locked.VerificationID))
+		r.Must(r.Log.Attempt(ctx, locked.VerificationID))
 	}
-	r.OK(r.Log.Cancel(ctx, canceled.VerificationID))
+	r.Must(r.Log.Cancel(ctx, canceled.VerificationID))
 	waiting := r.sent("e@example.com", func(s *store.Send) { s.IP = "198.51.100.0/24" })
 	refusal := r.refused("e@example.com", "minute", time.Minute, 2)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	for outcome, s := range map[string]store.Send{"entered": entered, "waiting": waiting, "expired": expired, "locked": locked, "canceled": canceled} {
 		page := b.Get("/admin?outcome=" + outcome)
 		if got := rowsIn(page.Body.String()); !slices.Equal(got, []string{s.ID.String()}) {
@@ -40,8 +39,5 @@ func TestListTellsWhatBecameOfCodes(t *testing.T) {
 		if got := rowsIn(b.Get("/admin?network=" + network).Body.String()); !slices.Equal(got, []string{waiting.ID.String()}) {
 			t.Errorf("from %s: %v", network, got)
 		}
-	}
-	for _, path := range []string{"/admin?outcome=sent", "/admin?network=home", "/admin/tail?outcome=entered", "/admin/tail?network=198.51.100.0/24"} {
-		want(t, b.Get(path), http.StatusUnprocessableEntity)
 	}
 }

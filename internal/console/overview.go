@@ -55,7 +55,7 @@ var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain,
 
 func (a *Console) overviewPage(c echo.Context) error {
 	w, ctx := layout.Words(c), c.Request().Context()
-	values, err := listing.Values(c.Request().URL.RawQuery)
+	values, err := listing.ParseValues(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 		v.given.Set("last", "24h")
 	}
 	v.Last = layout.Options(w, "filter.last", "filter.last", v.given.Get("last"), spans...)[1:]
-	v.Figures = figures(v.Total, v.Before, w)
+	v.Figures = figureViews(v.Total, v.Before, w)
 	paused, _, err := a.Log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
 		return err
@@ -78,19 +78,19 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if len(paused) > 0 {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
-	d := statistics.Drawing{Stretches: v.Stretches, Each: v.asked.Each, W: w, Rows: v.rowsOf}
-	v.Sends, v.Became = d.Sends()
-	v.Measures, v.Measured = d.Measures()
+	d := statistics.Drawing{Stretches: v.Stretches, Each: v.asked.Each, W: w, Rows: v.rowsAddressBetween}
+	v.Sends, v.Became = d.SendsChart()
+	v.Measures, v.Measured = d.MeasureCharts()
 	if v.By != "" {
 		if v.Codes, err = a.Log.ApprovalsBy(ctx, v.asked, v.By); err != nil {
 			return err
 		}
 	}
-	status, err := a.Extent(ctx)
+	status, err := a.StorageStatus(ctx)
 	if err != nil {
 		return err
 	}
-	v.Log, v.Partitions = extent(status, w), status.Partitions
+	v.Log, v.Partitions = storageTexts(status, w), status.Partitions
 	return a.layout.Show(c, http.StatusOK, "overview", v)
 }
 
@@ -100,13 +100,13 @@ func (v overviewView) Dimensions() []store.Dimension { return dimensions }
 // Daily reports whether the charts have a bar for each day.
 func (v overviewView) Daily() bool { return v.asked.Each > time.Hour }
 
-// ByAddress returns the address of this page with codes told apart by a dimension.
-func (v overviewView) ByAddress(d store.Dimension) string {
+// GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
+func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return listing.Address("/admin/overview", v.given, "by", string(d)) + "#codes-title"
 }
 
-// RowsWith returns the address of the rows of the page's time with these parameters, given as names and values in turn.
-func (v overviewView) RowsWith(pairs ...string) string {
+// RowsAddress returns the address of the list for the page's time with these parameters, given as names and values in turn.
+func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.given)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		given.Set(pairs[i], pairs[i+1])
@@ -114,15 +114,15 @@ func (v overviewView) RowsWith(pairs ...string) string {
 	return address(given, "", "")
 }
 
-// RowsBy returns the address of the rows that a line of the codes counts.
-func (v overviewView) RowsBy(value string) string {
+// CodesAddress returns the address of the list of sends that a line of the table of codes counts; value is the line's app, purpose …
+func (v overviewView) CodesAddress(value string) string {
 	v.given = maps.Clone(v.given)
 	v.given.Set(string(v.By), value)
-	return v.rowsOf(v.asked.From, v.asked.To)
+	return v.rowsAddressBetween(v.asked.From, v.asked.To)
 }
 
-// rowsOf returns the address of the rows of a part of the time range.
-func (v overviewView) rowsOf(from, to time.Time) string {
+// rowsAddressBetween returns the address of the list of sends from one time to another, with the page's other filters.
+func (v overviewView) rowsAddressBetween(from, to time.Time) string {
 	part := maps.Clone(v.given)
 	part.Del("last")
 	part.Set("from", from.UTC().Format(time.RFC3339))
@@ -134,8 +134,8 @@ func (v overviewView) Percent(n, all int) string {
 	return strconv.FormatFloat(100*float64(n)/float64(max(1, all)), 'f', 1, 64)
 }
 
-// Highest returns counts, the highest first.
-func (v overviewView) Highest(by map[string]int) (all []countView) {
+// HighestFirst returns counts, the highest first.
+func (v overviewView) HighestFirst(by map[string]int) (all []countView) {
 	for name, n := range by {
 		all = append(all, countView{name, n})
 	}
@@ -143,8 +143,8 @@ func (v overviewView) Highest(by map[string]int) (all []countView) {
 	return all
 }
 
-// Size writes bytes with a binary unit: "512 KiB".
-func (v overviewView) Size(bytes int64) string {
+// FormatBytes writes bytes with a binary unit: "512 KiB".
+func (v overviewView) FormatBytes(bytes int64) string {
 	n, units := float64(bytes), []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	for len(units) > 1 && n >= 1024 {
 		n, units = n/1024, units[1:]
@@ -152,7 +152,7 @@ func (v overviewView) Size(bytes int64) string {
 	return fmt.Sprintf("%.0f %s", n, units[0])
 }
 
-func figures(now, before statistics.Total, w texts.Words) (all []figureView) {
+func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
 	count := func(key string, now, before int, rows store.Status) {
 		all = append(all, figureView{w.Get(key), strconv.Itoa(now), strconv.Itoa(before), rows})
 	}
@@ -163,13 +163,13 @@ func figures(now, before statistics.Total, w texts.Words) (all []figureView) {
 	count("overview.failed", now.Failed, before.Failed, store.Failed)
 	count("overview.unknown", now.Unknown, before.Unknown, store.Unknown)
 	count("overview.refused", now.Refused, before.Refused, store.Refused)
-	return append(all, figureView{w.Get("overview.rate"), statistics.RateOf(now.Rate), statistics.RateOf(before.Rate), ""},
-		figureView{w.Get("overview.median"), statistics.TookOf(now.MedianMS, w), statistics.TookOf(before.MedianMS, w), ""},
-		figureView{w.Get("overview.p95"), statistics.TookOf(now.P95MS, w), statistics.TookOf(before.P95MS, w), ""})
+	return append(all, figureView{w.Get("overview.rate"), statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), ""},
+		figureView{w.Get("overview.median"), statistics.FormatTook(now.MedianMS, w), statistics.FormatTook(before.MedianMS, w), ""},
+		figureView{w.Get("overview.p95"), statistics.FormatTook(now.P95MS, w), statistics.FormatTook(before.P95MS, w), ""})
 }
 
-// extent says how far the log reaches, and how far the background has come with what is old.
-func extent(s store.StorageStatus, w texts.Words) []string {
+// storageTexts returns sentences on how far back the log reaches, and on how much is due to be deleted.
+func storageTexts(s store.StorageStatus, w texts.Words) []string {
 	lines := []string{w.Get("extent.empty")}
 	if !s.Oldest.IsZero() {
 		lines = []string{w.Get("extent.oldest", "day", w.Clock(s.Oldest).Date())}

@@ -40,7 +40,7 @@ func TestPolicies(t *testing.T) {
 		r.Clock.Add(2 * time.Minute)
 	}
 	r.sent("zoe@example.com")
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	rec := b.Get("/admin/policies")
 	reads(t, rec, "default For login", "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient", "day recipient 10 24 h 0 recipients",
 		"At the limit of minute now: 1 recipient z•••@example.com shop · email · 1 send",
@@ -89,7 +89,7 @@ func TestWhatCanBeTried(t *testing.T) {
 	r.sent("ana@example.com")
 	r.Clock.Add(2 * time.Minute)
 	r.sent("ana@example.com")
-	rec := r.loggedIn().Get("/admin/policies?policy=gift&limit.today=1&limit.dates=1&last=24h")
+	rec := r.LoggedIn().Get("/admin/policies?policy=gift&limit.today=1&limit.dates=1&last=24h")
 	reads(t, rec, "today recipient 2 calendar day, Europe/Berlin 1 recipient", "dates recipient 3 the last 7 calendar days, Europe/Berlin",
 		"trial only observes recipient 1 1 h 30 min 1 recipient", "office address of a client 100 1 h –", "By rule: dates 1 · today 1 · trial 1")
 	contains(t, rec, `name="window.trial" value="90m"`)
@@ -118,7 +118,7 @@ func TestOneReplayAtATime(t *testing.T) {
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
 		r := newRig(t, func(c *Config) { h.Desk, c.Policies = c.Policies, &h })
-		console := r.loggedIn()
+		console := r.LoggedIn()
 		first := make(chan string, 1)
 		go func() {
 			rec := console.Get("/admin/policies?policy=default")
@@ -128,7 +128,7 @@ func TestOneReplayAtATime(t *testing.T) {
 			first <- rec.Body.String()
 		}()
 		<-h.begun
-		second := r.loggedIn().Get("/admin/policies?policy=default")
+		second := r.LoggedIn().Get("/admin/policies?policy=default")
 		want(t, second, http.StatusServiceUnavailable)
 		contains(t, second, "Another one is being played.")
 		close(h.end)

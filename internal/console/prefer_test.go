@@ -5,14 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sendcode/internal/console/auth"
 )
 
 // One zone holds for all times of a page: rows, the verdict, the bounds of filters, the chart's hours and days, and the name of the zone.
 func TestOneZoneEverywhere(t *testing.T) {
 	r := counted(t) // its clock is at 16:00 UTC and a little
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	bound := "2026-03-05T23:30:00"
 	b.Post("/admin/prefer", url.Values{"zone": {"Asia/Kolkata"}})
 	list := b.Get("/admin?last=24h")
@@ -53,7 +51,7 @@ func TestLanguageIsTheReadersChoice(t *testing.T) {
 // The frame names the account that is logged in, and its role.
 func TestFrameNamesTheReader(t *testing.T) {
 	r := newRig(t)
-	contains(t, r.as(auth.Operator).Get("/admin"), `the-operator · operator</a>`)
-	contains(t, r.loggedIn().Get("/admin/acts"), `admin · owner</a>`, `<summary class="here">More</summary>`)
-	lacks(t, r.browser().Get("/admin/login"), "<nav", "data-zone")
+	contains(t, r.As("operator").Get("/admin"), `the-operator · operator</a>`)
+	contains(t, r.LoggedIn().Get("/admin/acts"), `admin · owner</a>`, `<summary class="here">More</summary>`)
+	lacks(t, r.Browser().Get("/admin/login"), "<nav", "data-zone")
 }

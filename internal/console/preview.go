@@ -36,8 +36,8 @@ type previewView struct {
 	Trial          support.Trial // as typed
 }
 
-// chosen returns the app and the purpose that a request names, or the first ones, and all of them.
-func (a *Console) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
+// appAndPurpose returns the app and the purpose that a request names, else "default" or the first one, and the lists of all.
+func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, purposes []string) {
 	apps, purposes = a.Desk.Previewable()
 	first := func(list []string, preferred string) string {
 		if len(list) == 0 || slices.Contains(list, preferred) {
@@ -56,7 +56,7 @@ func (a *Console) showPreview(c echo.Context, status int, values url.Values, typ
 	v := previewView{
 		Page: layout.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
 	}
-	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
+	v.App, v.Purpose, v.Apps, v.Purposes = a.appAndPurpose(values)
 	var err error
 	if v.Samples, err = a.Desk.Samples(v.App, v.Purpose); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (v previewView) Texts() bool {
 
 // previewHTML answers with one mail's HTML, for its frame.
 func (a *Console) previewHTML(c echo.Context) error {
-	app, purpose, _, _ := a.chosen(c.QueryParams())
+	app, purpose, _, _ := a.appAndPurpose(c.QueryParams())
 	samples, err := a.Desk.Samples(app, purpose)
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (a *Console) previewHTML(c echo.Context) error {
 	return verification.ErrNotFound
 }
 
-// tryForm sends a message to the recipient in the form and redirects to its send's page.
-func (a *Console) tryForm(c echo.Context, form url.Values) error {
-	act, err := a.auth.Record(c, auth.ActionPreview)
+// sendPreview sends a message to the recipient in the form and redirects to its send's page.
+func (a *Console) sendPreview(c echo.Context, form url.Values) error {
+	act, err := a.auth.NewAuditEntry(c, auth.ActionPreview)
 	if err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (a *Console) tryForm(c echo.Context, form url.Values) error {
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.Desk.SendTrial(c.Request().Context(), trial, act)
-	err = admitted(answer, err, "preview.problem.limited", layout.Words(c))
-	if status, problem := problemOf(layout.Words(c), err); problem != "" {
+	err = checkAdmitted(answer, err, "preview.problem.limited", layout.Words(c))
+	if status, problem := formProblem(layout.Words(c), err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/console/auth"
 	"sendcode/internal/store"
 )
 
@@ -30,7 +29,7 @@ func TestPreviewShowsEveryLanguage(t *testing.T) {
 	} {
 		want(t, b.Get(path), status)
 	}
-	lacks(t, r.as(auth.Reader).Get("/admin/preview"), "Send one to me")
+	lacks(t, r.As("reader").Get("/admin/preview"), "Send one to me")
 }
 
 // One that is sent for a look is in the log and the record, and bound by the rules.

@@ -73,8 +73,8 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	return q, nil
 }
 
-// without fails if the query has one of the parameters.
-func (q query) without(problem string, names ...string) error {
+// rejectParameters returns an error with the problem if the query has one of the named parameters, else nil.
+func (q query) rejectParameters(problem string, names ...string) error {
 	for _, name := range names {
 		if q.given.Has(name) {
 			return layout.Invalid(name, "unknown", problem)
@@ -83,8 +83,8 @@ func (q query) without(problem string, names ...string) error {
 	return nil
 }
 
-// local reports whether the raw query has times without a zone.
-func (q query) local(raw string) bool {
+// hasLocalTimes reports whether the raw query has times without a zone.
+func (q query) hasLocalTimes(raw string) bool {
 	values, _ := url.ParseQuery(raw)
 	return slices.ContainsFunc([]string{"from", "to"}, func(name string) bool {
 		_, err := time.Parse(time.RFC3339Nano, values.Get(name))
@@ -92,8 +92,8 @@ func (q query) local(raw string) bool {
 	})
 }
 
-// network parses a network as rows have it, or an address in it.
-func network(to *string) listing.Set {
+// network parses a network, or an address, of which it takes the network.
+func network(to *string) listing.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
 			*to = policy.NetworkPrefix(address)
@@ -108,7 +108,7 @@ func network(to *string) listing.Set {
 	}
 }
 
-func country(to *string) listing.Set {
+func country(to *string) listing.ParseFunc {
 	return func(value string) string {
 		if *to = strings.ToUpper(strings.TrimSpace(value)); !recipient.KnownCountry(*to) {
 			return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
@@ -117,7 +117,7 @@ func country(to *string) listing.Set {
 	}
 }
 
-func domain(to *string) listing.Set {
+func domain(to *string) listing.ParseFunc {
 	return func(value string) (problem string) {
 		var err error
 		if *to, err = recipient.MaskedDomain(value); err != nil {
@@ -127,7 +127,7 @@ func domain(to *string) listing.Set {
 	}
 }
 
-func supportReference(to *string) listing.Set {
+func supportReference(to *string) listing.ParseFunc {
 	return func(value string) string {
 		if *to = value; !store.IsSupportReference(value) {
 			return "A support reference is written as S-7K3M-Q2XP."
@@ -156,8 +156,8 @@ func (v filterView) Options(field string) []layout.Option {
 	return layout.Options(v.w, title, title, chosen, spans...)
 }
 
-// Field returns "from" or "to" in the one form that a field of type datetime-local takes, in the reader's zone.
-func (v filterView) Field(name string) string {
+// DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes, in the reader's zone.
+func (v filterView) DateTimeLocal(name string) string {
 	at, err := time.Parse(time.RFC3339Nano, v.Get(name))
 	if err != nil {
 		return ""
@@ -165,13 +165,13 @@ func (v filterView) Field(name string) string {
 	return at.In(v.w.Zone()).Format("2006-01-02T15:04:05")
 }
 
-// More reports whether a field of the second row is filled in.
-func (v filterView) More() bool {
+// MoreFilled reports whether a field of the second row is filled in.
+func (v filterView) MoreFilled() bool {
 	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain", "network", "from",
 		"to"}, v.Has)
 }
 
-// Any reports whether something is filtered.
-func (v filterView) Any() bool {
-	return v.More() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome", "channel"}, v.Has)
+// Filtered reports whether any filter is set.
+func (v filterView) Filtered() bool {
+	return v.MoreFilled() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome", "channel"}, v.Has)
 }

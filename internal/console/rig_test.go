@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"log/slog"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,29 +42,28 @@ type rig struct {
 	ids     uint64
 }
 
+var renderer = sync.OnceValues(func() (*message.Renderer, error) { return message.New(templates.FS) })
+
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
 	logger := r.Logger()
-	renderer, err := message.New(templates.FS)
+	mails, err := renderer()
 	r.Must(err)
 	r.codes = verificationtest.New(verificationtest.Settings{
 		Set: policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
 		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
-	}, verificationtest.Parts{Limiter: r.Limiter, Log: r.Log, Mails: renderer, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
-	r.Handler = r.replica(logger, changes...)
-	return r
-}
-
-// replica makes another console over the same parts.
-func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
+	}, verificationtest.Parts{Limiter: r.Limiter, Log: r.Log, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
 	c := Config{
 		Log: r.Log, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
-		Auth:  auth.Config{Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}}, Ring: r.Ring, Refused: func(string, string) {}},
-		Aside: func() []Aside { return nil },
-		Extent: func(ctx context.Context) (store.StorageStatus, error) {
+		Auth: auth.Config{
+			Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
+		},
+		FailingServers: func() []FailingServer { return nil },
+		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.Log.StorageStatus(ctx, 90*24*time.Hour)
 		},
 	}
@@ -75,7 +74,8 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	r.console = New(c)
 	r.console.Register(e)
 	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
-	return e
+	r.Handler = e
+	return r
 }
 
 // taker takes every mail.
@@ -99,6 +99,11 @@ func (r *rig) id() uuid.UUID {
 	binary.BigEndian.PutUint64(id[8:], r.ids)
 	id[6], id[8] = 0x70, 0x80|id[8]&0x3f
 	return id
+}
+
+// act is the audit entry of an action by the configured account.
+func (r *rig) act(action string) store.AuditEntry {
+	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7", Outcome: store.AuditDone}
 }
 
 func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
@@ -188,15 +193,15 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	return row
 }
 
-// browser is one in front of the newest replica.
-type browser struct{ *consoletest.Browser }
-
-func (r *rig) browser() *browser { return &browser{consoletest.NewBrowser(r.T, r.Handler)} }
-
-// loggedIn is a browser with a session.
-func (r *rig) loggedIn() *browser { r.Helper(); return &browser{r.LoggedIn()} }
-
 // loggedIn returns a console and a browser with a session, visited a browser without one.
-func loggedIn(t *testing.T) (*rig, *browser) { t.Helper(); r := newRig(t); return r, r.loggedIn() }
+func loggedIn(t *testing.T) (*rig, *consoletest.Browser) {
+	t.Helper()
+	r := newRig(t)
+	return r, r.LoggedIn()
+}
 
-func visited(t *testing.T) (*rig, *browser) { t.Helper(); r := newRig(t); return r, r.browser() }
+func visited(t *testing.T) (*rig, *consoletest.Browser) {
+	t.Helper()
+	r := newRig(t)
+	return r, r.Browser()
+}

@@ -46,9 +46,6 @@ var routes = map[string]auth.Role{
 // streams go on for as long as they are listened to; who may is tested where they are.
 var streams = map[string]bool{"GET /admin/tail/rows": true, "GET /v1/admin/tail": true}
 
-// as is a browser in which an account of the role is logged in.
-func (r *rig) as(role auth.Role) *browser { r.Helper(); return &browser{r.As(string(role))} }
-
 // everything is the whole log, as what was done to it would change it.
 func (r *rig) everything() string {
 	r.Helper()
@@ -74,7 +71,7 @@ func (r *rig) everything() string {
 }
 
 // try makes a request as its form or its script would: with all that any of them needs.
-func (b *browser) try(method, path string, header ...string) *httptest.ResponseRecorder {
+func try(b *consoletest.Browser, method, path string, header ...string) *httptest.ResponseRecorder {
 	b.Helper()
 	switch {
 	case method == http.MethodGet:
@@ -109,13 +106,13 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 		}
 	}
 	roles := []auth.Role{"", auth.Reader, auth.Operator, auth.Owner}
-	visitor := func(r *rig, role auth.Role) *browser {
+	visitor := func(r *rig, role auth.Role) *consoletest.Browser {
 		if role == "" {
-			return r.browser()
+			return r.Browser()
 		}
-		return r.as(role)
+		return r.As(string(role))
 	}
-	readers := map[auth.Role]*browser{}
+	readers := map[auth.Role]*consoletest.Browser{}
 	for _, role := range roles {
 		readers[role] = visitor(shared, role)
 	}
@@ -134,14 +131,14 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 			method, path, _ := strings.Cut(strings.NewReplacer(":id", id.String(), ":name", "admin.css").Replace(name), " ")
 			before := r.everything()
 			if posts && path != "/admin/login" {
-				if got := b.try(method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden || r.everything() != before {
+				if got := try(b, method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden || r.everything() != before {
 					t.Errorf("%s from another site, as %q: %d\n%s", name, role, got, r.everything())
 				}
 			}
 			if streams[name] && allowed {
 				continue
 			}
-			got := b.try(method, path)
+			got := try(b, method, path)
 			unchanged := r.everything() == before
 			switch {
 			case allowed:
@@ -176,7 +173,7 @@ func besideProvider(t *testing.T) (*rig, *openidtest.Provider) {
 
 func providerAt(server *openidtest.Provider, now func() time.Time) *auth.Provider {
 	return &auth.Provider{
-		Asked: openid.New(consoletest.Identities(server), now), Title: "Example ID", About: "one",
+		Client: openid.New(consoletest.Identities(server), now), Title: "Example ID", Fingerprint: "one",
 		Roles: map[string]auth.Role{"support": auth.Reader, "on-call": auth.Operator, "console-owners": auth.Owner},
 	}
 }

@@ -26,8 +26,8 @@ type row struct {
 	Quota []web.Pips    // what its recipient's rules say; nil: not known
 }
 
-// Who returns the masked recipient, or the number of recipients of a row for several.
-func (r row) Who() string {
+// ToText returns the masked recipient, or "and n more recipients" for a row that stands for several.
+func (r row) ToText() string {
 	if r.Recipients > 0 {
 		return r.W.Plural("list.recipients", r.Recipients)
 	}
@@ -35,7 +35,7 @@ func (r row) Who() string {
 }
 
 // Language returns the language that was asked for; "" if any would do.
-func (r row) Language() string { return explain.Locale(r.Send) }
+func (r row) Language() string { return explain.RequestedLocale(r.Send) }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
@@ -76,8 +76,8 @@ const (
 	quotasTime   = 500 * time.Millisecond
 )
 
-// rowsNow returns sends as rows, with the present state of their codes and quotas. It fails only if the codes can't be read.
-func (a *Console) rowsNow(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
+// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only error is that of reading the codes.
+func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -98,8 +98,8 @@ func (a *Console) rowsNow(ctx context.Context, sends []store.Send, w texts.Words
 		}
 		i := slices.IndexFunc(codes, func(v store.Verification) bool { return v.ID == s.VerificationID })
 		if i >= 0 && s.Number > 0 {
-			state := explain.CodeOf(codes[i], now)
-			if waits := state == store.CodeWaiting; !waits || !explain.Lost(s) { // nothing waits for what did not arrive
+			state := explain.CodeStateOf(codes[i], now)
+			if waits := state == store.CodeWaiting; !waits || !explain.NotDelivered(s) { // nothing waits for what did not arrive
 				r.Code = codeLabel(state, w)
 				if waits {
 					r.Left = codes[i].ExpiresAt.Sub(now).Milliseconds()
@@ -122,7 +122,8 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	return l
 }
 
-// quotasOf asks once for each recipient. Forgotten recipients have no quota.
+// quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in time has an empty list; rows of
+// forgotten or several recipients have none.
 func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Words) map[support.Person]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
@@ -138,7 +139,7 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Word
 		by[p] = shown
 		all.Go(func() error {
 			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient); err == nil {
-				*shown = pips(d, w)
+				*shown = pipsOf(d, w)
 			}
 			return nil
 		})
@@ -147,8 +148,8 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Word
 	return by
 }
 
-// pips returns what to draw for each of a recipient's rules.
-func pips(d quota.Decision, w texts.Words) (all []web.Pips) {
+// pipsOf returns what to draw for each of a recipient's rules.
+func pipsOf(d quota.Decision, w texts.Words) (all []web.Pips) {
 	for _, s := range d.Public().Rules {
 		p := web.PipsOf(s)
 		p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())

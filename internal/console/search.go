@@ -28,9 +28,9 @@ import (
 // reference.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
-	to, err := a.supported(c.Request().Context(), typed)
+	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
 	if err == nil && to == "" {
-		to, err = a.lookUp(c.Request().Context(), typed)
+		to, err = a.searchAddress(c.Request().Context(), typed)
 	}
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
@@ -40,14 +40,15 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	rememberSearched(c, typed)
+	setSearchedCookie(c, typed)
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
 // searchedCookie holds the masked recipient of the last search, so that a page without rows can show how it was understood.
 const searchedCookie = "sendcode_searched"
 
-func rememberSearched(c echo.Context, typed string) {
+// setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not stored.
+func setSearchedCookie(c echo.Context, typed string) {
 	ch, to, is := recipientIn(typed)
 	if !is {
 		return
@@ -58,8 +59,8 @@ func rememberSearched(c echo.Context, typed string) {
 	}
 }
 
-// searched returns that recipient, once; "" if there is none.
-func searched(c echo.Context) string {
+// takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if there is none.
+func takeSearchedCookie(c echo.Context) string {
 	masked := layout.Cookie(c, searchedCookie)
 	if masked != "" {
 		c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
@@ -75,9 +76,9 @@ func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) 
 	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
 }
 
-// supported returns the URL for a support reference: of its send or, if several sends share it, of a list of them; "" if the text is no
-// reference or no send has it.
-func (a *Console) supported(ctx context.Context, typed string) (string, error) {
+// supportReferenceAddress returns the address that a support reference leads to: of its send or, if several sends share it, of a list of
+// them; "" if the text is no reference or no send has it.
+func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
 	rows, err := a.Log.SendsBySupportReference(ctx, typed)
 	switch {
 	case err != nil:
@@ -90,9 +91,9 @@ func (a *Console) supported(ctx context.Context, typed string) (string, error) {
 	return address(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// lookUp returns the URL that a search leads to. A text that may be a recipient is never taken for a reference, which would put it into
-// the URL.
-func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
+// searchAddress returns the address that a search leads to: a send's page, or a list by recipient or reference. A text that may be a
+// recipient is never taken for a reference, which would put it into the URL.
+func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", layout.Invalid("q", "required", "")
 	}
@@ -131,7 +132,7 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true
 	}
-	number, digits := asDialled(typed), 0
+	number, digits := cleanNumber(typed), 0
 	for _, r := range number {
 		switch {
 		case unicode.IsDigit(r):
@@ -143,9 +144,9 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	return recipient.SMS, number, digits >= 5
 }
 
-// asDialled removes what comes along when a number is copied: a link's scheme and invisible characters. Typographic dashes, brackets and
+// cleanNumber removes what comes along when a number is copied: a link's scheme and invisible characters. Typographic dashes, brackets and
 // spaces become plain ones.
-func asDialled(typed string) string {
+func cleanNumber(typed string) string {
 	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed = typed[len(scheme):]
 	}
@@ -182,7 +183,7 @@ const (
 	nearTime     = 48 * time.Hour // longer than a search looks back, so that its address can be handed to a colleague
 )
 
-// hintsOf returns the hints for a recipient without rows.
+// hintsOf returns the hints for a recipient without rows: why it is not served or, if it is, similarly spelled recipients.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
 	var bad *verification.InvalidError
 	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
@@ -211,8 +212,9 @@ func (h hints) addTo(listURL string) string {
 	return listURL
 }
 
-// takeHints separates the hints from the filters of a raw query. Values that are no hints stay among the filters, which reject them.
-func takeHints(raw string) (h hints, rest string) {
+// splitHints returns the hints of a raw query and the query without them. Without a recipient there are no hints: the query stays as it is,
+// and its parser rejects their parameters.
+func splitHints(raw string) (h hints, rest string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil || !values.Has("recipient") || !values.Has(hintUnserved) && !values.Has(hintNear) {
 		return h, raw
@@ -228,8 +230,8 @@ func takeHints(raw string) (h hints, rest string) {
 	return h, values.Encode()
 }
 
-// withoutRows returns the verdict on a recipient without rows.
-func (a *Console) withoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
+// verdictWithoutRows returns the verdict on a recipient without rows.
+func (a *Console) verdictWithoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
 	rows, err := a.Log.Latest(ctx, h.near, nearTime)
-	return explain.NoRows(h.unserved, rows, w), err
+	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }

@@ -51,7 +51,7 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 		return s, asked, q.given, err
 	}
 	domains, err := a.Log.Domains(ctx, asked)
-	return statistics.Of(asked, now, before, domains), asked, q.given, err
+	return statistics.Summarize(asked, now, before, domains), asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other filters are an error.

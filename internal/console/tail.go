@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// onlyOfLists are parameters that a stream rejects: it begins now, has no end, and knows only what is in a row.
-var onlyOfLists = []string{"from", "to", "last", "cursor", "limit", "outcome", "network"}
+// listParameters are parameters that a stream rejects: it begins now, has no end, and knows only what is in a row.
+var listParameters = []string{"from", "to", "last", "cursor", "limit", "outcome", "network"}
 
 // parseTail parses the filters of a stream and the place where it continues.
 func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
@@ -23,7 +23,7 @@ func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err erro
 	if err != nil {
 		return q, nil, err
 	}
-	if err := q.without("A tail takes filters only: it begins now and has no end.", onlyOfLists...); err != nil {
+	if err := q.rejectParameters("A tail takes filters only: it begins now and has no end.", listParameters...); err != nil {
 		return q, nil, err
 	}
 	from, q.filter.After, q.filter.Limit = q.filter.After, nil, live.PageSize
@@ -50,7 +50,7 @@ func (a *Console) tailJSON(c echo.Context) error {
 func (a *Console) tailRows(c echo.Context) error {
 	w := layout.Words(c)
 	return a.stream(c, "row", func(s store.Send) (string, error) {
-		return a.layout.Draw("tail", "row", row{Send: s, W: w})
+		return a.layout.RenderBlock("tail", "row", row{Send: s, W: w})
 	})
 }
 

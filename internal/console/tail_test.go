@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func served(t *testing.T) (r *rig, a *Console, base string) {
 	t.Helper()
 	r = newRig(t)
 	s := httptest.NewUnstartedServer(r.Handler)
-	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second
+	s.Config.ReadTimeout, s.Config.WriteTimeout = 250*time.Millisecond, 250*time.Millisecond
 	s.Start()
 	t.Cleanup(s.Close)
 	t.Cleanup(r.console.Stop)
@@ -97,83 +96,57 @@ func rowIn(t *testing.T, e sse) (row told) {
 
 func TestTailStreams(t *testing.T) {
 	r, _, base := served(t)
-	r.sent("old@example.com")
+	old := r.sent("old@example.com")
 	r.Clock.Add(time.Minute)
-	looked := make(chan struct{})
-	look := sync.OnceFunc(func() { close(looked) })
-	r.Log.SetFault(func(method string) sqlite.Fault {
-		if method == "Sends" {
-			look()
-		}
-		return sqlite.None
-	})
-	next, resp := listen(t, base, "/v1/admin/tail?app=shop")
-	h := resp.Header
-	if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" || !strings.Contains(h.Get("Cache-Control"), "no-store") {
-		t.Fatalf("%d %v", resp.StatusCode, h)
-	}
-	<-looked // what the first look finds was there before
-	first := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "line\nbreak" })
-	e := next()
-	for rowIn(t, e).Status == store.Sending { // a look between its two writes
-		e = next()
-	}
-	if row := rowIn(t, e); row != (told{first.ID.String(), "a•••@example.com", store.Sent}) || strings.Count(e.data, "\n") != 1 {
-		t.Errorf("%+v", row)
-	}
-	// Longer than the server's own timeouts later it still comes.
-	after := time.After(1500 * time.Millisecond)
-	<-after
-	r.Clock.Add(time.Second)
-	second := r.begin("li@example.com").Send
-	e = next()
-	if row := rowIn(t, e); row.ID != second.ID.String() || row.Status != store.Sending {
-		t.Errorf("%+v", row)
-	}
-	r.finish(second, store.Outcome{Status: store.Sent})
-	if row := rowIn(t, next()); row.ID != second.ID.String() || row.Status != store.Sent {
-		t.Errorf("%+v", row)
-	}
-	// A reader who reconnects continues where it was; rows of the moment before are sent again as they are now.
-	r.Clock.Add(2 * live.ResumeOverlap)
-	third := r.sent("sam@example.com")
-	r.Clock.Add(2 * live.ResumeOverlap)
-	again, _ := listen(t, base, "/v1/admin/tail", "Last-Event-ID", e.id)
-	for _, want := range []string{first.ID.String(), second.ID.String(), third.ID.String()} {
-		e2 := again()
-		if row := rowIn(t, e2); row.ID != want {
-			t.Errorf("%s, want %s", row.ID, want)
-		}
-		if want != third.ID.String() && e2.id != e.id { // a second break must not lead further back
-			t.Errorf("the place went back")
-		}
-	}
-}
-
-// A row that begins and ends during the first look at the log is sent too.
-func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
+	// What comes while the log is looked at for the first time is sent too.
 	let := make(chan struct{})
-	r, _, base := served(t)
 	r.Log.SetHook(func(_ context.Context, method string, at sqlite.Stage) sqlite.Fault {
 		if method == "Sends" && at == sqlite.Asking {
 			<-let
 		}
 		return sqlite.None
 	})
-	old := r.sent("old@example.com")
-	r.Clock.Add(time.Minute)
-	opened := make(chan func() sse)
+	opened := make(chan func() sse, 1)
 	go func() {
-		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(listing.WriteCursor(store.Mark{At: old.LoggedAt, ID: old.ID})))
+		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(listing.WriteCursor(markOf(old))))
+		h := resp.Header
+		if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" ||
+			!strings.Contains(h.Get("Cache-Control"), "no-store") {
+			t.Errorf("%d %v", resp.StatusCode, h)
+		}
 		opened <- next
 	}()
 	awaitReaders(t, r, 1)
-	s := r.sent("ana@example.com")
+	first := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "line\nbreak" })
 	close(let)
 	next := <-opened
-	for _, want := range []string{old.ID.String(), s.ID.String()} { // the place itself is told again
-		if row := rowIn(t, next()); row.ID != want || row.Status != store.Sent {
-			t.Errorf("%+v, want %s", row, want)
+	rowIs := func(e sse, s store.Send, status store.Status) {
+		t.Helper()
+		if row := rowIn(t, e); row != (told{s.ID.String(), s.To, status}) || strings.Count(e.data, "\n") != 1 {
+			t.Errorf("%+v", row)
+		}
+	}
+	rowIs(next(), old, store.Sent) // the place itself is told again
+	e := next()
+	rowIs(e, first, store.Sent)
+	after := time.After(600 * time.Millisecond) // longer than the server's own timeouts later it still comes
+	<-after
+	r.Clock.Add(time.Second)
+	second := r.begin("li@example.com").Send
+	e = next()
+	rowIs(e, second, store.Sending)
+	r.finish(second, store.Outcome{Status: store.Sent})
+	rowIs(next(), second, store.Sent)
+	// A reader who reconnects continues where it was; rows of the moment before are sent again as they are now.
+	r.Clock.Add(2 * live.ResumeOverlap)
+	third := r.sent("sam@example.com")
+	r.Clock.Add(2 * live.ResumeOverlap)
+	again, _ := listen(t, base, "/v1/admin/tail", "Last-Event-ID", e.id)
+	for _, want := range []store.Send{first, second, third} {
+		e2 := again()
+		rowIs(e2, want, store.Sent)
+		if want.ID != third.ID && e2.id != e.id { // a second break must not lead further back
+			t.Errorf("the place went back")
 		}
 	}
 }
@@ -220,22 +193,14 @@ func TestTailEnds(t *testing.T) {
 }
 
 func TestTailRefuses(t *testing.T) {
-	_, b := visited(t)
-	for path, status := range map[string]int{
-		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}): 422,
-		"/v1/admin/tail?last=1h": 422, "/v1/admin/tail?status=lost": 422, "/v1/admin/tail?newer=x": 422, "/admin/tail/rows?limit=5": 422,
+	_, b := loggedIn(t)
+	for _, query := range []string{
+		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}), "last=1h", "status=lost",
+		"newer=x", "outcome=entered", "network=198.51.100.0/24",
 	} {
-		want(t, b.Get(path, "Authorization", "Bearer "+consoletest.Token), status)
+		for _, path := range []string{"/v1/admin/tail?", "/admin/tail/rows?", "/admin/tail?"} {
+			want(t, b.Get(path+query), 422)
+		}
 	}
-	want(t, b.Get("/v1/admin/tail", "Authorization", "Bearer "+consoletest.Token, "Last-Event-ID", "x"), 422)
-}
-
-func TestTailPage(t *testing.T) {
-	r, b := loggedIn(t)
-	contains(t, b.Get("/admin/tail"), "Nothing yet", `data-tail="/admin/tail/rows?"`)
-	s := r.sent("ana@example.com")
-	rec := b.Get("/admin/tail?app=shop&status=sent")
-	cursor := url.QueryEscape(listing.WriteCursor(store.Mark{At: s.LoggedAt, ID: s.ID}))
-	contains(t, rec, `id="r-`+s.ID.String(), "a•••@example.com", `data-tail="/admin/tail/rows?app=shop&amp;newer=`+cursor+`&amp;status=sent"`, `value="sent" selected`)
-	lacks(t, rec, "ana@", " style=")
+	want(t, b.Get("/v1/admin/tail", "Last-Event-ID", "x"), 422)
 }

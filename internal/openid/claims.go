@@ -18,34 +18,36 @@ const (
 // email is the claim that needs another beside it: anybody may claim an address.
 const email = "email"
 
-// person reads the name and the groups of a person from the ID token's claims. The name must be one printable text. Error: *Error.
-func (p *Provider) person(id *oidc.IDToken) (Person, error) {
+// personFromClaims returns the name and the groups of a person in the ID token's claims. The name must be printable, without spaces.
+// Error: *Error.
+func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	var claims map[string]json.RawMessage
 	if id.Claims(&claims) != nil {
 		return Person{}, untrusted("claims")
 	}
-	name, ok := text(claims[p.settings.NameClaim])
+	name, ok := textClaim(claims[p.settings.NameClaim])
 	if !ok {
 		return Person{}, &Error{Kind: Nameless, Why: "claim"}
 	}
-	if p.settings.NameClaim == email && !yes(claims["email_verified"]) {
+	if p.settings.NameClaim == email && !isTrue(claims["email_verified"]) {
 		return Person{}, &Error{Kind: Nameless, Why: "unverified"}
 	}
-	return Person{Name: name, Values: values(claims[p.settings.RoleClaim])}, nil
+	return Person{Name: name, Values: textClaims(claims[p.settings.RoleClaim])}, nil
 }
 
-func text(raw json.RawMessage) (s string, ok bool) {
+// textClaim returns a claim's text; false if it is no printable text of at most maxName bytes without spaces.
+func textClaim(raw json.RawMessage) (s string, ok bool) {
 	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxName || !utf8.ValidString(s) {
 		return "", false
 	}
 	return s, !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
-// yes reports whether a claim is true, or "true" as some providers write it.
-func yes(raw json.RawMessage) bool { return string(raw) == `true` || string(raw) == `"true"` }
+// isTrue reports whether a claim is true, or "true" as some providers write it.
+func isTrue(raw json.RawMessage) bool { return string(raw) == `true` || string(raw) == `"true"` }
 
-// values returns a claim's texts, from one text or a list; other values are ignored.
-func values(raw json.RawMessage) (all []string) {
+// textClaims returns a claim's texts, from one text or a list; other values are ignored.
+func textClaims(raw json.RawMessage) (all []string) {
 	var list []json.RawMessage
 	if raw == nil || json.Unmarshal(raw, &list) != nil {
 		list = []json.RawMessage{raw}

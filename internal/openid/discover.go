@@ -43,7 +43,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // discover returns the provider's metadata, from the cache or, if that is empty or old, from the provider. If the provider fails, it
 // returns the old metadata. Error: *Error, without any metadata.
-func (p *Provider) discover(ctx context.Context) (*found, error) {
+func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience) // the waiting included
 	defer cancel()
 	select {
@@ -56,7 +56,7 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	if before != nil && p.now().Sub(before.at) < discoveredFor {
 		return before, nil
 	}
-	f, err := p.ask(ctx)
+	f, err := p.fetchMetadata(ctx)
 	switch {
 	case err == nil && before != nil && f.config.Endpoint == before.config.Endpoint && f.jwks == before.jwks:
 		f.verifier = before.verifier // and the keys that it has fetched
@@ -69,13 +69,13 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	return f, nil
 }
 
-// believed are the accepted signature algorithms: only asymmetric ones, so never "none" or one with a shared secret.
-var believed = []string{
+// signatureAlgorithms are the accepted signature algorithms: only asymmetric ones, so never "none" or one with a shared secret.
+var signatureAlgorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// ask fetches and checks the provider's metadata (OpenID Connect Discovery 1.0).
-func (p *Provider) ask(ctx context.Context) (*found, error) {
+// fetchMetadata fetches and checks the provider's metadata (OpenID Connect Discovery 1.0).
+func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	provider, err := oidc.NewProvider(ctx, p.settings.Issuer)
 	if _, other := errors.AsType[*oidc.IssuerMismatchError](err); other {
@@ -94,7 +94,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	}
 	endpoint := provider.Endpoint()
 	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
-		if !safe(address) {
+		if !isProtected(address) {
 			return nil, untrusted("address")
 		}
 	}
@@ -103,18 +103,20 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
-	return &found{
+	return &metadata{
 		at: p.now(), tellsIss: more.TellsIss, jwks: more.Keys,
 		config: oauth2.Config{
 			ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret, RedirectURL: p.settings.RedirectURL,
 			Scopes: p.settings.Scopes, Endpoint: endpoint,
 		},
-		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: p.settings.ClientID, SupportedSigningAlgs: believed, Now: p.now}),
+		verifier: provider.VerifierContext(ctx, &oidc.Config{
+			ClientID: p.settings.ClientID, SupportedSigningAlgs: signatureAlgorithms, Now: p.now,
+		}),
 	}, nil
 }
 
-// safe reports whether traffic to an address is protected: it is https, or on this machine.
-func safe(address string) bool {
+// isProtected reports whether traffic to an address is protected: it is https, or on this machine.
+func isProtected(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return false

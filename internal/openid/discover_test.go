@@ -110,7 +110,7 @@ func TestSafe(t *testing.T) {
 		"":                              false, "https://": false, "//id.example": false, "https://u:p@id.example": false,
 		"https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
 	} {
-		servertest.Same(t, address, safe(address), ok)
+		servertest.Same(t, address, isProtected(address), ok)
 	}
 }
 

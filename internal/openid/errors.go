@@ -15,7 +15,7 @@ type Kind string
 const (
 	Unavailable Kind = "unavailable" // the provider can't be asked now
 	Refused     Kind = "refused"     // the provider did not log the person in
-	Untrusted   Kind = "untrusted"   // what came is not to be believed, for this attempt at least
+	Untrusted   Kind = "untrusted"   // the answer or the token must not be believed, for this attempt at least
 	Nameless    Kind = "nameless"    // the provider vouches for the person, and not for the claim that names them
 )
 

@@ -38,11 +38,11 @@ type Provider struct {
 	now      func() time.Time
 
 	turn  chan struct{} // held while known is read or discovered; a login that waits may give up
-	known *found
+	known *metadata
 }
 
-// found is the provider's metadata from discovery.
-type found struct {
+// metadata is the provider's metadata from discovery.
+type metadata struct {
 	at       time.Time
 	config   oauth2.Config
 	verifier *oidc.IDTokenVerifier
@@ -88,7 +88,7 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 	if err != nil {
 		return Person{}, err
 	}
-	code, err := f.code(p.settings.Issuer, a, answer)
+	code, err := f.authorizationCode(p.settings.Issuer, a, answer)
 	if err != nil {
 		return Person{}, err
 	}
@@ -105,20 +105,20 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 	if err != nil {
 		return Person{}, verifyError(err)
 	}
-	if err := p.check(id, a, token.AccessToken); err != nil {
+	if err := p.checkIDToken(id, a, token.AccessToken); err != nil {
 		return Person{}, err
 	}
-	return p.person(id)
+	return p.personFromClaims(id)
 }
 
-// code returns the authorization code of an answer. It first checks that the answer belongs to the attempt, also for an error answer, so
-// that others cannot end the attempt.
-func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error) {
-	if a.State == "" || !once(answer, "state") || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
+// authorizationCode returns the authorization code of an answer. It first checks that the answer belongs to the attempt, also for an error
+// answer, so that others cannot end the attempt.
+func (f *metadata) authorizationCode(issuer string, a Attempt, answer url.Values) (string, error) {
+	if a.State == "" || !givenOnce(answer, "state") || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrusted("state")
 	}
 	// Another provider's answer must not be taken to this one (RFC 9207 section 2.4).
-	if answer.Has("iss") && answer.Get("iss") != issuer || f.tellsIss && !once(answer, "iss") {
+	if answer.Has("iss") && answer.Get("iss") != issuer || f.tellsIss && !givenOnce(answer, "iss") {
 		return "", untrusted("other_issuer")
 	}
 	if answer.Has("error") {
@@ -128,17 +128,17 @@ func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error
 		}
 		return "", &Error{Kind: Refused, Why: why}
 	}
-	if !once(answer, "code") || answer.Get("code") == "" {
+	if !givenOnce(answer, "code") || answer.Get("code") == "" {
 		return "", untrusted("no_code")
 	}
 	return answer.Get("code"), nil
 }
 
-// once reports whether a parameter is given exactly once. Duplicates are ambiguous.
-func once(answer url.Values, name string) bool { return len(answer[name]) == 1 }
+// givenOnce reports whether a parameter is given exactly once. Duplicates are ambiguous.
+func givenOnce(answer url.Values, name string) bool { return len(answer[name]) == 1 }
 
-// check makes the checks of an ID token that the library leaves to its callers (OpenID Connect Core 1.0, section 3.1.3.7).
-func (p *Provider) check(id *oidc.IDToken, a Attempt, accessToken string) error {
+// checkIDToken makes the checks of an ID token that the library leaves to its callers (OpenID Connect Core 1.0, section 3.1.3.7).
+func (p *Provider) checkIDToken(id *oidc.IDToken, a Attempt, accessToken string) error {
 	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
 		return untrusted("nonce")
 	}

@@ -197,6 +197,6 @@ func TestNames(t *testing.T) {
 	}
 	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]", `["a",["b"],"c"]`: "[a c]",
 		``: "[]"} {
-		servertest.Same(t, raw, fmt.Sprint(values(json.RawMessage(raw))), want)
+		servertest.Same(t, raw, fmt.Sprint(textClaims(json.RawMessage(raw))), want)
 	}
 }

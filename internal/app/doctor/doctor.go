@@ -127,7 +127,7 @@ func (d *doctor) checkProvider(ctx context.Context) {
 		return
 	}
 	d.run(ctx, "provider of logins", func(ctx context.Context) (string, error) {
-		_, _, err := p.Asked.Begin(ctx)
+		_, _, err := p.Client.Begin(ctx)
 		return p.Title + " answers", err
 	})
 }

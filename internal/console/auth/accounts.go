@@ -76,7 +76,7 @@ func roleOptions(w texts.Words, chosen Role) (list []layout.Option) {
 }
 
 func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
-	act, err := a.Record(c, ActionAccounts)
+	act, err := a.NewAuditEntry(c, ActionAccounts)
 	if err != nil {
 		return err
 	}

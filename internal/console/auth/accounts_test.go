@@ -17,14 +17,14 @@ func account(do, name, role, reason string) url.Values {
 
 func TestAccountsInTheConsole(t *testing.T) {
 	r := newRig(t)
-	owner := r.loggedIn()
+	owner := r.LoggedIn()
 	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
 	rec := owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague"))
 	want(t, rec, http.StatusOK)
 	password := consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
 	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
 
-	mei := r.browser()
+	mei := r.Browser()
 	want(t, mei.LoginAs("mei", password+"x"), http.StatusUnauthorized)
 	want(t, mei.LoginAs("Mei ", password), http.StatusSeeOther)
 	want(t, mei.Get("/admin"), http.StatusOK)
@@ -54,7 +54,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 
 func TestAccountsAreAskedForRight(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)
 	for what, form := range map[string]url.Values{
 		"taken": account("add", "mei", "owner", "x"), "no reason": account("add", "li", "owner", ""), "no role": account("add", "li", "root", "x"),
@@ -76,8 +76,8 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 // The answer to a wrong name is that to a wrong password, and attempts at one account are limited from wherever they come.
 func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	r := newRig(t)
-	r.as(Reader)
-	b := r.browser()
+	r.As("reader")
+	b := r.Browser()
 	wrong, unknown := b.LoginAs("the-reader", "x"), b.LoginAs("the-stranger", "x")
 	want(t, wrong, http.StatusUnauthorized)
 	want(t, unknown, http.StatusUnauthorized)

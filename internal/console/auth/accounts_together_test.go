@@ -27,7 +27,7 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 // change changes the account mei to be a reader whom the provider calls new, from a shell, and returns why that is refused.
 func (r *rig) change(log store.AccountStore, do string) (refusal string) {
 	r.Helper()
-	act, err := CommandEntry()
+	act, err := NewCommandEntry()
 	r.Must(err)
 	_, err = ChangeAccount(r.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.Clock.Now(), act)
 	if bad, ok := errors.AsType[*verification.InvalidError](err); ok {

@@ -66,10 +66,10 @@ func (a *Auth) Register(e *echo.Echo) {
 	e.POST("/admin/login", layout.Form(a.login), open...)
 	e.POST("/admin/logout", a.logout, open...) // also halfway in
 	e.GET(codePage, a.codePage, open...)
-	e.POST(codePage, layout.Form(a.giveCode), open...)
+	e.POST(codePage, layout.Form(a.submitCode), open...)
 	if a.Provider != nil {
-		e.POST(providerStart, layout.Form(a.startProvider), open...)
-		e.GET(ProviderCallback, a.finishProvider, a.layout.FromElsewhere()...)
+		e.POST(providerStart, layout.Form(a.startProviderLogin), open...)
+		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
 	e.GET(factorPage, a.factorPage, a.PagesFor(ActionFactor)...)
 	e.POST(factorPage, layout.Form(a.changeFactor), a.PagesFor(ActionFactor)...)

@@ -66,7 +66,7 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return "", err
 	}
-	c, made, err := changeOf(ctx, log, w, now)
+	c, made, err := toStoreChange(ctx, log, w, now)
 	if err != nil {
 		return "", err
 	}
@@ -89,8 +89,8 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	return "", err
 }
 
-// changeOf returns the store's change for the requested one, and the new password if one was made.
-func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, made string, err error) {
+// toStoreChange returns the store's change for the requested one, and the new password if one was made.
+func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", layout.Invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -98,11 +98,10 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 		c.Role = new(string(w.Role))
 	}
 	if w.Do == "add" || w.Do == "identity" {
-		name, err := identity(ctx, log, w)
-		if err != nil {
+		if err := checkIdentity(ctx, log, w); err != nil {
 			return c, "", err
 		}
-		c.Identity = &name
+		c.Identity = &w.Identity
 	}
 	switch {
 	case w.Do == "password", w.Do == "add" && *c.Identity == "":
@@ -118,27 +117,27 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 	return c, made, nil
 }
 
-// identity returns the requested identity, or an error if another account has it.
-func identity(ctx context.Context, log store.AccountStore, w Change) (string, error) {
+// checkIdentity returns an error if the requested identity is malformed or another account has it.
+func checkIdentity(ctx context.Context, log store.AccountStore, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
-		return "", layout.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
+		return layout.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
 	}
 	other, err := log.AccountByIdentity(ctx, w.Identity)
 	switch {
 	case err == nil && other.Name != w.Name:
-		return "", errIdentityTaken
+		return errIdentityTaken
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return "", err
+		return err
 	}
-	return w.Identity, nil
+	return nil
 }
 
 // maxIdentity is in bytes.
 const maxIdentity = 200
 
-// CommandEntry begins the audit entry of an action from the command line.
-func CommandEntry() (store.AuditEntry, error) {
+// NewCommandEntry returns an audit entry of an action from the command line, and writes nothing.
+func NewCommandEntry() (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	return store.AuditEntry{ID: id, Who: commandLine, Role: string(Owner), Outcome: store.AuditDone}, err
 }

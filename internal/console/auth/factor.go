@@ -35,7 +35,7 @@ type codeView struct {
 }
 
 func (a *Auth) codePage(c echo.Context) error {
-	next := consolePageOr(c.QueryParam("next"))
+	next := consolePageOrEmpty(c.QueryParam("next"))
 	switch _, ok, err := a.sessionAwaitingCode(c); {
 	case err != nil:
 		return err
@@ -47,7 +47,7 @@ func (a *Auth) codePage(c echo.Context) error {
 
 // sessionAwaitingCode returns the session of a person who gave the password but not yet the code.
 func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
-	v, ok, err := a.current(c)
+	v, ok, err := a.currentSession(c)
 	return v, ok && v.lacks == lacksCode, err
 }
 
@@ -57,9 +57,9 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 	return a.layout.Show(c, status, "code", v)
 }
 
-// giveCode checks the second factor's code, ends the session and begins a new one, so that earlier cookies are worthless.
-func (a *Auth) giveCode(c echo.Context, form url.Values) error {
-	next := consolePageOr(form.Get("next"))
+// submitCode checks the second factor's code, ends the session and begins a new one, so that earlier cookies are worthless.
+func (a *Auth) submitCode(c echo.Context, form url.Values) error {
+	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)
 	switch {
 	case err != nil:
@@ -81,14 +81,14 @@ func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
-// replaceSession ends a session that lacked the second factor and begins one that has it.
+// replaceSession begins a session that has passed the second factor, and then ends the one that lacked it.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.holderOf(ctx, v.Session)
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, store.Session{Passed: true}, ActionLogin); err != nil {
+	if err := a.beginSession(c, who, store.Session{Passed: true}, ActionLogin); err != nil {
 		return err
 	}
 	return a.Store.EndSession(ctx, v.ID)
@@ -103,11 +103,11 @@ type refusal struct {
 // takeCode accepts a code of the account's second factor, or a recovery code, each once: then it returns nil. It counts the attempt before
 // it compares.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, error) {
-	ctx, w, code := c.Request().Context(), layout.Words(c), plainCode(typed)
+	ctx, w, code := c.Request().Context(), layout.Words(c), normalizeCode(typed)
 	if code == "" {
 		return &refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
-	count, err := a.attempts.code(ctx, v.Account)
+	count, err := a.attempts.takeCode(ctx, v.Account)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
 		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
@@ -117,18 +117,19 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
-	right, err := a.isCode(c, v, code)
+	right, err := a.consumeCode(c, v, code)
 	if err != nil || right {
 		return nil, err
 	}
 	a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", networkOf(c))
-	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, nil
+	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))}, nil
 }
 
-func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
+// consumeCode reports whether a code is a right one of the account's second factor or an unused recovery code, and marks it as used.
+func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
 	if len(code) == recoverySize {
-		act, err := a.Record(c, ActionFactor+".recovery")
+		act, err := a.NewAuditEntry(c, ActionFactor+".recovery")
 		if err != nil {
 			return false, err
 		}
@@ -144,7 +145,7 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
 		return false, verification.ErrUnavailable // a key that left the ring too early, not a wrong code
 	}
-	step, right := stepOf(secret, code, a.now(), f.Step)
+	step, right := matchStep(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}

@@ -69,7 +69,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 		case problem != nil:
 			return a.showFactor(c, s, problem.status, factorView{Problem: problem.text})
 		}
-		return a.withCode(c, s, form.Get("do"))
+		return a.changeWithCode(c, s, form.Get("do"))
 	}
 	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
@@ -77,7 +77,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 // beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	count, err := a.attempts.login(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
+	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowser(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
@@ -86,18 +86,19 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	if !right {
-		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", left(count))})
+		problem := w.Get("login.wrong") + " " + w.Plural("login.left", attemptsLeft(count))
+		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: problem})
 	}
 	return a.showSecret(c, http.StatusOK, s, newSecret(), "")
 }
 
 func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
-	address, err := keyAddress(s.Account, secret)
+	address, err := otpauthURL(s.Account, secret)
 	if err != nil {
 		return err
 	}
-	v := factorView{Problem: problem, Secret: grouped(spell(secret))}
-	if v.Picture, err = drawCode(address); err != nil {
+	v := factorView{Problem: problem, Secret: grouped(encodeSecret(secret))}
+	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
 	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTime); err != nil {
@@ -122,7 +123,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if !ok {
 		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 	}
-	step, right := stepOf(secret, plainCode(form.Get("code")), a.now(), 0)
+	step, right := matchStep(secret, normalizeCode(form.Get("code")), a.now(), 0)
 	if !right {
 		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}
@@ -130,7 +131,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	act, err := a.Record(c, ActionFactor+".add")
+	act, err := a.NewAuditEntry(c, ActionFactor+".add")
 	if err != nil {
 		return err
 	}
@@ -149,10 +150,10 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
 }
 
-// withCode does the action that the code was given for.
-func (a *Auth) withCode(c echo.Context, s session, do string) error {
+// changeWithCode does the action that the code was given for.
+func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	act, err := a.Record(c, ActionFactor+"."+do)
+	act, err := a.NewAuditEntry(c, ActionFactor+"."+do)
 	if err != nil {
 		return err
 	}

@@ -25,53 +25,51 @@ func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
 }
 
 // begin begins a second factor: the device, and the secret as the page keeps it.
-func (b *browser) begin(password string) (d consoletest.Device, kept string) {
-	b.Helper()
-	rec := b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}})
-	want(b.T, rec, http.StatusOK)
-	d = b.rig.Phone(strings.ReplaceAll(consoletest.Between(b.T, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
-	return d, consoletest.Between(b.T, rec.Body.String(), `name="kept" value="`, `"`)
+func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
+	r.Helper()
+	page := want(r.T, b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
+	d = r.Phone(strings.ReplaceAll(consoletest.Between(r.T, page, `<code class="shown">`, "<"), " ", ""))
+	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
 }
 
-func (b *browser) confirm(kept, code string) *httptest.ResponseRecorder {
+func confirm(b *consoletest.Browser, kept, code string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {code}})
 }
 
 // setUp begins and confirms a second factor.
-func (b *browser) setUp(password string) consoletest.Device {
-	b.Helper()
-	d, kept := b.begin(password)
-	rec := b.confirm(kept, d.Code())
-	want(b.T, rec, http.StatusOK)
+func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device {
+	r.Helper()
+	d, kept := r.begin(b, password)
+	rec := want(r.T, confirm(b, kept, d.Code()), http.StatusOK)
 	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodes {
-		b.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
+		r.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
 	}
 	return d
 }
 
-func (b *browser) giveCode(code string) *httptest.ResponseRecorder {
+func giveCode(b *consoletest.Browser, code string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Post(codePage, url.Values{"code": {code}, "next": {"/admin/tail"}})
 }
 
 // halfIn is a browser that has given the password.
-func (r *rig) halfIn() *browser {
+func (r *rig) halfIn() *consoletest.Browser {
 	r.Helper()
-	b := r.browser()
+	b := r.Browser()
 	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
 	return b
 }
 
 func TestSecondFactor(t *testing.T) {
 	r := newRig(t)
-	b, before := r.loggedIn(), r.loggedIn()
+	b, before := r.LoggedIn(), r.LoggedIn()
 	contains(t, b.Get(factorPage), "password alone")
-	d := b.setUp(consoletest.Password)
+	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
 	contains(t, b.Get(factorPage), "10 recovery codes are left")
 	// A login with the password alone has not given the code.
-	for _, half := range []*browser{before, r.halfIn()} {
+	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
 		redirects(t, half.Get("/admin/preview"), "/admin/login/code?next=%2Fadmin%2Fpreview")
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPage), http.StatusSeeOther)
@@ -80,16 +78,16 @@ func TestSecondFactor(t *testing.T) {
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()
-	known := func() bool { return half.Cookies[browserName("admin")] != nil }
+	known := func() bool { return half.Cookies[browserCookieName("admin")] != nil }
 	servertest.Same(t, "known by the password alone", known(), false)
 	old := half.Cookies[cookieName].Value
-	want(t, half.giveCode(""), http.StatusUnprocessableEntity)
-	rec := half.giveCode(d.Wrong())
+	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
+	rec := giveCode(half, d.Wrong())
 	want(t, rec, http.StatusUnauthorized)
 	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/tail"`)
-	want(t, half.giveCode(d.Code()), http.StatusUnauthorized) // that confirmed the app
+	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // that confirmed the app
 	code := d.Next()
-	redirects(t, half.giveCode(code[:3]+" "+code[3:]), "/admin/tail")
+	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/tail")
 	servertest.Same(t, "known by the code", known(), true)
 	want(t, half.Get("/admin"), http.StatusOK)
 	if half.Cookies[cookieName].Value == old {
@@ -108,16 +106,16 @@ func TestSecondFactor(t *testing.T) {
 // A code is good once, also for two who come at two replicas.
 func TestCodesAreTakenOnce(t *testing.T) {
 	r := newRig(t)
-	d := r.loggedIn().setUp(consoletest.Password)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	code := d.Next()
 	first, second := r.halfIn(), r.halfIn()
 	second.Handler = r.replica(quiet())
-	want(t, first.giveCode(code), http.StatusSeeOther)
-	want(t, second.giveCode(code), http.StatusUnauthorized)
-	want(t, second.giveCode(strings.ToUpper(d.Recovery[0])), http.StatusSeeOther)
+	want(t, giveCode(first, code), http.StatusSeeOther)
+	want(t, giveCode(second, code), http.StatusUnauthorized)
+	want(t, giveCode(second, strings.ToUpper(d.Recovery[0])), http.StatusSeeOther)
 	third := r.halfIn()
-	want(t, third.giveCode(d.Recovery[0]), http.StatusUnauthorized)
-	want(t, third.giveCode(strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
+	want(t, giveCode(third, d.Recovery[0]), http.StatusUnauthorized)
+	want(t, giveCode(third, strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
 	contains(t, third.Get(factorPage), "8 recovery codes are left")
 	acts := r.Entries("factor.recovery")
 	if len(acts) != 2 || acts[0].Target != "admin" {
@@ -127,36 +125,36 @@ func TestCodesAreTakenOnce(t *testing.T) {
 
 func TestGuessingCodes(t *testing.T) {
 	r := newRig(t)
-	d := r.loggedIn().setUp(consoletest.Password)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	for i := range 5 {
 		half := r.halfIn()
 		half.From = fmt.Sprintf("198.51.100.%d:1", i) // from wherever
-		want(t, half.giveCode(d.Wrong()), http.StatusUnauthorized)
+		want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	}
 	half := r.halfIn()
-	rec := half.giveCode(d.Next())
+	rec := giveCode(half, d.Next())
 	want(t, rec, http.StatusTooManyRequests)
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
-	want(t, half.giveCode(d.Recovery[0]), http.StatusTooManyRequests)
+	want(t, giveCode(half, d.Recovery[0]), http.StatusTooManyRequests)
 	r.Clock.Add(15 * time.Minute)
 	want(t, half.Get(codePage), http.StatusSeeOther) // halfway for 10 minutes at most
-	want(t, r.halfIn().giveCode(d.Next()), http.StatusSeeOther)
+	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
 	for range 24 {
 		r.Clock.Add(15 * time.Minute)
-		want(t, r.halfIn().giveCode(d.Wrong()), http.StatusUnauthorized)
+		want(t, giveCode(r.halfIn(), d.Wrong()), http.StatusUnauthorized)
 	}
 	r.Clock.Add(15 * time.Minute)
-	want(t, r.halfIn().giveCode(d.Next()), http.StatusTooManyRequests)
+	want(t, giveCode(r.halfIn(), d.Next()), http.StatusTooManyRequests)
 }
 
 func TestHalfwayIsShort(t *testing.T) {
 	r := newRig(t)
-	d := r.loggedIn().setUp(consoletest.Password)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	half := r.halfIn()
 	r.Clock.Add(halfway - time.Microsecond)
 	want(t, half.Get(codePage), http.StatusOK)
 	r.Clock.Add(time.Microsecond)
-	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
+	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
 	redirects(t, half.Get("/admin"), "/admin/login")
 	half = r.halfIn()
 	want(t, half.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
@@ -166,7 +164,7 @@ func TestHalfwayIsShort(t *testing.T) {
 // A session alone is not enough to set one up or take it away.
 func TestChangingTheSecondFactor(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	for status, forms := range map[int][]url.Values{
 		http.StatusUnauthorized: {{"do": {"begin"}, "password": {"wrong"}}, {"do": {"begin"}}, {"do": {"remove"}, "code": {"000000"}}},
 
@@ -177,20 +175,20 @@ func TestChangingTheSecondFactor(t *testing.T) {
 		}
 	}
 
-	d, kept := b.begin(consoletest.Password)
-	rec := b.confirm(kept, d.Wrong())
+	d, kept := r.begin(b, consoletest.Password)
+	rec := confirm(b, kept, d.Wrong())
 	want(t, rec, http.StatusUnprocessableEntity)
 	contains(t, rec, grouped(d.Secret), "Check the clock") // the same once more
-	want(t, r.loggedIn().confirm(kept, d.Code()), http.StatusUnprocessableEntity)
+	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTime)
-	want(t, b.confirm(kept, d.Code()), http.StatusUnprocessableEntity)
+	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)
 	if _, err := r.Log.SecondFactor(t.Context(), "admin"); err == nil {
 		t.Fatal("set up all the same")
 	}
 
-	late, kept := b.begin(consoletest.Password)
-	d = b.setUp(consoletest.Password)
-	want(t, b.confirm(kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
+	late, kept := r.begin(b, consoletest.Password)
+	d = r.setUp(b, consoletest.Password)
+	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
 
 	rec = b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}})
 	want(t, rec, http.StatusOK)
@@ -198,8 +196,8 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	if len(fresh) != recoveryCodes || fresh[0] == d.Recovery[0] {
 		t.Errorf("%v", fresh)
 	}
-	want(t, r.halfIn().giveCode(d.Recovery[0]), http.StatusUnauthorized)
-	want(t, r.halfIn().giveCode(fresh[0]), http.StatusSeeOther)
+	want(t, giveCode(r.halfIn(), d.Recovery[0]), http.StatusUnauthorized)
+	want(t, giveCode(r.halfIn(), fresh[0]), http.StatusSeeOther)
 	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
 	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||", "admin|login.password|done|||",
@@ -208,22 +206,22 @@ func TestChangingTheSecondFactor(t *testing.T) {
 
 func TestSecondFactorIsDemanded(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.DemandFactor = true })
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
 		redirects(t, b.Get(path), factorPage)
 	}
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
 	contains(t, b.Get(factorPage), "wants a second factor of everybody")
-	d := b.setUp(consoletest.Password)
+	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
-	want(t, r.browser().Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token), http.StatusOK)
+	want(t, r.Browser().Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token), http.StatusOK)
 
 	r2, server := besideProvider(t, func(c *Config) { c.DemandFactor = true })
 	consoletest.Is(server, "bo", "support")
-	in := r2.browser()
+	in := r2.Browser()
 	consoletest.LeadsTo(t, in.ByProvider(""))
 	want(t, in.Get("/admin"), http.StatusOK) // the provider's is the provider's
 	contains(t, in.Get(factorPage), "asks for its own")
@@ -232,9 +230,9 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 
 func TestLostDevice(t *testing.T) {
 	r := newRig(t)
-	owner, mei := r.loggedIn(), r.as(Operator)
-	d := mei.setUp("the-operator's password")
-	half := r.browser()
+	owner, mei := r.LoggedIn(), r.As("operator")
+	d := r.setUp(mei, "the-operator's password")
+	half := r.Browser()
 	want(t, half.LoginAs("the-operator", "the-operator's password"), http.StatusSeeOther)
 	want(t, half.Get("/admin"), http.StatusSeeOther)
 	want(t, mei.Post("/admin/accounts", account("factor", "the-operator", "", "I want to")), http.StatusForbidden)
@@ -244,20 +242,20 @@ func TestLostDevice(t *testing.T) {
 	lacks(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
-	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
+	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
 	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||", "admin|account.factor|done|||lost it")
 	r.Clock.Add(time.Second)
 	// A new one: sessions that passed the old one have not passed this.
-	fresh := half.setUp("the-operator's password")
+	fresh := r.setUp(half, "the-operator's password")
 	redirects(t, mei.Get("/admin"), codePage)
-	want(t, mei.giveCode(d.Next()), http.StatusUnauthorized)
-	want(t, mei.giveCode(fresh.Code()), http.StatusSeeOther)
+	want(t, giveCode(mei, d.Next()), http.StatusUnauthorized)
+	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }
 
 // The secret is sealed for its account, under the ring's first key from each login on; with its key gone the recovery codes still help.
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
-	d := r.loggedIn().setUp(consoletest.Password)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	f, err := r.Log.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if strings.Contains(string(f.Sealed), d.Secret) {
@@ -270,9 +268,9 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r.Must(err)
 	half := r.halfIn()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })
-	want(t, half.giveCode(d.Next()), http.StatusServiceUnavailable)
-	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
-	want(t, r.halfIn().giveCode(d.Next()), http.StatusSeeOther)
+	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
+	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
+	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
 	g, err := r.Log.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if string(g.Sealed) == string(f.Sealed) {

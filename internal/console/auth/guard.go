@@ -12,23 +12,23 @@ import (
 	"sendcode/internal/server"
 )
 
-// pagesNeedSession redirects requests without a session to the login page, which leads back afterwards.
-func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
+// requireSession redirects requests without a session to the login page, which leads back afterwards.
+func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		v, ok, err := a.current(c)
+		v, ok, err := a.currentSession(c)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return c.Redirect(http.StatusSeeOther, addressTo("/admin/login", c.Request()))
+			return c.Redirect(http.StatusSeeOther, loginAddress("/admin/login", c.Request()))
 		}
 		switch {
 		case v.lacks == lacksCode:
-			return c.Redirect(http.StatusSeeOther, addressTo(codePage, c.Request()))
+			return c.Redirect(http.StatusSeeOther, loginAddress(codePage, c.Request()))
 		case v.lacks == lacksFactor && c.Path() != factorPage:
 			return c.Redirect(http.StatusSeeOther, factorPage)
 		}
-		if err := a.use(c, v); err != nil {
+		if err := a.attachSession(c, v); err != nil {
 			return err
 		}
 		return next(c)
@@ -38,17 +38,17 @@ func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPage is where a login leads if no page was asked for.
 const startPage = "/admin"
 
-// addressTo returns the login page's URL with the page to return to, unless that is the first page anyway.
-func addressTo(login string, r *http.Request) string {
-	back := consolePageOr(r.URL.RequestURI())
+// loginAddress returns the login page's URL with the page to return to, unless that is the first page anyway.
+func loginAddress(login string, r *http.Request) string {
+	back := consolePageOrEmpty(r.URL.RequestURI())
 	if back == startPage {
 		back = ""
 	}
 	return withNext(login, back)
 }
 
-// consolePageOr returns the address if it is a page of the console, else "", so that no link leads elsewhere after a login.
-func consolePageOr(address string) string {
+// consolePageOrEmpty returns the address if it is a page of the console, else "", so that no link leads elsewhere after a login.
+func consolePageOrEmpty(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return ""
@@ -60,25 +60,25 @@ func consolePageOr(address string) string {
 	return address
 }
 
-// programsNeedKey admits requests with a valid bearer token or session. If there is a token, the session is ignored.
-func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
+// requireTokenOrSession admits requests with a valid bearer token or session. If there is a token, the session is ignored.
+func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
-			bearer, err := a.bearerOf(c)
+			bearer, err := a.authenticateToken(c)
 			if err != nil {
 				return err
 			}
 			bearer.attachTo(c)
 			return next(c)
 		}
-		v, ok, err := a.current(c)
+		v, ok, err := a.currentSession(c)
 		if err != nil {
 			return err
 		}
 		if !ok || v.lacks != "" {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
-		if err := a.use(c, v); err != nil {
+		if err := a.attachSession(c, v); err != nil {
 			return err
 		}
 		return next(c)

@@ -15,8 +15,8 @@ const knownFor = 90 * 24 * time.Hour
 // browserLabel is what cookies of known browsers are sealed with.
 const browserLabel = "known browser"
 
-// browserName returns the cookie's name for an account, since a browser may be known for several.
-func browserName(account string) string {
+// browserCookieName returns the cookie's name for an account, since a browser may be known for several.
+func browserCookieName(account string) string {
 	sum := sha256.Sum256([]byte(account))
 	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
@@ -31,11 +31,11 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 		a.logger.ErrorContext(c.Request().Context(), "the cookie of a known browser could not be made", "error", err)
 		return
 	}
-	c.SetCookie(cookieOf(c, browserName(account), value, int(knownFor/time.Second)))
+	c.SetCookie(newCookie(c, browserCookieName(account), value, int(knownFor/time.Second)))
 }
 
-// browserOf returns the identifier of a browser that logged in to the account before; "" if it is unknown.
-func (a *Auth) browserOf(c echo.Context, account string) string {
-	id, _ := unseal[[]byte](a, browserLabel, []byte(account), cookieValue(c, browserName(account)))
+// knownBrowser returns the identifier of a browser that logged in to the account before; "" if it is unknown.
+func (a *Auth) knownBrowser(c echo.Context, account string) string {
+	id, _ := unseal[[]byte](a, browserLabel, []byte(account), cookieValue(c, browserCookieName(account)))
 	return hex.EncodeToString(id)
 }

@@ -34,7 +34,7 @@ func (r *rig) attackLogins() {
 func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	var refused []string
 	r, server := besideProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
-	owner := r.loggedIn()
+	owner := r.LoggedIn()
 	want(t, owner.Post("/admin/logout", nil), http.StatusSeeOther)
 	alarms := func(n int) {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 // A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from wherever.
 func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	r := newRig(t)
-	owner := r.loggedIn()
+	owner := r.LoggedIn()
 	r.attackLogins()
 	guesses := func() (n int) {
 		for i := range 15 {
@@ -103,8 +103,8 @@ func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 // Every login gives the browser another cookie, so what a thief did with an earlier one does not count against it.
 func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	r := newRig(t)
-	owner := r.loggedIn()
-	name := browserName("admin")
+	owner := r.LoggedIn()
+	name := browserCookieName("admin")
 	stolen := owner.Cookies[name]
 	if stolen == nil || stolen.MaxAge != 90*24*3600 || !stolen.HttpOnly || stolen.SameSite != http.SameSiteStrictMode || stolen.Path != "/" {
 		t.Fatalf("%+v", owner.Cookies)
@@ -113,7 +113,7 @@ func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	if owner.Cookies[name].Value == stolen.Value {
 		t.Fatal("the cookie is the same after another login")
 	}
-	thief := r.browser()
+	thief := r.Browser()
 	thief.Cookies[name] = stolen
 	for range 9 { // the owner's last login was with this cookie
 		want(t, thief.Login("wrong"), http.StatusUnauthorized)
@@ -126,10 +126,10 @@ func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 // A cookie that was altered, has expired, or is another account's makes no browser known.
 func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 	r := newRig(t)
-	r.as(Reader)
-	owner, reader := r.loggedIn(), r.browser()
+	r.As("reader")
+	owner, reader := r.LoggedIn(), r.Browser()
 	want(t, reader.LoginAs("the-reader", "the-reader's password"), http.StatusSeeOther)
-	admins, readers := browserName("admin"), browserName("the-reader")
+	admins, readers := browserCookieName("admin"), browserCookieName("the-reader")
 	good, other := owner.Cookies[admins].Value, reader.Cookies[readers].Value
 	if len(owner.Cookies) != 2 || admins == readers {
 		t.Fatalf("%v", owner.Cookies)

@@ -28,8 +28,8 @@ type loginView struct {
 }
 
 func (a *Auth) loginPage(c echo.Context) error {
-	next := consolePageOr(c.QueryParam("next"))
-	if v, ok, err := a.current(c); ok && err == nil && v.lacks != lacksCode {
+	next := consolePageOrEmpty(c.QueryParam("next"))
+	if v, ok, err := a.currentSession(c); ok && err == nil && v.lacks != lacksCode {
 		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 	}
 	return a.showLogin(c, http.StatusOK, next, "", "")
@@ -51,14 +51,14 @@ const maxName = 32
 // login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. Without a name it is the
 // configured account. The answer does not tell whether an account exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
-	w, next, name := layout.Words(c), consolePageOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
+	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}
 	name = cmp.Or(name, bootstrap.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, err := a.attempts.login(ctx, name, a.browserOf(c, name), address)
-	if answered, err := a.uncounted(c, count, err, next, name); answered {
+	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowser(c, name), address)
+	if answered, err := a.answerRefusedAttempt(c, count, err, next, name); answered {
 		return err
 	}
 	who, right, err := a.tryPassword(ctx, name, form.Get("password"))
@@ -67,7 +67,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	}
 	if !right {
 		a.logger.WarnContext(ctx, "login failed", "network", networkOf(c))
-		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
+		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
 	action := ActionLogin
 	if _, half, err := a.factorOf(ctx, name); err != nil {
@@ -75,7 +75,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	} else if half {
 		action = ActionPassword
 	}
-	if err := a.begin(c, who, store.Session{}, action); err != nil {
+	if err := a.beginSession(c, who, store.Session{}, action); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
@@ -90,20 +90,21 @@ func (a *Auth) factorOf(ctx context.Context, account string) (f store.SecondFact
 	return f, err == nil, err
 }
 
-// uncounted answers an attempt that was refused, or could not be counted.
-func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
+// answerRefusedAttempt shows the login page for an attempt that a rule refused (429) or that could not be counted (503), and returns true;
+// for an admitted attempt it does nothing and returns false.
+func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, layout.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
-		return true, a.tooMany(c, next, name, count)
+		return true, a.showTooMany(c, next, name, count)
 	}
 	return false, nil
 }
 
-// tooMany answers an attempt that a rule refused, and logs at most one line a minute for each rule.
-func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
+// showTooMany answers an attempt that a rule refused, and logs at most one line a minute for each rule.
+func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decision) error {
 	rule, _ := count.Blocking()
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
@@ -123,9 +124,10 @@ func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) 
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// tryPassword compares a password with an account's. It takes its turn: argon2id is slow and takes its memory on purpose.
+// tryPassword compares a typed password with an account's. Only maxChecks passwords are compared at once and others wait, since argon2id is
+// slow and needs much memory on purpose.
 func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who holder, right bool, err error) {
-	if who, err = a.account(ctx, account); err != nil {
+	if who, err = a.passwordHolder(ctx, account); err != nil {
 		return who, false, err
 	}
 	select {
@@ -139,7 +141,7 @@ func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who hold
 
 func (a *Auth) logout(c echo.Context) error {
 	ctx := c.Request().Context()
-	v, ok, err := a.current(c)
+	v, ok, err := a.currentSession(c)
 	if err == nil && ok {
 		err = a.Store.EndSession(ctx, v.ID)
 	}
@@ -147,7 +149,7 @@ func (a *Auth) logout(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
-	c.SetCookie(cookieOf(c, cookieName, "", -1))
+	c.SetCookie(newCookie(c, cookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestWithoutSession(t *testing.T) {
-	b := newRig(t).browser()
+	b := newRig(t).Browser()
 	for path, next := range map[string]string{
 		"/admin":                     "/admin/login",
 		"/admin?status=refused":      "/admin/login?next=%2Fadmin%3Fstatus%3Drefused",
@@ -36,7 +36,8 @@ func TestWithoutSession(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
-	b := newRig(t).browser()
+	r := newRig(t)
+	b := r.Browser()
 	for _, wrong := range []string{"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password), consoletest.Password[1:], strings.Repeat("x", 5000), "\x00"} {
 		want(t, b.Login(wrong), http.StatusUnauthorized)
 		servertest.Same(t, "cookies after a wrong password", len(b.Cookies), 0)
@@ -49,7 +50,7 @@ func TestLogin(t *testing.T) {
 	redirects(t, rec, "/admin")
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Get("/admin/login"), http.StatusSeeOther)
-	b.rig.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[cookieName].Value)
+	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[cookieName].Value)
 }
 
 func TestPasswordsByTheSettings(t *testing.T) {
@@ -64,7 +65,7 @@ func TestPasswordsByTheSettings(t *testing.T) {
 		"broken hash": {func(c *Config) { c.PasswordHash = broken }, ""},
 	} {
 		r := newRig(t, c.change)
-		b := r.browser()
+		b := r.Browser()
 		for _, typed := range []string{consoletest.Password, "open sesame 43", hash, broken, "", " "} {
 			if rec := b.Login(typed); rec.Code < 400 {
 				t.Errorf("%s: %q logs in", name, typed)
@@ -81,16 +82,16 @@ func TestPasswordsByTheSettings(t *testing.T) {
 
 func TestLoginComesBack(t *testing.T) {
 	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x", "/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
-		servertest.Same(t, "leads to", consolePageOr(path), path)
+		servertest.Same(t, "leads to", consolePageOrEmpty(path), path)
 	}
 	for _, path := range []string{
 		"", "/", "/adminx", "/admin/logout", "https://evil.example/admin", "//evil.example/admin", "/\\evil.example", "/admin/sends/../../x",
 		"/admin/sends/%2e%2e/x", "/admin/sends/x\r\nA: b", "x:/admin", "/admin/sends/x\ty", "javascript:alert(1)", "/admin\t?x",
 		"//user@evil.example/admin", "/admin/sends/\\evil.example",
 	} {
-		servertest.Same(t, path+": leads to", consolePageOr(path), "")
+		servertest.Same(t, path+": leads to", consolePageOrEmpty(path), "")
 	}
-	b := newRig(t).browser()
+	b := newRig(t).Browser()
 	for next, to := range map[string]string{"/admin?status=sent": "/admin?status=sent", "//evil.example/admin": "/admin"} {
 		redirects(t, b.Post("/admin/login", url.Values{"password": {consoletest.Password}, "next": {next}}), to)
 	}
@@ -98,7 +99,7 @@ func TestLoginComesBack(t *testing.T) {
 
 func TestLoginIsLimited(t *testing.T) {
 	r := newRig(t)
-	b := r.browser()
+	b := r.Browser()
 	for i := range 10 {
 		rec := b.Login("wrong")
 		want(t, rec, http.StatusUnauthorized)
@@ -160,7 +161,7 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 }
 
 func TestFormsAreForms(t *testing.T) {
-	b := newRig(t).browser()
+	b := newRig(t).Browser()
 	want(t, b.Do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"), http.StatusUnsupportedMediaType)
 	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)), http.StatusUnsupportedMediaType)
 	want(t, b.Do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"), http.StatusBadRequest)

@@ -47,7 +47,7 @@ func hashPassword(plain string) string {
 	h := unmatchable
 	h.salt = make([]byte, len(unmatchable.salt))
 	rand.Read(h.salt) // never fails: the program stops when the system has no randomness
-	h.hash = h.of(plain)
+	h.hash = h.compute(plain)
 	return h.String()
 }
 
@@ -121,9 +121,11 @@ func (h phc) String() string {
 	return h.prefix() + encode(h.salt) + "$" + encode(h.hash)
 }
 
-// of is the hash of another password at the same cost and with the same salt.
-func (h phc) of(typed string) []byte {
+// compute returns the hash of another password at the same cost and with the same salt.
+func (h phc) compute(typed string) []byte {
 	return argon2.IDKey([]byte(typed), h.salt, h.time, h.memory, h.threads, uint32(len(h.hash)))
 }
 
-func (h phc) matches(typed string) bool { return subtle.ConstantTimeCompare(h.of(typed), h.hash) == 1 }
+func (h phc) matches(typed string) bool {
+	return subtle.ConstantTimeCompare(h.compute(typed), h.hash) == 1
+}

@@ -15,9 +15,9 @@ import (
 func TestLoginByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
 	r.PutAccount(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
-	b := r.browser()
+	b := r.Browser()
 	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
-	elsewhere := r.browser()
+	elsewhere := r.Browser()
 	consoletest.Is(server, "bo", "support")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, elsewhere.ByProvider("//evil.example")), "/admin")
 	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
@@ -53,7 +53,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		{[]string{"console-owners", "support"}, http.StatusOK, http.StatusOK, "console-owners"},
 	} {
 		consoletest.Is(server, "bo", c.groups...)
-		b := r.browser()
+		b := r.Browser()
 		consoletest.LeadsTo(t, b.ByProvider(""))
 		want(t, b.Get("/admin"), http.StatusOK)
 		want(t, b.Get("/admin/accounts"), c.accounts)
@@ -65,7 +65,7 @@ func TestRolesByTheProvider(t *testing.T) {
 	}
 	for _, groups := range [][]string{nil, {""}, {"Support"}, {"owner"}, {"on-call "}} {
 		consoletest.Is(server, "bo", groups...)
-		b := r.browser()
+		b := r.Browser()
 		rec := b.ByProvider("")
 		want(t, rec, http.StatusForbidden)
 		contains(t, rec, "you have no access here")
@@ -95,17 +95,17 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		"closed":                {"ana", changed(func(a *store.Account) { a.DisabledAt = consoletest.Start })},
 		"another identity":      {"ana", changed(func(a *store.Account) { a.Identity = "ana2" })},
 		"no identity":           {"ana", changed(func(a *store.Account) { a.Identity = "" })},
-		"another provider":      {"ana", other(func(p *Provider) { p.About = "two" })},
+		"another provider":      {"ana", other(func(p *Provider) { p.Fingerprint = "two" })},
 		"no provider":           {"ana", func() { r.auth.Provider = nil }},
 		"no role any more":      {"bo", other(func(p *Provider) { p.Roles = nil })},
-		"bo's another provider": {"bo", other(func(p *Provider) { p.About = "two" })},
+		"bo's another provider": {"bo", other(func(p *Provider) { p.Fingerprint = "two" })},
 		"bo's no provider":      {"bo", func() { r.auth.Provider = nil }},
 		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", consoletest.Start })},
 	} {
 		r.auth.Provider = whole
 		r.PutAccount(ana)
 		consoletest.Is(server, c.who, "support")
-		b := r.browser()
+		b := r.Browser()
 		consoletest.LeadsTo(t, b.ByProvider(""))
 		want(t, b.Get("/admin"), http.StatusOK)
 		c.change()
@@ -117,29 +117,29 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	}
 	consoletest.Is(server, "ana")
 	r.PutAccount(ana)
-	b := r.browser()
+	b := r.Browser()
 	consoletest.LeadsTo(t, b.ByProvider(""))
 	changed(func(a *store.Account) { a.Role = "owner" })()
 	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
 	changed(func(a *store.Account) { a.DisabledAt = r.Clock.Now() })()
-	want(t, r.browser().ByProvider(""), http.StatusForbidden)
+	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 	consoletest.Is(server, "ana", "console-owners") // nor does a group open what an owner closed
-	want(t, r.browser().ByProvider(""), http.StatusForbidden)
+	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 }
 
 // A page of another site can't begin a login, and without a provider there is none to begin.
 func TestProviderFromElsewhere(t *testing.T) {
-	without := newRig(t).browser()
+	without := newRig(t).Browser()
 	lacks(t, without.Get("/admin/login"), providerStart)
 	want(t, without.Post(providerStart, url.Values{}), http.StatusNotFound)
 	want(t, without.Get(ProviderCallback), http.StatusNotFound)
 	alone, _ := besideProvider(t, func(c *Config) { c.Password = "" })
-	lacks(t, alone.browser().Get("/admin/login"), "No password is configured")
+	lacks(t, alone.Browser().Get("/admin/login"), "No password is configured")
 }
 
 func TestIdentitiesInTheConsole(t *testing.T) {
 	r, server := besideProvider(t)
-	owner := r.loggedIn()
+	owner := r.LoggedIn()
 	form := account("add", "mei", "reader", "new colleague")
 	form.Set("identity", "mei@example.org")
 	rec := owner.Post("/admin/accounts", form)
@@ -147,7 +147,7 @@ func TestIdentitiesInTheConsole(t *testing.T) {
 	lacks(t, rec, `class="shown"`) // no password
 	contains(t, owner.Get("/admin/accounts"), "mei@example.org", "no password")
 	consoletest.Is(server, "mei@example.org")
-	consoletest.LeadsTo(t, r.browser().ByProvider(""))
+	consoletest.LeadsTo(t, r.Browser().ByProvider(""))
 	form = account("add", "li", "reader", "x")
 	form.Set("identity", "mei@example.org")
 	rec = owner.Post("/admin/accounts", form)
@@ -160,9 +160,9 @@ func TestIdentitiesInTheConsole(t *testing.T) {
 	form = account("identity", "mei", "", "married")
 	form.Set("identity", "mei.li@example.org")
 	want(t, owner.Post("/admin/accounts", form), http.StatusOK)
-	want(t, r.browser().ByProvider(""), http.StatusForbidden)
+	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 	consoletest.Is(server, "mei.li@example.org")
-	b := r.browser()
+	b := r.Browser()
 	consoletest.LeadsTo(t, b.ByProvider(""))
 	form.Set("identity", "")
 	want(t, owner.Post("/admin/accounts", form), http.StatusOK)

@@ -16,7 +16,7 @@ import (
 func TestStatesOverHTTPS(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
-	b := r.browser()
+	b := r.Browser()
 	b.Base = "https://console.example"
 	consoletest.LeadsTo(t, b.Get(b.AtProvider("")))
 	if c := b.Cookies["__Host-"+cookieName]; c == nil || !c.Secure {
@@ -28,13 +28,13 @@ func TestStatesOverHTTPS(t *testing.T) {
 func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
-	b := r.browser()
+	b := r.Browser()
 	back := b.AtProvider("")
 	c := b.Cookies[stateCookie]
 	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Secure || c.Path != "/" || c.MaxAge != 600 {
 		t.Errorf("%+v", c)
 	}
-	refused := func(what string, b *browser, address, says string) {
+	refused := func(what string, b *consoletest.Browser, address, says string) {
 		t.Helper()
 		rec := b.Get(address)
 		if rec.Code < 400 || b.Cookies[cookieName] != nil {
@@ -42,12 +42,12 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 		}
 		contains(t, rec, says)
 	}
-	refused("a link to another person's login", r.browser(), back, "took too long, or was begun in another browser")
-	other := r.browser()
+	refused("a link to another person's login", r.Browser(), back, "took too long, or was begun in another browser")
+	other := r.Browser()
 	other.AtProvider("")
 	refused("another's answer", other, back, "cannot be believed")
 	servertest.Same(t, "the state of a failed login is kept", other.Cookies[stateCookie] != nil, false)
-	planted := r.browser()
+	planted := r.Browser()
 	sealed, err := consoletest.Ring(t).Seal(stateLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
 	r.Must(err)
 	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
@@ -56,18 +56,18 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	}
 	kept := *c
 	consoletest.LeadsTo(t, b.Get(back))
-	again := r.browser()
+	again := r.Browser()
 	again.Cookies[stateCookie] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
 	again.Handler, again.Cookies[stateCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
-	late := r.browser()
+	late := r.Browser()
 	back = late.AtProvider("")
 	r.Clock.Add(stateLife)
 	refused("late", late, back, "took too long")
-	intime := r.browser()
+	intime := r.Browser()
 	back = intime.AtProvider("")
 	r.Clock.Add(stateLife - time.Microsecond)
 	server.Do(func() { server.Now = r.Clock.Now })
@@ -92,7 +92,7 @@ func TestProviderInTrouble(t *testing.T) {
 	} {
 		r, server := besideProvider(t)
 		consoletest.Is(server, "bo", "support")
-		b := r.browser()
+		b := r.Browser()
 		back := b.AtProvider("/admin/tail")
 		server.Do(func() { c.change(server) })
 		rec := b.Get(back + c.answer)
@@ -107,13 +107,13 @@ func TestProviderInTrouble(t *testing.T) {
 	}
 	r, server := besideProvider(t)
 	server.Do(func() { server.Intercept = down })
-	rec := r.browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
+	rec := r.Browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
 	want(t, rec, http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
 	r.Break("AccountByIdentity")
 	server.Do(func() { server.Intercept = nil })
 	consoletest.Is(server, "bo", "support")
-	b := r.browser()
+	b := r.Browser()
 	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
 	servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
 }
@@ -127,10 +127,10 @@ func TestLoginsByTheProviderAreLimited(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "stranger")
 	for range 10 {
-		want(t, r.browser().ByProvider(""), http.StatusForbidden)
+		want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 	}
 	consoletest.Is(server, "bo", "support")
-	b := r.browser()
+	b := r.Browser()
 	calls := server.Seen("/token")
 	rec := b.ByProvider("")
 	want(t, rec, http.StatusTooManyRequests)

@@ -61,7 +61,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 
 // recorded does nothing but record it.
 func (r *rig) recorded(c echo.Context) error {
-	act, err := r.auth.Record(c, ActionExport)
+	act, err := r.auth.NewAuditEntry(c, ActionExport)
 	if err == nil {
 		err = r.Log.AddAuditEntry(c.Request().Context(), act)
 	}
@@ -69,25 +69,11 @@ func (r *rig) recorded(c echo.Context) error {
 }
 
 // from is a browser at another address.
-func (r *rig) from(address string) *browser {
-	b := r.browser()
+func (r *rig) from(address string) *consoletest.Browser {
+	b := r.Browser()
 	b.From = address
 	return b
 }
-
-// browser is one in front of the newest replica.
-type browser struct {
-	*consoletest.Browser
-	rig *rig
-}
-
-func (r *rig) browser() *browser { return &browser{consoletest.NewBrowser(r.T, r.Handler), r} }
-
-// loggedIn is a browser with a session.
-func (r *rig) loggedIn() *browser { r.Helper(); return &browser{r.LoggedIn(), r} }
-
-// as is a browser in which an account of the role is logged in.
-func (r *rig) as(role Role) *browser { r.Helper(); return &browser{r.As(string(role)), r} }
 
 // besideProvider is a rig whose people may also log in by a provider, which is real and on loopback.
 func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
@@ -102,7 +88,7 @@ func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.P
 
 func (r *rig) providerAt(server *openidtest.Provider) *Provider {
 	return &Provider{
-		Asked: openid.New(consoletest.Identities(server), r.Clock.Now), Title: "Example ID", About: "one",
+		Client: openid.New(consoletest.Identities(server), r.Clock.Now), Title: "Example ID", Fingerprint: "one",
 		Roles: map[string]Role{"support": Reader, "on-call": Operator, "console-owners": Owner},
 	}
 }

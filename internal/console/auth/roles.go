@@ -24,8 +24,8 @@ const (
 
 var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// allowed are the actions that a role may do beyond those of the roles below it. A route names its action, and is refused to lower roles; an
-// action that is missing here is refused to everyone. Actions that change something are recorded under the same word.
+// allowed are the actions that a role may do beyond those of the roles below it. A route names its action, and is refused to lower roles;
+// an action that is missing here is refused to everyone. Actions that change something are recorded under the same word.
 var allowed = map[Role][]string{
 	Reader: {ActionRead, ActionFactor}, // their own factor
 	Operator: {
@@ -92,8 +92,8 @@ func ActorOf(c echo.Context) Actor {
 	return w
 }
 
-// needRole rejects actors whose role does not allow the action.
-func (a *Auth) needRole(action string) echo.MiddlewareFunc {
+// requireRole rejects actors whose role does not allow the action.
+func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
@@ -126,17 +126,17 @@ func (a *Auth) Add(e *echo.Echo, routes []Route) {
 
 // PagesFor returns the middleware of a page that needs a session with a role that allows the action.
 func (a *Auth) PagesFor(action string) []echo.MiddlewareFunc {
-	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.needRole(action))
+	return append(a.layout.PageMiddleware(), a.requireSession, a.requireRole(action))
 }
 
 // ProgramsFor returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
 func (a *Auth) ProgramsFor(action string) []echo.MiddlewareFunc {
-	return append(a.layout.ProgramMiddleware(), a.programsNeedKey, a.needRole(action))
+	return append(a.layout.ProgramMiddleware(), a.requireTokenOrSession, a.requireRole(action))
 }
 
-// Record begins the audit entry of an action with the account and the network. The caller adds the rest and has it written: by the
-// store's method if the effect is in the store, else by AddAuditEntry before the effect.
-func (a *Auth) Record(c echo.Context, action string) (store.AuditEntry, error) {
+// NewAuditEntry returns an audit entry of an action with the request's account and network, and writes nothing. The caller adds the rest
+// and has it written: by the store's method if the effect is in the store, else by AddAuditEntry before the effect.
+func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)
 	return store.AuditEntry{

@@ -40,7 +40,7 @@ func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bo
 
 // cookieValue returns a cookie's value; "" if it is missing.
 func cookieValue(c echo.Context, name string) string {
-	cookie, err := c.Cookie(nameOf(c, name))
+	cookie, err := c.Cookie(cookieNameFor(c, name))
 	if err != nil {
 		return ""
 	}

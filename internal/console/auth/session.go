@@ -19,40 +19,41 @@ import (
 // cookieName is the session's cookie.
 const cookieName = "sendcode-admin"
 
-// nameOf returns a cookie's name. Over https it begins with "__Host-", so that no other host of the domain can set it (RFC 6265bis
+// cookieNameFor returns a cookie's name. Over https it begins with "__Host-", so that no other host of the domain can set it (RFC 6265bis
 // section 4.1.3.2).
-func nameOf(c echo.Context, name string) string {
+func cookieNameFor(c echo.Context, name string) string {
 	if c.Scheme() == "https" {
 		return "__Host-" + name
 	}
 	return name
 }
 
-// keep writes the session's cookie, which expires with the session.
-func (a *Auth) keep(c echo.Context, key string, v session) {
+// setSessionCookie writes the session's cookie, which expires with the session.
+func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
 	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
-	c.SetCookie(cookieOf(c, cookieName, key, max(seconds, 1)))
+	c.SetCookie(newCookie(c, cookieName, key, max(seconds, 1)))
 }
 
-func cookieOf(c echo.Context, name, value string, maxAge int) *http.Cookie {
+// newCookie returns a cookie that scripts and other sites cannot use; maxAge is in seconds.
+func newCookie(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: nameOf(c, name), Value: value, Path: "/", MaxAge: maxAge,
+		Name: cookieNameFor(c, name), Value: value, Path: "/", MaxAge: maxAge,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
 
 const sessionKey = "sendcode.admin.session"
 
-// sessionOf returns the session that use has attached to the request.
+// sessionOf returns the session that attachSession attached to the request.
 func sessionOf(c echo.Context) session {
 	v, _ := c.Get(sessionKey).(session)
 	return v
 }
 
-// use attaches the session and its actor to the request. It records, at most once a minute, that the session is in use, so that it does not
-// expire as idle.
-func (a *Auth) use(c echo.Context, v session) error {
+// attachSession attaches the session and its actor to the request. At most once a minute it writes to the log that the session is in use,
+// so that it does not expire as idle, and renews the cookie.
+func (a *Auth) attachSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
 	c.Set(sessionKey, v)
 	if v.now.Sub(v.SeenAt) < renewal {
@@ -63,7 +64,7 @@ func (a *Auth) use(c echo.Context, v session) error {
 		return err
 	}
 	v.SeenAt = v.now
-	a.keep(c, cookieValue(c, cookieName), v)
+	a.setSessionCookie(c, cookieValue(c, cookieName), v)
 	return nil
 }
 
@@ -92,9 +93,9 @@ const (
 // halfway is how long a login may take from the password to the code.
 const halfway = 10 * time.Minute
 
-// factorMissing returns what a session lacks of the second factor; "" if nothing. A factor that was replaced since does not count.
+// missingFactor returns what a session lacks of the second factor; "" if nothing. A factor that was replaced since does not count.
 // Sessions by the provider need none.
-func (v session) factorMissing(demanded bool) string {
+func (v session) missingFactor(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
 		return ""
@@ -115,24 +116,25 @@ type holder struct {
 	credential
 }
 
-// bound returns what a session stores of the holder, so that it ends when the password changes. It is keyed with the cookie's value, so
-// that a reader of the table can't try passwords.
-func (h holder) bound(key []byte) [32]byte {
+// sessionBinding returns what a session stores of its holder's credential, so that it ends when the credential changes. It is keyed with
+// the cookie's value, so that a reader of the table can't try passwords.
+func (h holder) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
 	mac.Write(h.identity[:])
 	return [32]byte(mac.Sum(nil))
 }
 
-// lives reports whether the session has not expired. One last seen in the future has, since a clock that was set back would prolong
-// it.
-func (v session) lives() bool {
+// isLive reports whether the session has not expired. A session that was last seen in the future has: a clock that was set back would
+// prolong it.
+func (v session) isLive() bool {
 	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
 }
 
 // skew is how far back the log's clock may have been set.
 const skew = 5 * time.Minute
 
+// ends returns when the session expires: idle after it was last seen, and absolute after its start at the latest.
 func (v session) ends() time.Time {
 	if end := v.StartedAt.Add(absolute); end.Before(v.SeenAt.Add(idle)) {
 		return end
@@ -140,9 +142,9 @@ func (v session) ends() time.Time {
 	return v.SeenAt.Add(idle)
 }
 
-// current returns the session of a request and its account. False: there is none, it has ended, or its account may no longer log in that
-// way.
-func (a *Auth) current(c echo.Context) (session, bool, error) {
+// currentSession returns the session of a request. False: there is none, it has ended, or its account may no longer log in that way. A
+// session may still lack the second factor.
+func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, cookieName))
 	if err != nil || len(key) != keySize {
 		return session{}, false, nil
@@ -155,30 +157,30 @@ func (a *Auth) current(c echo.Context) (session, bool, error) {
 		return v, false, nil
 	case err != nil:
 		return v, false, err
-	case !v.lives():
+	case !v.isLive():
 		return v, false, nil
 	}
 	h, err := a.holderOf(ctx, s)
 	if err != nil || !h.isSet() {
 		return v, false, err
 	}
-	if bound := h.bound(key); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
+	if bound := h.sessionBinding(key); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
 		return v, false, nil
 	}
-	v.who, v.lacks = h.Actor, v.factorMissing(a.DemandFactor)
+	v.who, v.lacks = h.Actor, v.missingFactor(a.DemandFactor)
 	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
 }
 
-// holderOf returns who a session stands for now.
+// holderOf returns the account that a session is of, as it is now; the zero holder if it may no longer log in that way.
 func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
 	if s.Via == viaProvider {
-		return a.vouchedFor(ctx, s)
+		return a.providerHolder(ctx, s)
 	}
-	return a.account(ctx, s.Account)
+	return a.passwordHolder(ctx, s.Account)
 }
 
-// account returns who logs in to an account with its password; refused if it is unknown, closed or has no password.
-func (a *Auth) account(ctx context.Context, name string) (holder, error) {
+// passwordHolder returns an account with its password; the zero holder, which admits no login, if it is unknown or closed.
+func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) {
 	if name == bootstrap.Name {
 		return holder{bootstrap, a.password}, nil
 	}
@@ -197,17 +199,17 @@ func (a *Auth) account(ctx context.Context, name string) (holder, error) {
 	return holder{Actor{known.Name, Role(known.Role)}, p}, nil
 }
 
-// begin completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.
-func (a *Auth) begin(c echo.Context, who holder, s store.Session, action string) error {
+// beginSession completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.
+func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.attachTo(c)
-	act, err := a.Record(c, action)
+	act, err := a.NewAuditEntry(c, action)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.bound(key)
+	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}
@@ -215,7 +217,7 @@ func (a *Auth) begin(c echo.Context, who holder, s store.Session, action string)
 		return err
 	}
 	a.logger.InfoContext(ctx, action, "account", who.Name, "network", act.Network)
-	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who.Actor, now: s.StartedAt})
+	a.setSessionCookie(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who.Actor, now: s.StartedAt})
 	if action == ActionLogin && s.Via != viaProvider {
 		a.rememberBrowser(c, who.Name)
 	}

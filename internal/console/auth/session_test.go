@@ -14,18 +14,18 @@ import (
 )
 
 func TestCookie(t *testing.T) {
-	b := newRig(t).browser()
+	b := newRig(t).Browser()
 	c := b.Login(consoletest.Password).Result().Cookies()[0]
 	if c.Name != "sendcode-admin" || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 1800 {
 		t.Errorf("over http: %+v", c)
 	}
-	b = newRig(t).browser()
+	b = newRig(t).Browser()
 	b.Base = "https://console.example"
 	c = b.Login(consoletest.Password).Result().Cookies()[0]
 	if c.Name != "__Host-sendcode-admin" || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
 		t.Errorf("over https: %+v", c)
 	}
-	if known := b.Cookies["__Host-"+browserName("admin")]; known == nil || !known.Secure {
+	if known := b.Cookies["__Host-"+browserCookieName("admin")]; known == nil || !known.Secure {
 		t.Errorf("the cookie of a known browser: %+v", known)
 	}
 	want(t, b.Get("/admin"), http.StatusOK)
@@ -38,7 +38,7 @@ func TestCookie(t *testing.T) {
 
 func TestSessionGoesIdle(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	r.Clock.Add(30 * time.Second)
 	servertest.Same(t, "cookies renewed after 30 s", len(b.Get("/admin").Result().Cookies()), 0)
 	r.Clock.Add(29*time.Minute + 30*time.Second - time.Microsecond)
@@ -53,7 +53,7 @@ func TestSessionGoesIdle(t *testing.T) {
 func TestSessionEndsForGood(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	for range 12*3 - 1 {
 		r.Clock.Add(20 * time.Minute)
 		want(t, b.Get("/admin"), http.StatusOK)
@@ -68,7 +68,7 @@ func TestSessionEndsForGood(t *testing.T) {
 
 func TestSessionFromTheFuture(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	r.Clock.Add(-4 * time.Minute)
 	want(t, b.Get("/admin"), http.StatusOK) // another replica's clock may be a little behind
 	r.Clock.Add(-2 * time.Minute)
@@ -77,7 +77,7 @@ func TestSessionFromTheFuture(t *testing.T) {
 
 func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	value := b.Cookies[cookieName].Value
 	key, err := base64.RawURLEncoding.DecodeString(value)
 	r.Must(err)
@@ -100,21 +100,21 @@ func TestSessionCannotBeForged(t *testing.T) {
 // What the log keeps of a session is of no use to who reads it: neither the key, nor a password to try.
 func TestSessionsAreKeptAsHashes(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	key, err := base64.RawURLEncoding.DecodeString(b.Cookies[cookieName].Value)
 	r.Must(err)
 	s, _, err := r.Log.Session(t.Context(), sha256.Sum256(key))
 	r.Must(err)
 	p, err := parsePassword(consoletest.Password, "")
 	r.Must(err)
-	if s.Bound == p.identity || s.Bound != (holder{credential: p}).bound(key) || s.Account != "admin" {
+	if s.Bound == p.identity || s.Bound != (holder{credential: p}).sessionBinding(key) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	b.Handler = r.replica(quiet())
 	want(t, b.Get("/admin"), http.StatusOK)
 	b.Handler = r.replica(quiet(), func(c *Config) { c.Password = "another password" })
@@ -126,7 +126,7 @@ func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 // A copy of the cookie that was taken before is of no use after logging out, on any replica.
 func TestLogout(t *testing.T) {
 	r := newRig(t)
-	b, other := r.loggedIn(), r.loggedIn()
+	b, other := r.LoggedIn(), r.LoggedIn()
 	kept := *b.Cookies[cookieName]
 	r.Clock.Add(2 * time.Minute)
 	rec := b.Post("/admin/logout", url.Values{})
@@ -145,12 +145,12 @@ func TestLogout(t *testing.T) {
 
 func TestSessionsWithoutTheLog(t *testing.T) {
 	r := newRig(t)
-	b := r.loggedIn()
+	b := r.LoggedIn()
 	r.Break()
 	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
 	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
-	want(t, r.browser().Login(consoletest.Password), http.StatusServiceUnavailable)
+	want(t, r.Browser().Login(consoletest.Password), http.StatusServiceUnavailable)
 	want(t, b.Get("/admin/login"), http.StatusOK)
 	r.Log.SetFault(nil)
 	want(t, b.Get("/admin"), http.StatusOK)

@@ -30,41 +30,42 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// bearerOf returns the actor of the request's token, or the problem to answer with.
-func (a *Auth) bearerOf(c echo.Context) (Actor, error) {
+// authenticateToken returns the actor of the request's bearer token. It counts wrong tokens. Error: the problem to answer with.
+func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
-	d, err := a.attempts.token(ctx, server.ClientIP(c))
+	d, err := a.attempts.peekToken(ctx, server.ClientIP(c))
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(ctx, "wrong admin tokens could not be counted", "error", err)
 		return Actor{}, verification.ErrUnavailable
 	case !d.Allowed():
-		return Actor{}, a.tooManyTokens(c, d)
+		return Actor{}, a.tooManyTokensError(c, d)
 	}
-	token, known := a.tokenOf(c)
+	token, known := a.findToken(c)
 	if known && !token.expired(a.now()) {
 		return token.actor(), nil
 	}
-	if d, err = a.attempts.wrongToken(ctx, server.ClientIP(c)); err != nil {
+	if d, err = a.attempts.takeWrongToken(ctx, server.ClientIP(c)); err != nil {
 		return Actor{}, verification.ErrUnavailable
 	}
 	if !d.Admitted {
-		return Actor{}, a.tooManyTokens(c, d)
+		return Actor{}, a.tooManyTokensError(c, d)
 	}
-	a.reportToken(c, token.ID)
+	a.logRefusedToken(c, token.ID)
 	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
-func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
+// tooManyTokensError returns the 429 for a network that sent too many wrong tokens, and counts and logs it.
+func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
-	a.reportToken(c, "")
+	a.logRefusedToken(c, "")
 	return server.RetryLater(server.TooManyAttempts, "Too many wrong admin tokens came from your network.", quota.Seconds(d.RetryAfter()))
 }
 
-// reportToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
+// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
 // most one line a minute for each expired token, and one for all other refusals together.
-func (a *Auth) reportToken(c echo.Context, expired string) {
+func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), networkOf(c)
 	if expired != "" {
 		if n, due := a.lines.Add("token."+expired, a.now()); due {
@@ -77,8 +78,9 @@ func (a *Auth) reportToken(c echo.Context, expired string) {
 	}
 }
 
-// tokenOf finds the token of a request. It compares with all tokens, in a time that does not depend on which one matches.
-func (a *Auth) tokenOf(c echo.Context) (found Token, known bool) {
+// findToken returns the configured token that the request presents; false if it is none. It compares with all tokens, in a time that does
+// not depend on which one matches.
+func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
 	presented, ok := server.BearerToken(c)
 	if !ok {
 		return Token{}, false

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/servertest"
 )
 
-func (b *browser) withToken(token string) int {
+func withToken(b *consoletest.Browser, token string) int {
 	b.Helper()
 	return b.Get("/v1/admin/sends", "Authorization", "Bearer "+token).Code
 }
@@ -20,7 +20,7 @@ func (b *browser) withToken(token string) int {
 // Of 300 wrong tokens from one address ten are looked at; the log has one line for them, and none of them is in any output.
 func TestWrongTokensAreThrottled(t *testing.T) {
 	r := newRig(t)
-	b := r.browser()
+	b := r.Browser()
 	answers := map[int]int{}
 	for i := range 300 {
 		wrong := fmt.Sprintf("wrong-token-of-length-%d", i)
@@ -36,24 +36,41 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "900")
 	servertest.Same(t, "lines about wrong tokens", strings.Count(r.Logged.String(), "wrong admin tokens were refused"), 1)
 	r.Clock.Add(time.Minute)
-	b.withToken("wrong-token-of-length-300")
+	withToken(b, "wrong-token-of-length-300")
 	if !strings.Contains(r.Logged.String(), `msg="wrong admin tokens were refused" count=301`) {
 		t.Errorf("no count: %s", r.Logged)
 	}
 	r.Unlogged("wrong-token", consoletest.Token)
-	other := r.browser()
+	other := r.Browser()
 	other.From = "192.0.3.1:1"
-	servertest.Same(t, "from another network", other.withToken(consoletest.Token), http.StatusOK)
-	want(t, r.loggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
+	servertest.Same(t, "from another network", withToken(other, consoletest.Token), http.StatusOK)
+	want(t, r.LoggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
 	r.Clock.Add(14 * time.Minute)
-	servertest.Same(t, "after the wait", b.withToken(consoletest.Token), http.StatusOK)
+	servertest.Same(t, "after the wait", withToken(b, consoletest.Token), http.StatusOK)
 }
 
-func TestRightTokensAreNotLimited(t *testing.T) {
-	b := newRig(t).browser()
-	for range 50 {
-		servertest.Same(t, "a right token", b.withToken(consoletest.Token), http.StatusOK)
+// The token is for the API alone, in any case of the scheme; a wrong one is not made good by a session.
+func TestToken(t *testing.T) {
+	r := newRig(t)
+	b := r.Browser()
+	for i := range 50 { // right ones are not limited
+		scheme := []string{"Bearer ", "bearer ", "BEARER  "}[i%3]
+		want(t, b.Get("/v1/admin/sends", "Authorization", scheme+consoletest.Token), http.StatusOK)
 	}
+	want(t, b.Get("/admin", "Authorization", "Bearer "+consoletest.Token), http.StatusSeeOther)
+	in, off := r.LoggedIn(), newRig(t, func(c *Config) { c.Tokens = nil }).Browser()
+	want(t, in.Get("/v1/admin/sends"), http.StatusOK)
+	for _, header := range []string{
+		"Bearer", "Bearer ", "Bearer x", consoletest.Token, "Basic " + consoletest.Token, "Bearer " + strings.ToUpper(consoletest.Token), " ",
+	} {
+		rec := want(t, b.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
+		lacks(t, rec, consoletest.Token)
+		if !strings.HasPrefix(rec.Header().Get("WWW-Authenticate"), "Bearer") || rec.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%q: %v", header, rec.Header())
+		}
+		want(t, off.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
+	}
+	want(t, in.Get("/v1/admin/sends", "Authorization", "Bearer x"), http.StatusUnauthorized)
 }
 
 func TestListedTokens(t *testing.T) {
@@ -63,7 +80,7 @@ func TestListedTokens(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Tokens = append(c.Tokens, token("charts", Reader, consoletest.Start.Add(time.Hour)), token("desk", Operator, time.Time{}))
 	})
-	b := r.browser()
+	b := r.Browser()
 	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden}, "desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
 		header := []string{"Authorization", "Bearer the-token-of-" + id}
 		servertest.Same(t, id, [2]int{b.Get("/v1/admin/sends", header...).Code, b.Get("/v1/admin/sends.csv", header...).Code}, is)
@@ -73,14 +90,14 @@ func TestListedTokens(t *testing.T) {
 		t.Errorf("%+v", acts)
 	}
 	for role, is := range map[Role]int{"": http.StatusForbidden, "root": http.StatusForbidden, Reader: http.StatusForbidden, Operator: http.StatusOK} {
-		own := newRig(t, func(c *Config) { c.Tokens[0].Role = role }).browser()
+		own := newRig(t, func(c *Config) { c.Tokens[0].Role = role }).Browser()
 		got := own.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token).Code
 		servertest.Same(t, "the token of the environment, "+string(role), got, is)
 	}
 	r.Clock.Add(time.Hour)
-	servertest.Same(t, "expired", b.withToken("the-token-of-charts"), http.StatusUnauthorized)
+	servertest.Same(t, "expired", withToken(b, "the-token-of-charts"), http.StatusUnauthorized)
 	if !strings.Contains(r.Logged.String(), "an admin token that has expired was refused\" token=charts") {
 		t.Errorf("%s", r.Logged)
 	}
-	servertest.Same(t, "the token of the environment", b.withToken(consoletest.Token), http.StatusOK)
+	servertest.Same(t, "the token of the environment", withToken(b, consoletest.Token), http.StatusOK)
 }

@@ -34,17 +34,17 @@ func newSecret() []byte {
 	return secret
 }
 
-// spell returns a secret as people type it and apps read it.
-func spell(secret []byte) string {
+// encodeSecret returns a secret as people type it and apps read it.
+func encodeSecret(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// stepOf returns the time step, at most one from now and later than after, whose code was typed. False: there is none.
-func stepOf(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
+// matchStep returns the time step, at most one from now and later than after, whose code was typed. False: there is none.
+func matchStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(period/time.Second)
 	found, ok := int64(0), false
 	for step := middle - tolerance; step <= middle+tolerance; step++ {
-		code, err := totp.GenerateCodeCustom(spell(secret), time.Unix(step*int64(period/time.Second), 0), codeOptions)
+		code, err := totp.GenerateCodeCustom(encodeSecret(secret), time.Unix(step*int64(period/time.Second), 0), codeOptions)
 		if err == nil && subtle.ConstantTimeCompare([]byte(code), []byte(typed)) == 1 && step > after && !ok {
 			found, ok = step, true
 		}
@@ -52,8 +52,8 @@ func stepOf(secret []byte, typed string, now time.Time, after int64) (int64, boo
 	return found, ok
 }
 
-// keyAddress returns the otpauth URL for the QR code.
-func keyAddress(account string, secret []byte) (string, error) {
+// otpauthURL returns the otpauth URL for the QR code.
+func otpauthURL(account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period, Digits: codeOptions.Digits,
 		Algorithm: codeOptions.Algorithm,
@@ -70,8 +70,8 @@ type picture struct {
 	Path template.HTMLAttr
 }
 
-// drawCode returns the QR code of a text.
-func drawCode(text string) (picture, error) {
+// drawQRCode returns the QR code of a text.
+func drawQRCode(text string) (picture, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {
 		return picture{}, err
@@ -110,7 +110,7 @@ func recoveryHash(account, code string) [32]byte {
 	return sha256.Sum256([]byte("recovery\x00" + account + "\x00" + code))
 }
 
-// plainCode removes the characters that people type between those of a code.
-func plainCode(typed string) string {
+// normalizeCode removes the characters that people type between those of a code.
+func normalizeCode(typed string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed))
 }

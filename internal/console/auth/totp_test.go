@@ -14,22 +14,22 @@ func TestCodesOfRFC6238(t *testing.T) {
 		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130",
 	} {
 		now := time.Unix(at, 0)
-		if step, ok := stepOf(secret, code, now, 0); !ok || step != at/30 {
+		if step, ok := matchStep(secret, code, now, 0); !ok || step != at/30 {
 			t.Errorf("at %d: %d, %v", at, step, ok)
 		}
 		for _, shift := range []time.Duration{-period, period} {
-			if step, ok := stepOf(secret, code, now.Add(shift), 0); !ok || step != at/30 {
+			if step, ok := matchStep(secret, code, now.Add(shift), 0); !ok || step != at/30 {
 				t.Errorf("at %d, on a clock that is %v off: %d, %v", at, shift, step, ok)
 			}
-			if _, ok := stepOf(secret, code, now.Add(2*shift), 0); ok && now.Add(2*shift).Unix() > 0 {
+			if _, ok := matchStep(secret, code, now.Add(2*shift), 0); ok && now.Add(2*shift).Unix() > 0 {
 				t.Errorf("at %d: holds %v on", at, 2*shift)
 			}
 		}
-		if _, ok := stepOf(secret, code, now, at/30); ok {
+		if _, ok := matchStep(secret, code, now, at/30); ok {
 			t.Errorf("at %d: twice", at)
 		}
 		for _, wrong := range []string{"", "000000", code[1:], code + "0", " " + code} {
-			if _, ok := stepOf(secret, wrong, now, 0); ok {
+			if _, ok := matchStep(secret, wrong, now, 0); ok {
 				t.Errorf("at %d: %q", at, wrong)
 			}
 		}
@@ -37,11 +37,11 @@ func TestCodesOfRFC6238(t *testing.T) {
 }
 
 func TestKeyAddress(t *testing.T) {
-	address, err := keyAddress("oidc:a/b?c", []byte("12345678901234567890"))
+	address, err := otpauthURL("oidc:a/b?c", []byte("12345678901234567890"))
 	if err != nil || address != "otpauth://totp/sendcode:oidc:a/b%3Fc?algorithm=SHA1&digits=6&issuer=sendcode&period=30&secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ" {
 		t.Errorf("%s %v", address, err)
 	}
-	p, err := drawCode(address)
+	p, err := drawQRCode(address)
 	if err != nil || p.Side < 40 || strings.ContainsAny(html.UnescapeString(string(p.Path))[3:len(p.Path)-1], `"<>`) {
 		t.Errorf("%+v %v", p, err)
 	}

@@ -62,19 +62,12 @@ func (r *Rig) Unlogged(secrets ...string) {
 	}
 }
 
-// Must ends a test that cannot go on.
-func (r *Rig) Must(err error) {
+// Must ends a test that cannot go on since a call failed: the last of its results is an error.
+func (r *Rig) Must(results ...any) {
 	r.Helper()
-	if err != nil {
+	if err, _ := results[len(results)-1].(error); err != nil {
 		r.Fatal(err)
 	}
-}
-
-// OK ends a test that cannot go on since a call failed: the last of its results is an error.
-func (r *Rig) OK(results ...any) {
-	r.Helper()
-	err, _ := results[len(results)-1].(error)
-	r.Must(err)
 }
 
 // PutAccount adds an account, or changes the one with its name to equal it.
@@ -122,10 +115,13 @@ func (r *Rig) Acts(want ...string) {
 	}
 }
 
+// Browser returns a browser without cookies, in front of the newest console.
+func (r *Rig) Browser() *Browser { return NewBrowser(r.T, r.Handler) }
+
 // LoggedIn returns a browser in which the configured account is logged in.
 func (r *Rig) LoggedIn() *Browser {
 	r.Helper()
-	b := NewBrowser(r.T, r.Handler)
+	b := r.Browser()
 	Want(r.T, b.Login(Password), http.StatusSeeOther)
 	return b
 }
@@ -137,7 +133,7 @@ func (r *Rig) As(role string) *Browser {
 	if _, err := r.Log.Account(r.Context(), name); err != nil {
 		r.PutAccount(store.Account{Name: name, Role: role, Password: SmallHash(name + "'s password")})
 	}
-	b := NewBrowser(r.T, r.Handler)
+	b := r.Browser()
 	Want(r.T, b.LoginAs(name, name+"'s password"), http.StatusSeeOther)
 	return b
 }

@@ -34,60 +34,61 @@ func answerOf(c matter, reader texts.Words) Answer {
 		return a
 	}
 	c.Words = a.W
-	a.Text = c.tellPerson()
+	a.Text = c.reply()
 	for _, p := range a.Text {
 		a.Times = a.Times || !p.At.IsZero()
 	}
 	return a
 }
 
-func (c matter) tellPerson() texts.Sentence {
+// reply returns what to tell the person; nil if nothing was delivered to one, as for test recipients.
+func (c matter) reply() texts.Sentence {
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
-			return c.person("failed.rejected.address")
+			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 			return e.Kind == store.ProviderBounced && c.topic(e.Detail) == "full"
 		}) {
-			return c.person("failed.rejected.full")
+			return c.replyText("failed.rejected.full")
 		}
-		return c.person("failed.rejected.mailbox")
+		return c.replyText("failed.rejected.mailbox")
 	}
 	switch c.Status {
 	case store.Undelivered:
 		if c.state != verification.Approved {
-			return c.person("undelivered")
+			return c.replyText("undelivered")
 		}
-		return c.person("sent.approved")
+		return c.replyText("sent.approved")
 	case store.Sent, store.Delivered:
 		if c.toTestRecipient() {
 			return nil
 		}
-		return c.person("sent." + cmp.Or(string(c.state), "none"))
+		return c.replyText("sent." + cmp.Or(string(c.state), "none"))
 	case store.Unknown:
-		return c.person("unknown." + cmp.Or(string(c.state), "none"))
+		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
-		return c.Join(c.person("failed."+c.failureClass()), c.quotaCostForPerson(), c.stillWorks())
+		return c.Join(c.replyText("failed."+c.failureClass()), c.quotaCostReply(), c.stillWorks())
 	case store.Refused:
-		return c.Join(c.refusedPerson(), c.stillWorks())
+		return c.Join(c.refusedReply(), c.stillWorks())
 	}
-	return c.person("underway")
+	return c.replyText("underway")
 }
 
-// person returns a text for the person, with its values filled in.
-func (c matter) person(key string, more ...texts.Part) texts.Sentence {
+// replyText fills in the text with the key "answer." and key.
+func (c matter) replyText(key string, more ...texts.Part) texts.Sentence {
 	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
-	if c.handedOver() {
+	if c.handedToRelayOnly() {
 		by, took = "answer.service.", "answer.handed"
 	}
-	return c.about("answer."+key, append([]texts.Part{
+	return c.text("answer."+key, append([]texts.Part{
 		texts.Plain("to", c.To), texts.Plain("provider", c.Get(by+channel)), texts.Plain("took", c.Get(took)),
 		texts.Plain("look", c.Get("answer.look."+channel)),
 	}, more...)...)
 }
 
-// handedOver reports that a relay or a carrier has the message, and that nothing was heard of the recipient's own provider.
-func (c matter) handedOver() bool {
+// handedToRelayOnly reports that a relay or a carrier has the message, and that nothing was heard of the recipient's own provider.
+func (c matter) handedToRelayOnly() bool {
 	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 		return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
 	})
@@ -100,7 +101,7 @@ func (c matter) failureClass() string {
 		switch s, found := c.suppressionOf(c.Suppression); {
 		case found && !s.Active(c.story.Now):
 			return "suppressed.over"
-		case found && c.toldToStop(s):
+		case found && c.optedOutAtCarrier(s):
 			return "opted_out"
 		}
 		return "suppressed"
@@ -113,7 +114,7 @@ func (c matter) failureClass() string {
 		}
 		return "paused"
 	}
-	switch kind := c.failure(); {
+	switch kind := c.failureKind(); {
 	case kind == "expired.full":
 		return "rejected.full"
 	case kind == "rejected.silent":
@@ -124,56 +125,56 @@ func (c matter) failureClass() string {
 	return "ours"
 }
 
-// quotaCostForPerson says that a failure did not count, if that is of use to the person.
-func (c matter) quotaCostForPerson() texts.Sentence {
+// quotaCostReply says that a failure did not count, if that is of use to the person.
+func (c matter) quotaCostReply() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
 	}
-	return c.person("free")
+	return c.replyText("free")
 }
 
 // stillWorks says that an earlier code can still be used.
 func (c matter) stillWorks() texts.Sentence {
-	if c.has == nil {
+	if c.valid == nil {
 		return nil
 	}
-	return c.person("works")
+	return c.replyText("works")
 }
 
-func (c matter) refusedPerson() texts.Sentence {
+func (c matter) refusedReply() texts.Sentence {
 	free, known := c.freeAgain()
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
-		return c.checksPerson()
+		return c.lockoutReply()
 	case policy.IsUnserved(c.Send):
-		return c.about("answer.norows.unserved")
+		return c.text("answer.norows.unserved")
 	case !known:
-		return c.person("refused.later")
+		return c.replyText("refused.later")
 	case free.IsZero():
-		return c.person("refused.now")
+		return c.replyText("refused.now")
 	case c.BlockedBy == "failures":
-		return c.person("refused.failures", texts.At("free", free))
-	case c.shared():
-		return c.about(c.variant("answer.refused.shared", c.looksAt()), texts.At("free", free))
+		return c.replyText("refused.failures", texts.At("free", free))
+	case c.countsOthers():
+		return c.text(c.variant("answer.refused.shared", c.countedScope()), texts.At("free", free))
 	}
-	return c.person("refused.at", texts.At("free", free))
+	return c.replyText("refused.at", texts.At("free", free))
 }
 
-// checksPerson explains the lockout that ends last, whichever kind of caller it is about.
-func (c matter) checksPerson() texts.Sentence {
+// lockoutReply explains the lockout that ends last, whichever kind of caller it is about.
+func (c matter) lockoutReply() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.facts.Locks {
 		wait = max(wait, out.Wait)
 	}
 	if wait == 0 {
-		return c.person("refused.now")
+		return c.replyText("refused.now")
 	}
-	return c.person("refused.checks", texts.At("free", c.after(wait)))
+	return c.replyText("refused.checks", texts.At("free", c.logTimeAfter(wait)))
 }
 
 // freeAgain returns when the next request is admitted; zero: now. known is false if that can't be told.
 func (c matter) freeAgain() (free time.Time, known bool) {
-	if c.facts.Quota == nil || !c.speaksOf(c.BlockedBy) {
+	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {

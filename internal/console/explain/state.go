@@ -24,6 +24,7 @@ type Label struct {
 	Tone       Tone
 }
 
+// ToneOf returns the tone of a status.
 func ToneOf(s store.Status) Tone {
 	switch s {
 	case store.Sent, store.Delivered:
@@ -36,13 +37,13 @@ func ToneOf(s store.Status) Tone {
 	return Warn
 }
 
-// Lost reports whether a send did not reach its recipient, as far as is known.
-func Lost(s store.Send) bool {
+// NotDelivered reports whether it is known that a send did not reach its recipient.
+func NotDelivered(s store.Send) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
 
-// Locale is the language that was asked for; "*" is any, so none.
-func Locale(s store.Send) string { return strings.Trim(s.Locale, "*") }
+// RequestedLocale returns the language that was asked for; "" for "*", which is any.
+func RequestedLocale(s store.Send) string { return strings.Trim(s.Locale, "*") }
 
 // codeStates are the states of codes in the words of lists.
 var codeStates = map[verification.State]store.CodeState{
@@ -50,7 +51,7 @@ var codeStates = map[verification.State]store.CodeState{
 	verification.Expired: store.CodeExpired, verification.Pending: store.CodeWaiting,
 }
 
-// CodeOf returns what became of a code by now, on the log's clock.
-func CodeOf(v store.Verification, now time.Time) store.CodeState {
+// CodeStateOf returns what became of a code by now, on the log's clock.
+func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }

@@ -28,14 +28,14 @@ type Entry struct {
 // Timeline returns all that happened to a row, in order.
 func Timeline(s store.Story, w texts.Words) []Entry {
 	var all []Entry
-	for _, row := range withSelf(s) {
+	for _, row := range relatedAndSelf(s) {
 		told := teller{Words: w, row: row}.entries()
 		if row.ID != s.Send.ID {
 			told[len(told)-1].Link = SendAddress(row.ID)
 		}
 		all = append(all, told...)
 	}
-	all = append(all, toldEntries(s, w)...)
+	all = append(all, providerEventEntries(s, w)...)
 	if s.Verification != nil {
 		all = append(all, codeEntries(*s.Verification, s.Now, w)...)
 	}
@@ -43,14 +43,15 @@ func Timeline(s store.Story, w texts.Words) []Entry {
 	return all
 }
 
-// withSelf returns the related rows and the row itself, oldest first.
-func withSelf(s store.Story) []store.Send {
+// relatedAndSelf returns the related rows and the row itself, oldest first.
+func relatedAndSelf(s store.Story) []store.Send {
 	if slices.ContainsFunc(s.Related, func(r store.Send) bool { return r.ID == s.Send.ID }) {
 		return s.Related
 	}
 	return append(slices.Clone(s.Related), s.Send)
 }
 
+// SendAddress returns the address of a send's page.
 func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
 // teller tells of one row.
@@ -127,7 +128,7 @@ func (t teller) undated(after time.Time, tone Tone, key string) Entry {
 func (t teller) line(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
-		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(Locale(r), "–")),
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(RequestedLocale(r), "–")),
 		texts.Plain("network", cmp.Or(r.IP, "–")),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),

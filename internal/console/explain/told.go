@@ -19,22 +19,22 @@ var providerEvents = []struct {
 	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
-// told adds the worst provider event to a verdict, unless the code was entered: then it arrived.
-func (c matter) told(v Verdict) Verdict {
+// withProviderEvent adds the worst provider event to a verdict, unless the code was entered: then it arrived.
+func (c matter) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEvents {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
 		}
 		e := c.story.Events[i]
-		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider),
+		v.What = c.Join(v.What, c.text(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider),
 			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.cause == "" {
 			return v
 		}
 		v.Tone = t.tone
 		if c.state != verification.Approved {
-			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
+			v.Next = c.text(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
 			v.Next = c.Join(v.Next, c.stillHolds(t.after, s))
@@ -52,7 +52,7 @@ func inBrackets(w texts.Words, s string) string {
 	return w.Get("reply", "code", s)
 }
 
-func toldEntries(s store.Story, w texts.Words) (all []Entry) {
+func providerEventEntries(s store.Story, w texts.Words) (all []Entry) {
 	for _, e := range s.Events {
 		line := Entry{At: w.Exactly(e.At), Tone: Still, order: e.At}
 		for _, t := range providerEvents {

@@ -37,7 +37,7 @@ type matter struct {
 	story store.Story
 	facts Facts
 	state verification.State  // of the code; empty without one
-	has   *store.Verification // the pending code that reached its recipient; nil: none
+	valid *store.Verification // the pending code that reached its recipient; nil: none
 }
 
 // Facts are what a verdict goes by beside the row's own story.
@@ -58,10 +58,10 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
 	switch {
-	case c.state == verification.Pending && slices.ContainsFunc(s.Related, WentOut):
-		c.has = s.Verification
+	case c.state == verification.Pending && slices.ContainsFunc(s.Related, MayHaveGoneOut):
+		c.valid = s.Verification
 	case now.Code != nil && verification.StateOf(*now.Code, s.Now) == verification.Pending:
-		c.has = now.Code
+		c.valid = now.Code
 	}
 	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w)}
 	if now.Newer != nil {
@@ -69,9 +69,9 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
-		v.What, v.Next = c.Join(c.about("verdict."+how), c.earlierAttemptWarning()), c.afterwards(how)
+		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.nextStep(how)
 		if c.toTestRecipient() {
-			v.What, v.Next = c.about("verdict.sent.test"), c.about("next.sent.test")
+			v.What, v.Next = c.text("verdict.sent.test"), c.text("next.sent.test")
 		}
 	case store.Failed:
 		v.What, v.Next = c.failed()
@@ -81,34 +81,35 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.What, v.Next = c.Join(c.about("verdict."+how), c.earlierAttemptWarning()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
+		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.text(c.variant("next.queued", c.topic(c.ProviderCode)))
 	default:
-		v.What, v.Next = c.Join(c.about("verdict.sending"), c.earlierAttemptWarning()), c.about("next.sending")
+		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
 	}
-	return c.erased(c.told(v))
+	return c.withoutErased(c.withProviderEvent(v))
 }
 
-func WentOut(s store.Send) bool {
+// MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
+func MayHaveGoneOut(s store.Send) bool {
 	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered || s.Status == store.Unknown || s.InDoubt
 }
 
-// about fills a text with the values of the row and its code. Text messages have their own text if there is one.
-func (c matter) about(key string, more ...texts.Part) texts.Sentence {
+// text fills a text with the values of the row and its code. Text messages have their own text if there is one.
+func (c matter) text(key string, more ...texts.Part) texts.Sentence {
 	key = c.ofChannel(key)
 	ended := c.FinishedAt
 	if ended.IsZero() {
 		ended = c.LoggedAt
 	}
 	parts := append([]texts.Part{
-		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)),
-		texts.Plain("reason", c.Or("reason", c.Reason)),
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))),
+		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
 		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
 		texts.At("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
 		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
 	}, more...)
-	if c.has != nil {
-		parts = append(parts, texts.At("has", c.has.ExpiresAt))
+	if c.valid != nil {
+		parts = append(parts, texts.At("has", c.valid.ExpiresAt))
 	}
 	if v := c.story.Verification; v != nil {
 		parts = append(parts, texts.At("until", v.ExpiresAt), texts.At("approved", v.ApprovedAt), texts.At("canceled", v.CanceledAt),
@@ -144,16 +145,16 @@ func (c matter) earlierAttemptWarning() texts.Sentence {
 	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
 		return nil
 	case c.Status == store.Sent:
-		return c.about("doubt.sent")
+		return c.text("doubt.sent")
 	}
-	return c.about("doubt.else")
+	return c.text("doubt.else")
 }
 
-// afterwards says what became of the sent code and what to do next. how is the state of the send.
-func (c matter) afterwards(how string) texts.Sentence {
+// nextStep says what became of the sent code and what to do next. how is the state of the send.
+func (c matter) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
 	if !c.Has(key) {
 		key = "next.sent." + string(c.state)
 	}
-	return c.about(key)
+	return c.text(key)
 }

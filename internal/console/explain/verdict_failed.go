@@ -20,21 +20,21 @@ func (c matter) failed() (what, next texts.Sentence) {
 			what, next = c.prefixPaused(*c.story.Pause)
 			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCost())
 		}
-		return c.Join(c.about("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.paused(), c.quotaCost())
+		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.paused(), c.quotaCost())
 	}
-	kind := c.failure()
+	kind := c.failureKind()
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
-		return c.about("verdict.failed." + kind), c.Join(c.whenFree(), c.quotaCost())
+		return c.text("verdict.failed." + kind), c.Join(c.whenFree(), c.quotaCost())
 	}
-	what, next = c.Join(c.about("verdict.failed."+kind), c.earlierAttemptWarning()), c.about("next.failed."+kind)
+	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
 		next = c.Join(next, c.stillHolds("bounced", s))
 	}
 	return what, c.Join(next, c.quotaCost())
 }
 
-// failure returns the kind of a failure, by who can do something about it.
-func (c matter) failure() string {
+// failureKind returns the kind of a failure, by who can do something about it.
+func (c matter) failureKind() string {
 	switch {
 	case c.Reason == "ended" && c.state == verification.Canceled:
 		return "ended.canceled"
@@ -74,7 +74,7 @@ func (c matter) topic(code string) string {
 // quotaCost says whether a failure counted in the recipient's quota.
 func (c matter) quotaCost() texts.Sentence {
 	if c.Counts {
-		return c.about("cost.counted")
+		return c.text("cost.counted")
 	}
-	return c.about("cost.nothing")
+	return c.text("cost.nothing")
 }

@@ -16,54 +16,54 @@ import (
 func (c matter) refused() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
-		what, next = c.about(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
+		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
 	case policy.IsUnserved(c.Send): // nothing is sent to the recipient at all
-		what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count)), c.about("unserved."+c.BlockedBy), c.several())
-		return what, c.about("norows.next." + c.BlockedBy)
+		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy), c.recipientCount())
+		return what, c.text("norows.next." + c.BlockedBy)
 	default:
-		what = c.Join(c.about(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)), c.about("wide."+c.looksAt()),
-			c.several())
-		next = c.Join(c.about("next.wide."+c.looksAt()), c.nextAdmitted())
+		what = c.Join(c.text(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)), c.text("wide."+c.countedScope()),
+			c.recipientCount())
+		next = c.Join(c.text("next.wide."+c.countedScope()), c.nextAdmitted())
 	}
-	if c.has != nil {
-		next = c.Join(next, c.about("next.refused.code"))
+	if c.valid != nil {
+		next = c.Join(next, c.text("next.refused.code"))
 	}
 	return what, next
 }
 
-// several says for how many recipients a row stands, if there are several.
-func (c matter) several() texts.Sentence {
+// recipientCount says for how many recipients a row stands, if there are several.
+func (c matter) recipientCount() texts.Sentence {
 	if c.Recipients == 0 {
 		return nil
 	}
-	return c.about(texts.PluralKey("verdict.refused.several", c.Recipients))
+	return c.text(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
 
 // lockouts says which kinds of callers' codes are locked out, and until when.
 func (c matter) lockouts() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
-		return c.about("next.refused.free")
+		return c.text("next.refused.free")
 	}
 	for _, out := range c.facts.Locks {
 		key := "next.checks.secret"
 		if out.ByBrowser {
 			key = "next.checks.browser"
 		}
-		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.after(out.Wait))))
+		next = c.Join(next, c.text(key, texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.logTimeAfter(out.Wait))))
 		if len(c.facts.Locks) == 1 {
-			next = c.Join(next, c.about(key+".alone"))
+			next = c.Join(next, c.text(key+".alone"))
 		}
 	}
-	return c.Join(next, c.about("next.checks"))
+	return c.Join(next, c.text("next.checks"))
 }
 
-// after returns the log's time after a wait, rounded up to whole seconds.
-func (c matter) after(wait time.Duration) time.Time { return roundedUp(c.story.Now.Add(wait)) }
+// logTimeAfter returns the log's time after a wait, rounded up to whole seconds.
+func (c matter) logTimeAfter(wait time.Duration) time.Time { return roundedUp(c.story.Now.Add(wait)) }
 
-// looksAt returns whose requests the rule counts; "" if only the recipient's, or if it is not known.
-func (c matter) looksAt() string {
+// countedScope returns whose requests the rule counts; "" if only the recipient's, or if it is not known.
+func (c matter) countedScope() string {
 	switch {
-	case c.BlockedBy == policy.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == policy.SpellingsName && c.facts.Rule == "":
+	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule, c.BlockedBy == policy.SpellingsName && c.facts.Rule == "":
 		return c.BlockedBy
 	case c.facts.Rule == quota.Recipient:
 		return ""
@@ -71,9 +71,9 @@ func (c matter) looksAt() string {
 	return string(c.facts.Rule)
 }
 
-// shared reports whether others' requests count too, so that the person can do little.
-func (c matter) shared() bool {
-	switch c.looksAt() {
+// countsOthers reports whether others' requests count too, so that the person can do little.
+func (c matter) countsOthers() bool {
+	switch c.countedScope() {
 	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName:
 		return false
 	}
@@ -84,41 +84,43 @@ func (c matter) shared() bool {
 // counts more than the recipient, for example a network's, is not included.
 func (c matter) nextAdmitted() texts.Sentence {
 	switch {
-	case c.facts.Quota != nil && c.speaksOf(c.BlockedBy):
+	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
 		return c.whenFree()
 	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName:
-		return c.Join(c.about("next.refused.elsewhere"), c.later())
+		return c.Join(c.text("next.refused.elsewhere"), c.whenFreeByRow())
 	}
-	return c.later()
+	return c.whenFreeByRow()
 }
 
 // whenFree says when the recipient's rules admit one more.
 func (c matter) whenFree() texts.Sentence {
 	if c.facts.Quota == nil {
-		return c.about("next.refused.later")
+		return c.text("next.refused.later")
 	}
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {
-		return c.about("next.refused.wait", texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
+		return c.text("next.refused.wait", texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
 	}
-	return c.about("next.refused.free")
+	return c.text("next.refused.free")
 }
 
-// later says what the row alone tells. A row of several requests has the time of the first and the wait of the last, which give no
-// instant.
-func (c matter) later() texts.Sentence {
+// whenFreeByRow says when the next request is admitted by what the row alone tells. A row of several requests has the time of the first and
+// the wait of the last, which give no instant.
+func (c matter) whenFreeByRow() texts.Sentence {
 	if c.Count > 1 {
-		return c.about("next.refused.later")
+		return c.text("next.refused.later")
 	}
-	return c.about("next.refused.from", texts.At("free", c.LoggedAt.Add(c.RetryAfter)))
+	return c.text("next.refused.from", texts.At("free", c.LoggedAt.Add(c.RetryAfter)))
 }
 
-func (c matter) speaksOf(rule string) bool {
+// quotaHasRule reports whether the quota of now includes a rule.
+func (c matter) quotaHasRule(rule string) bool {
 	return slices.ContainsFunc(c.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 
 // FreeAt returns when a rule admits one more, rounded up to whole seconds.
 func FreeAt(d quota.Decision, s quota.State) time.Time { return roundedUp(d.At.Add(s.RetryAfter)) }
 
+// roundedUp rounds a time up to whole seconds.
 func roundedUp(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)

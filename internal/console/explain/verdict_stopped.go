@@ -27,28 +27,29 @@ func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 func (c matter) suppressed() (what, next texts.Sentence) {
 	s, found := c.suppressionOf(c.Suppression)
 	if !found {
-		return c.about("verdict.failed.suppressed.old"), c.about("next.failed.suppressed.old")
+		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
 	}
-	return c.about("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", Cause(s, c.Words))), c.stillHolds(c.remedyKey(s), s)
+	what = c.text("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", CauseText(s, c.Words)))
+	return what, c.stillHolds(c.remedyKey(s), s)
 }
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
 // revoke it there.
 func (c matter) remedyKey(s store.Suppression) string {
-	if c.toldToStop(s) && s.Active(c.story.Now) {
+	if c.optedOutAtCarrier(s) && s.Active(c.story.Now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
 }
 
-func (c matter) toldToStop(s store.Suppression) bool {
+func (c matter) optedOutAtCarrier(s store.Suppression) bool {
 	return c.Channel == recipient.SMS && s.Cause == store.OptOut
 }
 
 func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
-	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
-			texts.Plain("numbers", Numbers(p, c.Words))),
-		c.about("next.failed.prefix"+holdState(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
+	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
+			texts.Plain("numbers", PauseCounts(p, c.Words))),
+		c.text("next.failed.prefix"+holdState(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
 // holdState returns the end of a key: whether something still holds, has ended or was lifted.
@@ -64,34 +65,35 @@ func holdState(active bool, lifted time.Time) string {
 
 // stillHolds says whether a suppression still holds; a text that does not exist says nothing.
 func (c matter) stillHolds(key string, s store.Suppression) texts.Sentence {
-	return c.about(key+holdState(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
+	return c.text(key+holdState(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
 
 func (c matter) paused() texts.Sentence {
 	if c.facts.Pause == nil {
-		return c.about("next.failed.paused.over")
+		return c.text("next.failed.paused.over")
 	}
-	return c.about("next.failed.paused.holds", texts.At("psince", c.facts.Pause.Since),
+	return c.text("next.failed.paused.holds", texts.At("psince", c.facts.Pause.Since),
 		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
+// onwardTo returns a sentence on another request, with its address.
 func onwardTo(w texts.Words, key string, s store.Send) Onward {
 	return Onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 
-// erased reduces the verdict on a row whose recipient was forgotten.
-func (c matter) erased(v Verdict) Verdict {
+// withoutErased returns the verdict, reduced if the row's recipient was erased.
+func (c matter) withoutErased(v Verdict) Verdict {
 	if c.To != store.Erased {
 		return v
 	}
-	v.What, v.Next = c.Join(v.What, c.about("verdict.erased")), c.about("next.erased")
+	v.What, v.Next = c.Join(v.What, c.text("verdict.erased")), c.text("next.erased")
 	v.Answer.Text, v.Answer.Times = v.Answer.W.Tell("answer.erased"), false
 	return v
 }
 
-// Cause returns why a recipient is suppressed, in a few words.
-func Cause(s store.Suppression, w texts.Words) string {
+// CauseText returns why a recipient is suppressed, in a few words.
+func CauseText(s store.Suppression, w texts.Words) string {
 	parts := []string{w.Or("cause", string(s.Cause))}
 	if s.Detail != "" {
 		parts = append(parts, s.Detail)
@@ -102,8 +104,8 @@ func Cause(s store.Suppression, w texts.Words) string {
 	return strings.Join(parts, " · ")
 }
 
-// Numbers returns the counts that led to a pause.
-func Numbers(p store.PrefixPause, w texts.Words) string {
+// PauseCounts returns the counts that led to a pause.
+func PauseCounts(p store.PrefixPause, w texts.Words) string {
 	text := w.Get("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
 	if p.Usual >= 0 {
 		text += w.Get("prefixes.usual", "percent", strconv.Itoa(p.Usual))

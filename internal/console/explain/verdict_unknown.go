@@ -5,9 +5,9 @@ import (
 	"sendcode/internal/texts"
 )
 
-// NoRows returns the verdict on a recipient without rows: why nothing is sent to it, if there is such a reason, else which requests of
-// recipients with a similar spelling are near.
-func NoRows(unserved string, near []store.Send, w texts.Words) *Verdict {
+// JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if there is such a reason, else which
+// requests of recipients with a similar spelling are near.
+func JudgeWithoutRows(unserved string, near []store.Send, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),
 			Answer: Answer{W: w, Text: w.Tell("answer.norows.unserved")}}

@@ -54,7 +54,7 @@ func New(logger *slog.Logger) *Layout {
 		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
 	base := template.New("layout.html").Funcs(template.FuncMap{
-		"static": web.StaticURL, "own": l.path, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
+		"static": web.StaticURL, "own": l.filePath, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
 	})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
@@ -75,7 +75,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func (l *Layout) path(name string) string {
+// filePath returns the address of a static file, with its version.
+func (l *Layout) filePath(name string) string {
 	return "/admin/static/" + name + "?v=" + l.files[name].Version()
 }
 
@@ -93,8 +94,8 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// Draw renders one block of a page.
-func (l *Layout) Draw(name, block string, view any) (string, error) {
+// RenderBlock renders one block of a page.
+func (l *Layout) RenderBlock(name, block string, view any) (string, error) {
 	var b bytes.Buffer
 	err := l.templates[name].ExecuteTemplate(&b, block, view)
 	return b.String(), err
@@ -102,13 +103,13 @@ func (l *Layout) Draw(name, block string, view any) (string, error) {
 
 // Register adds the static files and the form for language and time zone.
 func (l *Layout) Register(e *echo.Echo) {
-	e.POST(preferPath, Form(prefer), l.PageMiddleware()...)
-	e.GET("/admin/static/:name", l.static)
+	e.POST(preferPath, Form(savePreferences), l.PageMiddleware()...)
+	e.GET("/admin/static/:name", l.serveFile)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }
 
-// static serves the style sheet and the script. Their addresses contain a hash of the content, so browsers may cache them.
-func (l *Layout) static(c echo.Context) error {
+// serveFile serves the style sheet and the script. Their addresses contain a hash of the content, so browsers may cache them.
+func (l *Layout) serveFile(c echo.Context) error {
 	name := c.Param("name")
 	f, ok := l.files[name]
 	if !ok {

@@ -102,7 +102,7 @@ func Words(c echo.Context) texts.Words {
 	if chosen, ok := texts.ByTag(Cookie(c, languageCookie)); ok {
 		w = chosen
 	}
-	if zone, ok := zoneOf(Cookie(c, zoneCookie)); ok {
+	if zone, ok := loadZone(Cookie(c, zoneCookie)); ok {
 		w = w.In(zone)
 	}
 	return w
@@ -121,8 +121,8 @@ func Cookie(c echo.Context, name string) string {
 	return value
 }
 
-// zoneOf loads a zone of the time zone database; "Local", which would be this machine's, is rejected.
-func zoneOf(name string) (*time.Location, bool) {
+// loadZone loads a zone of the time zone database. False: there is no such zone, or it is "Local", which would be this machine's.
+func loadZone(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false
 	}
@@ -130,13 +130,13 @@ func zoneOf(name string) (*time.Location, bool) {
 	return zone, err == nil
 }
 
-// prefer stores the language or the zone that a form names and redirects to the form's page.
-func prefer(c echo.Context, form url.Values) error {
+// savePreferences stores the language or the zone that a form names and redirects to the form's page.
+func savePreferences(c echo.Context, form url.Values) error {
 	if _, ok := texts.ByTag(form.Get("language")); ok {
-		keep(c, languageCookie, form.Get("language"))
+		setPreferenceCookie(c, languageCookie, form.Get("language"))
 	}
-	if _, ok := zoneOf(form.Get("zone")); ok {
-		keep(c, zoneCookie, form.Get("zone"))
+	if _, ok := loadZone(form.Get("zone")); ok {
+		setPreferenceCookie(c, zoneCookie, form.Get("zone"))
 	}
 	back := form.Get("back")
 	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" || u.Path != home && !strings.HasPrefix(u.Path, home+"/") {
@@ -145,7 +145,8 @@ func prefer(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, back)
 }
 
-func keep(c echo.Context, name, value string) {
+// setPreferenceCookie stores a preference for a year.
+func setPreferenceCookie(c echo.Context, name, value string) {
 	c.SetCookie(&http.Cookie{Name: name, Value: url.QueryEscape(value), Path: home, MaxAge: int(keptFor / time.Second),
 		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode})
 }

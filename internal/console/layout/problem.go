@@ -18,8 +18,9 @@ type problemView struct {
 	Field  string // of the address, when it is to blame
 }
 
-// asPages shows problems that readers meet as pages of the console. Other errors are left to the server.
-func (l *Layout) asPages(next echo.HandlerFunc) echo.HandlerFunc {
+// showErrorsAsPages shows invalid parameters, unknown rows and an unavailable log as pages of the console. Other errors are left to the
+// server.
+func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
 		if err == nil || c.Response().Committed {
@@ -50,8 +51,8 @@ func (l *Layout) showProblem(c echo.Context, k server.Kind, name, detail, field 
 	return l.Show(c, k.Status, "problem", v)
 }
 
-// fromStore maps the store's errors to public problems.
-func (l *Layout) fromStore(next echo.HandlerFunc) echo.HandlerFunc {
+// convertStoreErrors turns the store's errors into those of verification, which the server maps to a status.
+func (l *Layout) convertStoreErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err, ctx := next(c), c.Request().Context()
 		away := errors.Is(err, store.ErrUnavailable)
@@ -68,9 +69,9 @@ func (l *Layout) fromStore(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// sameOrigin rejects requests that another site makes a browser send. Requests with neither Sec-Fetch-Site nor Origin pass: no
+// requireSameOrigin rejects requests that another site makes a browser send. Requests with neither Sec-Fetch-Site nor Origin pass: no
 // present browser omits both across sites, and cookies are SameSite=Strict.
-func (l *Layout) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+func (l *Layout) requireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := l.origin.Check(c.Request()); err != nil {
 			return &server.Problem{Kind: server.Forbidden, Detail: "The request came from another site."}
@@ -81,15 +82,15 @@ func (l *Layout) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 
 // PageMiddleware stands before every page.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.asPages, l.fromStore, l.sameOrigin}
+	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors, l.requireSameOrigin}
 }
 
-// FromElsewhere returns the middleware of a page that another site leads to.
-func (l *Layout) FromElsewhere() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.asPages, l.fromStore}
+// CrossSitePageMiddleware is PageMiddleware for a page that another site may lead to.
+func (l *Layout) CrossSitePageMiddleware() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors}
 }
 
 // ProgramMiddleware stands before every part of the JSON API.
 func (l *Layout) ProgramMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.fromStore, l.sameOrigin}
+	return []echo.MiddlewareFunc{l.convertStoreErrors, l.requireSameOrigin}
 }

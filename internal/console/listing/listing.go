@@ -23,7 +23,7 @@ const (
 	cursorSize    = 1 + 8 + 16
 )
 
-// WriteCursor encodes a place in a list.
+// WriteCursor encodes a place in a list as a cursor.
 func WriteCursor(m store.Mark) string {
 	b := []byte{cursorVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(m.At.UnixMicro()))
@@ -31,7 +31,7 @@ func WriteCursor(m store.Mark) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ReadCursor decodes a place in a list.
+// ReadCursor decodes a cursor that WriteCursor made; false for every other text.
 func ReadCursor(text string) (store.Mark, bool) {
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) { // also one with line ends, which decoding passes over
 		return store.Mark{}, false
@@ -53,13 +53,13 @@ type Place struct {
 
 // List is one kind of rows, read by a filter F, newest first.
 type List[F, R any] struct {
-	Name  string                          // of the rows in JSON
-	Path  string                          // of the page
-	Known func(f *F) Parameters           // its filters, beside cursor and limit
-	Place func(f *F) Place                // in a filter
-	Mark  func(r R) store.Mark            // where a row stands
-	JSON  func(r R, now time.Time) Object // a row for scripts
-	Read  func(ctx context.Context, f F) (rows []R, now time.Time, err error)
+	Name       string                          // of the rows in JSON
+	Path       string                          // of the page
+	Parameters func(f *F) Parameters           // its filters, beside cursor and limit
+	Place      func(f *F) Place                // in a filter
+	Mark       func(r R) store.Mark            // where a row stands
+	JSON       func(r R, now time.Time) Object // a row for scripts
+	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }
 
 // Result is one page of a list, and the addresses of the others.
@@ -76,9 +76,9 @@ type Result[F, R any] struct {
 	given url.Values
 }
 
-// Find reads the page that the raw query asks for; f is the filter without parameters.
-func (l List[F, R]) Find(ctx context.Context, raw string, f F) (Result[F, R], error) {
-	place, known := l.Place(&f), l.Known(&f)
+// PageForQuery parses a raw query and reads the page that it asks for; f is the filter for a query without parameters.
+func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (Result[F, R], error) {
+	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultLimit, Limit(place.Limit), Cursor(place.Before)
 	given, err := known.Parse(raw)
 	if err != nil {
@@ -87,20 +87,20 @@ func (l List[F, R]) Find(ctx context.Context, raw string, f F) (Result[F, R], er
 	return l.Page(ctx, f, given)
 }
 
-// Page reads the page that a filter selects; given are the parameters that made the filter.
+// Page reads the page that a filter selects; given are the parameters that made the filter, for the addresses of other pages.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F, R], err error) {
 	p = Result[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
 	later, back := *place.Before != nil, place.After != nil && *place.After != nil
 	if later || back {
-		p.Newest = p.With("cursor", "")
+		p.Newest = p.AddressWith("cursor", "")
 	}
 	if p.Rows, p.Now, err = l.Read(ctx, f); err != nil || len(p.Rows) == 0 {
 		return p, err
 	}
 	full := len(p.Rows) == *place.Limit
 	if place.After != nil && (later || back && full) {
-		p.Newer = p.With("newer", WriteCursor(l.Mark(p.Rows[0])))
+		p.Newer = p.AddressWith("newer", WriteCursor(l.Mark(p.Rows[0])))
 	}
 	if !full && !back {
 		return p, nil
@@ -112,15 +112,18 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F
 	more, _, err := l.Read(ctx, f)
 	if len(more) > 0 {
 		p.Next = WriteCursor(last)
-		p.Older = p.With("cursor", p.Next)
+		p.Older = p.AddressWith("cursor", p.Next)
 	}
 	return p, err
 }
 
-// With returns the list's address with one parameter changed, or removed if the value is empty. It starts again at the newest row.
-func (p Result[F, R]) With(name, value string) string { return Address(p.path, p.given, name, value) }
+// AddressWith is Address for the parameters of this page.
+func (p Result[F, R]) AddressWith(name, value string) string {
+	return Address(p.path, p.given, name, value)
+}
 
-// Address returns a list's address with one parameter changed, or removed if the value is empty.
+// Address returns a list's address with the given parameters except the cursors (cursor and newer), and with one parameter set, or removed
+// if the value is empty. So it leads to the first page, unless that parameter is a cursor.
 func Address(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
@@ -138,19 +141,19 @@ func Address(path string, given url.Values, name, value string) string {
 	return path + "?" + next.Encode()
 }
 
-// Serve returns a handler that answers with the page that the request asks for.
-func (l List[F, R]) Serve(c echo.Context) error {
+// ServeJSON is a handler that answers with the page that the request's query asks for, as JSON.
+func (l List[F, R]) ServeJSON(c echo.Context) error {
 	var all F
-	p, err := l.Find(c.Request().Context(), c.Request().URL.RawQuery, all)
+	p, err := l.PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, all)
 	if err != nil {
 		return err
 	}
-	return l.Answer(c, p)
+	return l.WriteJSON(c, p)
 }
 
-// Answer answers with a page: the rows by their name, and the cursor of the next page or null.
-func (l List[F, R]) Answer(c echo.Context, p Result[F, R]) error {
-	return c.JSON(http.StatusOK, Object{l.Name: Objects(p.Rows, func(r R) Object { return l.JSON(r, p.Now) }), "next": Null(p.Next)})
+// WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next", the cursor of the next page or null.
+func (l List[F, R]) WriteJSON(c echo.Context, p Result[F, R]) error {
+	return c.JSON(http.StatusOK, Object{l.Name: Objects(p.Rows, func(r R) Object { return l.JSON(r, p.Now) }), "next": OrNull(p.Next)})
 }
 
 // Object is an object in JSON. Missing values are null.
@@ -165,8 +168,8 @@ func Objects[R any](rows []R, of func(R) Object) []Object {
 	return all
 }
 
-// Null returns the value, or nil for the zero value.
-func Null[T comparable](value T) any {
+// OrNull returns the value, or nil for the zero value.
+func OrNull[T comparable](value T) any {
 	var zero T
 	if value == zero {
 		return nil
@@ -174,8 +177,8 @@ func Null[T comparable](value T) any {
 	return value
 }
 
-// Stamp returns a time as RFC 3339 in UTC, to the millisecond; nil for the zero time.
-func Stamp(t time.Time) any {
+// Timestamp returns a time as RFC 3339 in UTC, to the millisecond; nil for the zero time.
+func Timestamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}

@@ -27,16 +27,16 @@ const (
 // Spans are the values of "last", which pages have beside "from" and "to".
 var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
-// Set parses a parameter's value into the variable that it was made for. It returns what is wrong with the value, else "".
-type Set func(value string) (problem string)
+// ParseFunc parses a parameter's value into the variable that it was made for. It returns what is wrong with the value, else "".
+type ParseFunc func(value string) (problem string)
 
-// Parameters are those that an address may have, by name.
-type Parameters map[string]Set
+// Parameters are the parameters that an address may have, by name.
+type Parameters map[string]ParseFunc
 
 // Parse parses a raw query, in the order of the parameters' names. A parameter that is unknown, repeated or wrong is an error that names
 // it, since a filter that is silently ignored would answer another question. given has no empty parameters.
 func (known Parameters) Parse(raw string) (given url.Values, err error) {
-	values, err := Values(raw)
+	values, err := ParseValues(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 		case len(values[name]) > 1:
 			return nil, layout.Invalid(safeName(name), "repeated", "Give this parameter once.")
 		case !ok:
-			return nil, Unknown(name)
+			return nil, UnknownParameter(name)
 		case value == "":
 			continue
 		}
@@ -60,8 +60,8 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 	return given, nil
 }
 
-// Values are an address's parameters, whatever they are.
-func Values(raw string) (url.Values, error) {
+// ParseValues parses a raw query of any parameters. Error: *server.Problem.
+func ParseValues(raw string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
@@ -69,8 +69,8 @@ func Values(raw string) (url.Values, error) {
 	return values, nil
 }
 
-// Unknown is the error of a parameter that there is not.
-func Unknown(name string) error {
+// UnknownParameter returns the error for a parameter that a page does not have.
+func UnknownParameter(name string) error {
 	return layout.Invalid(safeName(name), "unknown", "There is no such parameter.")
 }
 
@@ -86,7 +86,7 @@ func safeName(name string) string {
 const maxWord = 64
 
 // Word parses a text that a row may hold; others are an error, since a database would reject them.
-func Word(to *string) Set {
+func Word(to *string) ParseFunc {
 	return func(value string) string {
 		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
 			return "This has at most 64 characters, and no control character among them."
@@ -96,8 +96,8 @@ func Word(to *string) Set {
 	}
 }
 
-// OneOf parses one of the values.
-func OneOf[T ~string](to *T, values ...T) Set {
+// OneOf parses a text that must be one of the values.
+func OneOf[T ~string](to *T, values ...T) ParseFunc {
 	return func(value string) string {
 		if *to = T(value); slices.Contains(values, *to) {
 			return ""
@@ -110,8 +110,8 @@ func OneOf[T ~string](to *T, values ...T) Set {
 	}
 }
 
-// Active parses whether only entries that apply now are listed.
-func Active(to *bool) Set {
+// ActiveOnly parses "active" as true, only entries that apply now, and "all" as false.
+func ActiveOnly(to *bool) ParseFunc {
 	return func(value string) string {
 		var state string
 		*to = value == "active"
@@ -120,7 +120,7 @@ func Active(to *bool) Set {
 }
 
 // Recipient parses a recipient's hash.
-func Recipient(to **recipient.Hash) Set {
+func Recipient(to **recipient.Hash) ParseFunc {
 	return func(value string) string {
 		h, err := recipient.ParseHash(value)
 		if err != nil {
@@ -131,8 +131,8 @@ func Recipient(to **recipient.Hash) Set {
 	}
 }
 
-// Cursor reads a place in a list.
-func Cursor(to **store.Mark) Set {
+// Cursor parses a cursor.
+func Cursor(to **store.Mark) ParseFunc {
 	return func(value string) string {
 		m, ok := ReadCursor(value)
 		if !ok {
@@ -143,8 +143,8 @@ func Cursor(to **store.Mark) Set {
 	}
 }
 
-// Limit reads how many rows a page has.
-func Limit(to *int) Set {
+// Limit parses the number of rows of a page.
+func Limit(to *int) ParseFunc {
 	return func(value string) string {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > MaxLimit {
@@ -156,7 +156,7 @@ func Limit(to *int) Set {
 }
 
 // Instant parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
-func Instant(to *time.Time, zone *time.Location) Set {
+func Instant(to *time.Time, zone *time.Location) ParseFunc {
 	return func(value string) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 			if t, err := time.ParseInLocation(layout, value, zone); err == nil && inRange(t) {

@@ -26,6 +26,7 @@ type follower struct {
 	watched []uuid.UUID              // those that may change, the oldest first
 }
 
+// follow publishes new and changed rows until ctx ends. It closes looked after its first look at the log.
 func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 	f := &follower{Tail: t, seen: map[uuid.UUID]store.Send{}}
 	ticks := time.NewTicker(tailTick)
@@ -56,7 +57,7 @@ func (f *follower) poll(ctx context.Context, begun bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*tailTick)
 	defer cancel()
 	if !begun {
-		return f.skip(ctx)
+		return f.skipToEnd(ctx)
 	}
 	changes, err := f.readChanged(ctx)
 	if err != nil {
@@ -65,17 +66,17 @@ func (f *follower) poll(ctx context.Context, begun bool) error {
 	came, all, err := f.newRows(ctx)
 	f.publish(append(changes, came...), false) // what was read is told, whatever came after it
 	if err == nil && !all {
-		if err = f.skip(ctx); err == nil {
+		if err = f.skipToEnd(ctx); err == nil {
 			f.floor = f.mark
 			f.publish(nil, true)
 		}
 	}
-	f.forget()
+	f.forgetOld()
 	return err
 }
 
-// skip goes to the end of the log.
-func (f *follower) skip(ctx context.Context) error {
+// skipToEnd goes to the end of the log.
+func (f *follower) skipToEnd(ctx context.Context) error {
 	rows, err := f.log.Sends(ctx, store.Filter{Limit: PageSize})
 	slices.Reverse(rows)
 	f.recordRows(rows)
@@ -85,7 +86,7 @@ func (f *follower) skip(ctx context.Context) error {
 // newRows reads the rows after the mark, and again those shortly before it, since some may have been committed late.
 func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err error) {
 	after := store.Mark{At: f.mark.At.Add(-overlap)}
-	if later(f.floor, after) {
+	if isAfter(f.floor, after) {
 		after = f.floor
 	}
 	all, err = f.readAfter(ctx, store.Filter{After: &after, Limit: PageSize}, f.pages, func(rows []store.Send) {
@@ -128,7 +129,7 @@ func (f *follower) recordRows(rows []store.Send) (changes []change) {
 		}
 		f.seen[row.ID] = row
 		changes = append(changes, c)
-		if m := markOf(row); later(m, f.mark) {
+		if m := markOf(row); isAfter(m, f.mark) {
 			f.mark = m
 		}
 	}
@@ -167,8 +168,8 @@ func (f *follower) watchFewer() {
 	}
 }
 
-// forget drops rows that can't be read again.
-func (f *follower) forget() {
+// forgetOld drops rows that can't be read again.
+func (f *follower) forgetOld() {
 	watched := map[uuid.UUID]bool{}
 	for _, id := range f.watched {
 		watched[id] = true
@@ -194,6 +195,7 @@ func differs(a, b store.Send) bool {
 		a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }
 
-func later(a, b store.Mark) bool {
+// isAfter reports whether a stands behind b in the log.
+func isAfter(a, b store.Mark) bool {
 	return a.At.After(b.At) || a.At.Equal(b.At) && slices.Compare(a.ID[:], b.ID[:]) > 0
 }

@@ -55,10 +55,10 @@ func (t *Tail) Serve(c echo.Context, s Stream) error {
 		}
 		past.gap = !all
 	}
-	if err := e.open(past); err != nil {
+	if err := e.sendHead(past); err != nil {
 		return nil // it left
 	}
-	e.follow(r, t.Beat, t.Life)
+	e.writePublished(r, t.Beat, t.Life)
 	return nil
 }
 
@@ -70,8 +70,8 @@ type events struct {
 	mark store.Mark // the newest row that was written
 }
 
-// open sends the head: nothing on the way may keep it or gather it up (X-Accel-Buffering is nginx's).
-func (s *events) open(past batch) error {
+// sendHead sends the response's head and the past rows. No proxy may store or buffer the stream (X-Accel-Buffering is nginx's).
+func (s *events) sendHead(past batch) error {
 	h := s.c.Response().Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -83,8 +83,9 @@ func (s *events) open(past batch) error {
 	return s.sendBatch(past)
 }
 
-// follow writes what is published. Heartbeats keep the connection open and detect that the reader is gone.
-func (s *events) follow(r *reader, beat, life time.Duration) {
+// writePublished writes what is published for a reader until the reader leaves, or a goodbye after life. Heartbeats, one every beat, keep
+// the connection open and detect that the reader is gone.
+func (s *events) writePublished(r *reader, beat, life time.Duration) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	end := time.NewTimer(life)
@@ -123,7 +124,7 @@ func (s *events) sendBatch(b batch) error {
 		if err != nil {
 			return err
 		}
-		if m := markOf(row); later(m, s.mark) {
+		if m := markOf(row); isAfter(m, s.mark) {
 			s.mark = m
 		}
 		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, listing.WriteCursor(s.mark))

@@ -77,6 +77,7 @@ var (
 	errTailClosed = errors.New("admin: the process stops")
 )
 
+// New makes a Tail, which reads nothing until it has a reader.
 func New(log Log, logger *slog.Logger) *Tail {
 	return &Tail{log: log, logger: logger, Beat: tailBeat, Life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
 }
@@ -102,6 +103,7 @@ func (t *Tail) join(f store.Filter) (*reader, error) {
 	return r, nil
 }
 
+// leave removes a reader. After the last one nothing is read any more.
 func (t *Tail) leave(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +119,7 @@ func (t *Tail) Close() {
 	t.mu.Lock()
 	t.closed = true
 	for r := range t.readers {
-		t.end(r, endStopping)
+		t.endStream(r, endStopping)
 	}
 	if t.stop != nil {
 		t.stop()
@@ -134,8 +136,8 @@ func (t *Tail) Readers() int {
 	return len(t.readers)
 }
 
-// end closes a stream. The caller holds the lock.
-func (t *Tail) end(r *reader, why string) {
+// endStream closes a stream. The caller holds the lock.
+func (t *Tail) endStream(r *reader, why string) {
 	delete(t.readers, r)
 	r.why = why
 	close(r.rows)
@@ -159,7 +161,7 @@ func (t *Tail) publish(changes []change, gap bool) {
 		select {
 		case r.rows <- batch{rows, gap}:
 		default:
-			t.end(r, endSlow)
+			t.endStream(r, endSlow)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// Desk returns the rules in force and the recipients at their limits, and replays sends against other rules. Implementation:
-// *support.Desk.
+// Desk returns the rules in force and the recipients at a rule's limit (most of them at most, and how many there are), and replays sends
+// against other rules. Implementation: *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
@@ -57,14 +57,14 @@ type policyView struct {
 // ruleView is a rule, with the recipients that are at its limit, if it is one of recipients.
 type ruleView struct {
 	quota.Rule
-	Who     []store.HeavyRecipient
-	AtLimit string // how many recipients; empty: not known for this scope
-	More    int    // how many of them are not shown
+	Recipients []store.HeavyRecipient
+	AtLimit    string // how many recipients; empty: not known for this scope
+	More       int    // how many of them are not shown
 }
 
 // Show is the page's handler.
 func (a *Pages) Show(c echo.Context) error {
-	asked, err := a.trialAsked(c.Request().URL.RawQuery)
+	asked, err := a.parseTrial(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -72,31 +72,31 @@ func (a *Pages) Show(c echo.Context) error {
 	status := http.StatusOK
 	for _, p := range a.desk.Policies() {
 		shown := policyView{Policy: p}
-		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, v.W); err != nil {
+		if shown.Rules, err = a.ruleViews(c.Request().Context(), p, v.W); err != nil {
 			return err
 		}
 		values := url.Values{}
 		if asked.Get("policy") == p.Name {
 			values = asked
 		}
-		shown.Trial = trialOf(p, values, v.W)
+		shown.Trial = newTrialView(p, values, v.W)
 		if len(values) > 0 {
-			status = a.try(c.Request().Context(), p, values, v.W, &shown.Trial)
+			status = a.runTrial(c.Request().Context(), p, values, v.W, &shown.Trial)
 		}
 		v.Policies = append(v.Policies, shown)
 	}
 	return a.layout.Show(c, status, "policies", v)
 }
 
-func (a *Pages) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (a *Pages) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {
 			var all int
-			if v.Who, all, err = a.desk.RecipientsAtLimit(ctx, p, r, atLimitShown); err != nil {
+			if v.Recipients, all, err = a.desk.RecipientsAtLimit(ctx, p, r, atLimitShown); err != nil {
 				return nil, err
 			}
-			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Who)
+			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Recipients)
 		}
 		rules = append(rules, v)
 	}

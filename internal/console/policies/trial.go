@@ -32,9 +32,9 @@ const (
 // trialPeriods are the values of "last".
 var trialPeriods = []string{"24h", "7d", "30d"}
 
-// trialAsked parses which policy to try; nil if none is named.
-func (a *Pages) trialAsked(raw string) (url.Values, error) {
-	asked, err := listing.Values(raw)
+// parseTrial returns the parameters of a trial; none if the query is empty. Error: an unknown policy or parameter.
+func (a *Pages) parseTrial(raw string) (url.Values, error) {
+	asked, err := listing.ParseValues(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (a *Pages) trialAsked(raw string) (url.Values, error) {
 	name := asked.Get("policy")
 	for _, p := range a.desk.Policies() {
 		if p.Name == name {
-			for _, r := range tried(p) {
+			for _, r := range triableRules(p) {
 				known["limit."+r.Name], known["window."+r.Name] = true, !r.Calendar()
 			}
 			name = ""
@@ -53,7 +53,7 @@ func (a *Pages) trialAsked(raw string) (url.Values, error) {
 	}
 	for key := range asked {
 		if !known[key] {
-			return nil, listing.Unknown(key)
+			return nil, listing.UnknownParameter(key)
 		}
 	}
 	return asked, nil
@@ -74,13 +74,14 @@ type trialRule struct {
 	Limit, Window string
 }
 
-func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
+// newTrialView returns the form of a policy's trial, filled in with the typed values.
+func newTrialView(p support.Policy, values url.Values, w texts.Words) trialView {
 	chosen := values.Get("last")
 	if !slices.Contains(trialPeriods, chosen) {
 		chosen = "7d"
 	}
 	t := trialView{Last: layout.Options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
-	for _, r := range tried(p) {
+	for _, r := range triableRules(p) {
 		v := trialRule{Rule: r, Limit: cmp.Or(values.Get("limit."+r.Name), strconv.Itoa(r.Limit))}
 		if !r.Calendar() {
 			v.Window = cmp.Or(values.Get("window."+r.Name), shortDuration(r.Window))
@@ -90,8 +91,8 @@ func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
 	return t
 }
 
-// tried are the rules that a trial can change: those of recipients, as if each refused.
-func tried(p support.Policy) []quota.Rule {
+// triableRules returns the rules that a trial can change: those of recipients, as if each refused.
+func triableRules(p support.Policy) []quota.Rule {
 	rules := slices.Clone(quota.OfScope(p.Rules, quota.Recipient))
 	for i := range rules {
 		rules[i].Observe = false
@@ -110,9 +111,9 @@ func shortDuration(d time.Duration) string {
 	return strconv.Itoa(int(d/time.Second)) + "s"
 }
 
-// try replays the log through the rules that the form names, and says in the form what came of it.
-func (a *Pages) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
-	rules, problem := changed(tried(p), values, w)
+// runTrial replays past sends through the changed rules, writes the result or the problem into t, and returns the page's status.
+func (a *Pages) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
+	rules, problem := changedRules(triableRules(p), values, w)
 	if problem != "" {
 		t.Problem = problem
 		return http.StatusUnprocessableEntity
@@ -136,12 +137,12 @@ func (a *Pages) try(ctx context.Context, p support.Policy, values url.Values, w 
 		t.Problem = w.Get("policies.unanswered")
 		return http.StatusServiceUnavailable
 	}
-	t.Result, t.ByRule = resultWords(r, last, w)
+	t.Result, t.ByRule = resultText(r, last, w)
 	return http.StatusOK
 }
 
-// changed are the rules with the form's limits and windows.
-func changed(rules []quota.Rule, values url.Values, w texts.Words) ([]quota.Rule, string) {
+// changedRules returns the rules with the form's limits and windows, or what is wrong with the form.
+func changedRules(rules []quota.Rule, values url.Values, w texts.Words) ([]quota.Rule, string) {
 	if last := values.Get("last"); last != "" && !slices.Contains(trialPeriods, last) {
 		return nil, w.Get("policies.bad.last")
 	}
@@ -165,7 +166,7 @@ func changed(rules []quota.Rule, values url.Values, w texts.Words) ([]quota.Rule
 	return rules, ""
 }
 
-func resultWords(r support.Replayed, last string, w texts.Words) (result texts.Sentence, byRule string) {
+func resultText(r support.Replayed, last string, w texts.Words) (result texts.Sentence, byRule string) {
 	count := func(n int) string { return strconv.Itoa(n) }
 	key := "policies.result"
 	switch {

@@ -19,7 +19,7 @@ import (
 func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 	return listing.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: actJSON,
-		Known: func(f *store.AuditFilter) listing.Parameters {
+		Parameters: func(f *store.AuditFilter) listing.Parameters {
 			return listing.Parameters{"who": listing.Word(&f.Who), "what": listing.Word(&f.What), "recipient": listing.Recipient(&f.Recipient)}
 		},
 		Place: func(f *store.AuditFilter) listing.Place { return listing.Place{Limit: &f.Limit, Before: &f.Before} },
@@ -33,10 +33,10 @@ func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 
 func actJSON(a store.AuditEntry, _ time.Time) listing.Object {
 	return listing.Object{
-		"id": a.ID, "at": listing.Stamp(a.At), "who": a.Who, "role": a.Role, "network": listing.Null(a.Network), "what": a.What,
-		"app": listing.Null(a.App), "channel": listing.Null(a.Channel), "purpose": listing.Null(a.Purpose), "to": listing.Null(a.To),
-		"recipient": listing.Null(a.Recipient), "target": listing.Null(a.Target), "reason": listing.Null(a.Reason),
-		"outcome": a.Outcome, "detail": listing.Null(a.Detail), "ends": listing.Null(a.Ends),
+		"id": a.ID, "at": listing.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": listing.OrNull(a.Network), "what": a.What,
+		"app": listing.OrNull(a.App), "channel": listing.OrNull(a.Channel), "purpose": listing.OrNull(a.Purpose), "to": listing.OrNull(a.To),
+		"recipient": listing.OrNull(a.Recipient), "target": listing.OrNull(a.Target), "reason": listing.OrNull(a.Reason),
+		"outcome": a.Outcome, "detail": listing.OrNull(a.Detail), "ends": listing.OrNull(a.Ends),
 	}
 }
 
@@ -47,7 +47,7 @@ type actsView struct {
 }
 
 func (a *Records) actsPage(c echo.Context) error {
-	p, err := a.acts().Find(c.Request().Context(), c.Request().URL.RawQuery, store.AuditFilter{})
+	p, err := a.acts().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
@@ -59,15 +59,15 @@ func (v actsView) Filtered() bool {
 	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
 }
 
-// ToSend reports whether the act was done to a send.
-func (v actsView) ToSend(a store.AuditEntry) bool {
+// IsOnSend reports whether the act was done to a send.
+func (v actsView) IsOnSend(a store.AuditEntry) bool {
 	_, err := uuid.Parse(a.Target)
 	return err == nil
 }
 
-// On returns whom or what an act was done to: the masked recipient, else the account.
-func (v actsView) On(a store.AuditEntry) string {
-	if v.ToSend(a) {
+// TargetText returns whom or what an act was done to: the masked recipient, else the account.
+func (v actsView) TargetText(a store.AuditEntry) string {
+	if v.IsOnSend(a) {
 		return cmp.Or(a.To, "–")
 	}
 	return cmp.Or(a.To, a.Target, "–")

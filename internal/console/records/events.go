@@ -27,7 +27,7 @@ var eventStates = []store.EventState{store.EventPending, store.EventDelivered, s
 func (a *Records) events() listing.List[eventFilter, store.AppEvent] {
 	return listing.List[eventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: eventJSON,
-		Known: func(f *eventFilter) listing.Parameters {
+		Parameters: func(f *eventFilter) listing.Parameters {
 			return listing.Parameters{"app": listing.Word(&f.App), "state": listing.OneOf(&f.State, eventStates...)}
 		},
 		Place: func(f *eventFilter) listing.Place { return listing.Place{Limit: &f.Limit, Before: &f.before} },
@@ -44,10 +44,10 @@ func (a *Records) events() listing.List[eventFilter, store.AppEvent] {
 
 func eventJSON(e store.AppEvent, _ time.Time) listing.Object {
 	return listing.Object{
-		"id": e.ID, "app": e.App, "type": e.Type, "at": listing.Stamp(e.At), "verification_id": e.VerificationID,
-		"send_id": listing.Null(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
-		"reason": listing.Null(e.Reason), "reference": listing.Null(e.Reference), "test": e.Test, "state": e.State, "attempts": e.Attempt,
-		"due_at": listing.Stamp(e.DueAt), "ended_at": listing.Stamp(e.EndedAt), "answer": listing.Null(e.Answer),
+		"id": e.ID, "app": e.App, "type": e.Type, "at": listing.Timestamp(e.At), "verification_id": e.VerificationID,
+		"send_id": listing.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
+		"reason": listing.OrNull(e.Reason), "reference": listing.OrNull(e.Reference), "test": e.Test, "state": e.State, "attempts": e.Attempt,
+		"due_at": listing.Timestamp(e.DueAt), "ended_at": listing.Timestamp(e.EndedAt), "answer": listing.OrNull(e.Answer),
 	}
 }
 
@@ -59,7 +59,7 @@ type eventsView struct {
 }
 
 func (a *Records) eventsPage(c echo.Context) error {
-	p, err := a.events().Find(c.Request().Context(), c.Request().URL.RawQuery, eventFilter{})
+	p, err := a.events().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, eventFilter{})
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (v eventsView) State(e store.AppEvent) explain.Label {
 	return endLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered, e.State == store.EventGivenUp)
 }
 
-// Again returns when an event is tried again, in words; "" if it is not, or was never tried.
-func (v eventsView) Again(e store.AppEvent) string {
+// RetryText returns when an event is tried again, in words; "" if it is not, or was never tried.
+func (v eventsView) RetryText(e store.AppEvent) string {
 	if e.State != store.EventPending || e.Attempt == 0 {
 		return ""
 	}

@@ -29,8 +29,8 @@ const prefixesPath = "/admin/prefixes"
 func (a *Records) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
 		Name: "prefixes", Path: prefixesPath, JSON: prefixJSON, Read: a.Store.PrefixPauses,
-		Known: func(f *store.PrefixPauseFilter) listing.Parameters {
-			return listing.Parameters{"state": listing.Active(&f.Active)}
+		Parameters: func(f *store.PrefixPauseFilter) listing.Parameters {
+			return listing.Parameters{"state": listing.ActiveOnly(&f.Active)}
 		},
 		Place: func(f *store.PrefixPauseFilter) listing.Place {
 			return listing.Place{Limit: &f.Limit, Before: &f.Before}
@@ -41,9 +41,9 @@ func (a *Records) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixP
 
 func prefixJSON(p store.PrefixPause, now time.Time) listing.Object {
 	o := listing.Object{
-		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": listing.Stamp(p.Since), "until": listing.Stamp(p.Until),
-		"sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now), "lifted_at": listing.Stamp(p.LiftedAt),
-		"lifted_by": listing.Null(p.LiftedBy), "lifted_reason": listing.Null(p.LiftedWhy),
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": listing.Timestamp(p.Since),
+		"until": listing.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now),
+		"lifted_at": listing.Timestamp(p.LiftedAt), "lifted_by": listing.OrNull(p.LiftedBy), "lifted_reason": listing.OrNull(p.LiftedWhy),
 	}
 	if p.Usual >= 0 {
 		o["usual_percent"] = p.Usual
@@ -64,7 +64,7 @@ func (a *Records) prefixesPage(c echo.Context) error {
 }
 
 func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) error {
-	p, err := a.prefixes().Find(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+	p, err := a.prefixes().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -72,16 +72,16 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) 
 	return a.Layout.Show(c, status, "prefixes", prefixesView{layout.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
 }
 
-// Why returns the numbers that led to a pause.
-func (v prefixesView) Why(p store.PrefixPause) string { return explain.Numbers(p, v.W) }
+// ReasonText returns the numbers that led to a pause.
+func (v prefixesView) ReasonText(p store.PrefixPause) string { return explain.PauseCounts(p, v.W) }
 
 // State returns whether a pause holds.
 func (v prefixesView) State(p store.PrefixPause) explain.Label {
 	return holdLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
-// After says who lifted a pause, when and why.
-func (v prefixesView) After(p store.PrefixPause) texts.Sentence {
+// LiftedText says who lifted a pause, when and why.
+func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }
 
@@ -91,7 +91,7 @@ func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPau
 	if err != nil {
 		return store.PrefixPause{}, layout.Invalid("id", "invalid", "This is no ID of a pause.")
 	}
-	act, err := a.Auth.Record(c, auth.ActionLiftPrefix)
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefix)
 	if err != nil {
 		return store.PrefixPause{}, err
 	}

@@ -41,12 +41,12 @@ func (a *Records) Routes() []auth.Route {
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
 		{Method: post, Path: prefixesPath + "/lift", Handler: layout.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
 		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().Serve, Action: auth.ActionRead},
-		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().Serve, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
 		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftJSON, Action: auth.ActionLift},
-		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixes().Serve, Action: auth.ActionRead},
+		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixes().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
-		{Method: get, Path: "/v1/admin/webhooks", Handler: a.events().Serve, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: a.events().ServeJSON, Action: auth.ActionRead},
 	}
 }

@@ -29,8 +29,8 @@ const suppressionsPath = "/admin/suppressions"
 func (a *Records) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
 	return listing.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
-		Known: func(f *store.SuppressionFilter) listing.Parameters {
-			return listing.Parameters{"state": listing.Active(&f.Active), "recipient": listing.Recipient(&f.Recipient)}
+		Parameters: func(f *store.SuppressionFilter) listing.Parameters {
+			return listing.Parameters{"state": listing.ActiveOnly(&f.Active), "recipient": listing.Recipient(&f.Recipient)}
 		},
 		Place: func(f *store.SuppressionFilter) listing.Place {
 			return listing.Place{Limit: &f.Limit, Before: &f.Before}
@@ -42,10 +42,10 @@ func (a *Records) suppressions() listing.List[store.SuppressionFilter, store.Sup
 // SuppressionJSON returns a suppression for scripts.
 func SuppressionJSON(s store.Suppression, now time.Time) listing.Object {
 	return listing.Object{
-		"id": s.ID, "app": listing.Null(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient, "reason": s.Cause,
-		"detail": listing.Null(s.Detail), "send_id": listing.Null(s.Send), "by": listing.Null(s.By), "since": listing.Stamp(s.Since),
-		"until": listing.Stamp(s.Until), "active": s.Active(now), "lifted_at": listing.Stamp(s.LiftedAt),
-		"lifted_by": listing.Null(s.LiftedBy), "lifted_reason": listing.Null(s.LiftedWhy),
+		"id": s.ID, "app": listing.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient, "reason": s.Cause,
+		"detail": listing.OrNull(s.Detail), "send_id": listing.OrNull(s.Send), "by": listing.OrNull(s.By), "since": listing.Timestamp(s.Since),
+		"until": listing.Timestamp(s.Until), "active": s.Active(now), "lifted_at": listing.Timestamp(s.LiftedAt),
+		"lifted_by": listing.OrNull(s.LiftedBy), "lifted_reason": listing.OrNull(s.LiftedWhy),
 	}
 }
 
@@ -53,17 +53,17 @@ func SuppressionJSON(s store.Suppression, now time.Time) listing.Object {
 type suppressionsView struct {
 	layout.Page
 	listing.Result[store.SuppressionFilter, store.Suppression]
-	May     bool   // the reader may add and lift
-	Problem string // what was wrong with a form
-	Typed   wish   // what the form held then; the recipient is asked for again
+	May     bool         // the reader may add and lift
+	Problem string       // what was wrong with a form
+	Typed   suppressBody // what the form held then; the recipient is asked for again
 }
 
 func (a *Records) suppressionsPage(c echo.Context) error {
-	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, wish{}, "")
+	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, suppressBody{}, "")
 }
 
-func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed wish, problem string) error {
-	p, err := a.suppressions().Find(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed suppressBody, problem string) error {
+	p, err := a.suppressions().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -72,16 +72,16 @@ func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed
 	return a.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
 }
 
-// Why returns why a recipient is suppressed.
-func (v suppressionsView) Why(s store.Suppression) string { return explain.Cause(s, v.W) }
+// ReasonText returns why a recipient is suppressed.
+func (v suppressionsView) ReasonText(s store.Suppression) string { return explain.CauseText(s, v.W) }
 
 // State returns whether a suppression holds.
 func (v suppressionsView) State(s store.Suppression) explain.Label {
 	return holdLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// After says who lifted a suppression, when and why.
-func (v suppressionsView) After(s store.Suppression) texts.Sentence {
+// LiftedText says who lifted a suppression, when and why.
+func (v suppressionsView) LiftedText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 
@@ -104,14 +104,14 @@ func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence 
 	return w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", at), texts.Plain("why", cmp.Or(why, "–")))
 }
 
-// wish is the body of a request to suppress a recipient. The recipient is never in a URL.
-type wish struct {
+// suppressBody is the body of a request to suppress a recipient. The recipient is never in a URL.
+type suppressBody struct {
 	support.SuppressRequest
 	Seconds *int64 `json:"for"`
 }
 
 // suppress suppresses a recipient and writes the audit entry with it.
-func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
+func (a *Records) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
 	if w.Seconds != nil {
 		most := int64(support.MaxSuppression / time.Second)
 		if *w.Seconds < 1 || *w.Seconds > most {
@@ -119,7 +119,7 @@ func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
 		}
 		w.For = time.Duration(*w.Seconds) * time.Second
 	}
-	act, err := a.Auth.Record(c, auth.ActionSuppress)
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionSuppress)
 	if err != nil {
 		return store.Suppression{}, err
 	}
@@ -127,7 +127,7 @@ func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
 }
 
 func (a *Records) suppressJSON(c echo.Context) error {
-	var w wish
+	var w suppressBody
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *Records) suppressJSON(c echo.Context) error {
 
 // suppressForm and liftForm redirect to the list, or show it again with what was wrong in the form.
 func (a *Records) suppressForm(c echo.Context, form url.Values) error {
-	typed := wish{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")),
+	typed := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")),
 		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
 	if days := form.Get("days"); days != "" {
 		n, err := strconv.ParseInt(days, 10, 32)
@@ -155,7 +155,7 @@ func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 
 // lift ends a recipient's suppressions and writes the audit entry with it.
 func (a *Records) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
-	act, err := a.Auth.Record(c, auth.ActionLift)
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionLift)
 	if err != nil {
 		return nil, err
 	}
@@ -185,10 +185,10 @@ func (a *Records) liftForm(c echo.Context, form url.Values) error {
 		return layout.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))})
-	return a.backToSuppressions(c, wish{}, err)
+	return a.backToSuppressions(c, suppressBody{}, err)
 }
 
-func (a *Records) backToSuppressions(c echo.Context, typed wish, err error) error {
+func (a *Records) backToSuppressions(c echo.Context, typed suppressBody, err error) error {
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
 		typed.To = "" // no page holds a whole address

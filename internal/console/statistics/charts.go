@@ -89,14 +89,14 @@ func (d Drawing) bars(of func(Interval) (stack []amount, said string)) (bars []b
 		}
 		highest = max(highest, sum)
 	}
-	top = round(highest)
+	top = roundUpToGrid(highest)
 	step := chartWidth / float64(max(1, len(d.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	for i, s := range d.Stretches {
 		stack, said := of(s)
 		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)}, chartHeight
-		bar.Mark, bar.Minor = d.mark(i, s.begins)
-		bar.Title = d.W.Get("overview.bar", "time", d.span(s.begins), "numbers", said)
+		bar.Mark, bar.Minor = d.axisLabel(i, s.begins)
+		bar.Title = d.W.Get("overview.bar", "time", d.intervalText(s.begins), "numbers", said)
 		for _, a := range stack {
 			if a.n > 0 {
 				high := chartHeight * a.n / top
@@ -109,8 +109,8 @@ func (d Drawing) bars(of func(Interval) (stack []amount, said string)) (bars []b
 	return bars, top
 }
 
-// round returns the next number whose half can be read on a grid.
-func round(n float64) float64 {
+// roundUpToGrid returns the next number whose half can be read on a grid.
+func roundUpToGrid(n float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, even := range []float64{2, 4, 6, 8, 10} {
 			if n <= even*unit {
@@ -120,9 +120,9 @@ func round(n float64) float64 {
 	}
 }
 
-// mark returns the label of the axis below a stretch: hours where there are few, each where they are very few, else days, the last one
+// axisLabel returns the label of the axis below a stretch: hours where there are few, each where they are very few, else days, the last one
 // among them.
-func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
+func (d Drawing) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {
 	case d.Each >= 24*time.Hour && len(d.Stretches) <= 8:
@@ -137,8 +137,8 @@ func (d Drawing) mark(i int, at time.Time) (text string, minor bool) {
 	return "", false
 }
 
-// span returns a stretch in words: "14:00–15:00", or the day.
-func (d Drawing) span(at time.Time) string {
+// intervalText returns a stretch in words: "14:00–15:00", or the day.
+func (d Drawing) intervalText(at time.Time) string {
 	from := at.In(d.W.Zone())
 	if d.Each >= 24*time.Hour {
 		return from.Format(time.DateOnly)
@@ -146,8 +146,8 @@ func (d Drawing) span(at time.Time) string {
 	return from.Format("01-02 15:04–") + from.Add(d.Each).Format("15:04")
 }
 
-// Sends returns the chart of what became of the sends, and its numbers.
-func (d Drawing) Sends() (Chart, Table) {
+// SendsChart returns the chart of what became of the sends, and its numbers.
+func (d Drawing) SendsChart() (Chart, Table) {
 	bars, most := d.bars(func(s Interval) (stack []amount, said string) {
 		var parts []string
 		for _, o := range outcomes {
@@ -173,21 +173,21 @@ func (d Drawing) Sends() (Chart, Table) {
 	})
 }
 
-// Measures returns the charts of how many codes were approved and how long sending took, and their numbers.
-func (d Drawing) Measures() ([]Chart, Table) {
+// MeasureCharts returns the charts of how many codes were approved and how long sending took, and their numbers.
+func (d Drawing) MeasureCharts() ([]Chart, Table) {
 	w := d.W
 	rate, half, most := w.Get("overview.rate"), w.Get("overview.half"), w.Get("overview.most")
 	approved, _ := d.bars(func(s Interval) ([]amount, string) {
 		if s.Rate == nil {
-			return nil, RateOf(nil)
+			return nil, FormatRate(nil)
 		}
-		return []amount{{"good", 2 * *s.Rate}}, RateOf(s.Rate) // of a chart that is 2 high at least
+		return []amount{{"good", 2 * *s.Rate}}, FormatRate(s.Rate) // of a chart that is 2 high at least
 	})
 	times, longest := d.bars(func(s Interval) (stack []amount, said string) {
 		if s.P95MS != nil {
 			stack = []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
 		}
-		return stack, half + " " + TookOf(s.MedianMS, w) + w.Get("list.comma") + most + " " + TookOf(s.P95MS, w)
+		return stack, half + " " + FormatTook(s.MedianMS, w) + w.Get("list.comma") + most + " " + FormatTook(s.P95MS, w)
 	})
 	took := func(ms float64) string { return w.Took(time.Duration(ms) * time.Millisecond) }
 	return []Chart{
@@ -195,7 +195,7 @@ func (d Drawing) Measures() ([]Chart, Table) {
 			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2), Bars: times,
 				Keys: []keyView{{"good", half}, {"still", most}}},
 		}, d.table([]string{rate, half, most}, func(s Interval) []string {
-			return []string{RateOf(s.Rate), TookOf(s.MedianMS, w), TookOf(s.P95MS, w)}
+			return []string{FormatRate(s.Rate), FormatTook(s.MedianMS, w), FormatTook(s.P95MS, w)}
 		})
 }
 
@@ -207,16 +207,16 @@ func (d Drawing) table(heads []string, of func(Interval) []string) Table {
 	return v
 }
 
-// RateOf writes a share; a dash where there is none.
-func RateOf(rate *float64) string {
+// FormatRate returns a share as a percentage; a dash for nil.
+func FormatRate(rate *float64) string {
 	if rate == nil {
 		return "–"
 	}
 	return fmt.Sprintf("%.1f %%", 100**rate)
 }
 
-// TookOf writes milliseconds; a dash where there are none.
-func TookOf(ms *int64, w texts.Words) string {
+// FormatTook returns milliseconds in words; a dash for nil.
+func FormatTook(ms *int64, w texts.Words) string {
 	if ms == nil {
 		return "–"
 	}

@@ -75,8 +75,8 @@ type DomainCounts struct {
 	Rejected int    `json:"rejected"`
 }
 
-// Otherwise is how many failed that were not refused for good.
-func (d DomainCounts) Otherwise() int { return d.Failed - d.Rejected }
+// FailedOtherwise returns how many failed for another reason than a final refusal by a server.
+func (d DomainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
 
 // Interval is one stretch of it.
 type Interval struct {
@@ -115,8 +115,9 @@ func measuresOf(m store.Measures, sent int) Measures {
 
 func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
 
-// Of returns the statistics of a time and of the one before it, with the mail domains to which most failed.
-func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
+// Summarize returns the statistics of q's time: now are the log's numbers of it, before those of an equally long time before, and domains
+// the mail domains to which most failed.
+func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
 		Domains: make([]DomainCounts, 0, len(domains)),

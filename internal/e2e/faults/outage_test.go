@@ -83,8 +83,8 @@ func TestMailServerAway(t *testing.T) {
 		s.Ask(0, "d"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
 		return up("1", away.Addr()) == "0" && up("2", good.Addr()) == "1"
 	})
-	if aside := s.Replicas[0].ServersSetAside(); len(aside) != 1 || aside[0].Server != away.Addr() || !strings.Contains(aside[0].Why, "refused") {
-		t.Errorf("the console hears %+v", aside)
+	if all := s.Replicas[0].FailingServers(); len(all) != 1 || all[0].Server != away.Addr() || !strings.Contains(all[0].Why, "refused") {
+		t.Errorf("the console hears %+v", all)
 	}
 	if !s.Logged(`"msg":"a mail server is set aside","server":"` + away.Addr() + `"`) {
 		t.Error("the log does not name the server")

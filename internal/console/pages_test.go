@@ -1,0 +1,174 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/explain"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+)
+
+// busy fills the log with one of each kind, the refusal that it returns last.
+func busy(r *rig) (refusedRow store.Send) {
+	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
+	r.Clock.Add(96 * time.Millisecond)
+	r.finish(sent.Send, store.Outcome{
+		Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond,
+		Refund: true,
+	})
+	r.Clock.Add(20 * time.Second)
+	company := strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
+	r.sent("long.name@"+company, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
+	unknown := r.begin("li@example.com")
+	r.Clock.Add(3 * time.Second)
+	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2 * time.Second})
+	queued := r.begin("q@example.com")
+	r.Must(r.Log.Postpone(r.Context(), store.Postponement{
+		Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net",
+		ProviderCode: "421 4.7.0",
+	}))
+	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
+	r.Clock.Add(18 * time.Second)
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.VerificationID })
+	r.Clock.Add(4 * time.Second)
+	return row
+}
+
+// everyPage fills the log, and returns the paths of the pages that show it, by name.
+func everyPage(r *rig) map[string]string {
+	r.Helper()
+	row := busy(r)
+	_, hash := r.recipient("ana@example.com")
+	for _, to := range []string{"bo@" + strings.Repeat("long.", 9) + "example.com", "cy@example.com"} {
+		const why = "asked by telephone, and again in a letter of the fourth of <b>March</b>"
+		request := support.SuppressRequest{Channel: "email", To: to, Reason: why}
+		r.Must(r.codes.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
+		r.Clock.Add(time.Millisecond)
+	}
+	toldApps(r)
+	lifted := r.pausedPrefix("+49160")
+	r.Must(r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
+	r.pausedPrefix("+49151")
+	r.As("operator")
+	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
+	r.Cleanup(r.console.Stop)
+	failed, err := r.Log.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
+	r.Must(err)
+	_, mistyped := r.recipient("w.zhang@qq.co")
+	pages := map[string]string{}
+	for _, s := range layout.Sections {
+		pages[s.Name] = s.Path
+	}
+	maps.Copy(pages, map[string]string{
+		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
+		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID), "unknown": "/admin/sends/x",
+		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
+		"prefixes": "/admin/prefixes?state=all", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
+	})
+	return pages
+}
+
+// The pages, and what scripts read, say what happened; none shows a full recipient, or has a style, a script or a text of its own.
+func TestPages(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.FailingServers = func() []FailingServer {
+			return []FailingServer{
+				{Server: "mx1.example:587", Since: consoletest.Start.Add(-90 * time.Second), Why: "dial: temporary: <refused>"},
+				{Carrier: true, Server: "aliyun", Since: consoletest.Start.Add(-time.Minute), Why: "dial: temporary"},
+			}
+		}
+	})
+	pages := everyPage(r)
+	delete(pages, "overview") // TestOverviewDrawsTheNumbers
+	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
+	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
+	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Send) {
+		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
+	})
+	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Purpose = "gone" })
+	bounced := r.sent("flo@example.com")
+	r.Must(r.Log.IngestProviderEvent(r.Context(),
+		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
+	paused := r.begin("hal@example.com", texted("+49151")).Send
+	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
+	for name, s := range map[string]store.Send{"tried": tried, "several": several, "bounced": bounced, "gone": gone, "paused": paused} {
+		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
+	}
+	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))
+	maps.Copy(pages, map[string]string{
+		"all": "/admin", "filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",
+		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused", "tail": "/admin/tail?status=unknown",
+		"acts.json":     "/v1/admin/acts",
+		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes", "suppressions.json": "/v1/admin/suppressions",
+		"none.json": "/v1/admin/sends?status=delivered", "acts of": "/admin/acts?who=admin&limit=1",
+		"events of": "/admin/webhooks?state=given_up&app=shop&limit=1", "suppressions": "/admin/suppressions?limit=1",
+	})
+	b := r.LoggedIn()
+	var out strings.Builder
+	names, seen := numbers{}, map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		rec := b.Get(pages[name])
+		fmt.Fprintf(&out, "\n== %s\n", name)
+		for line := range strings.Lines(names.of(asText(rec))) {
+			if line = strings.Join(strings.Fields(line), " "); !seen[line] { // what every page has is there once
+				fmt.Fprintln(&out, line)
+			}
+			seen[line] = true
+		}
+		policy := rec.Header().Get("Content-Security-Policy") + rec.Header().Get("Cache-Control")
+		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.HasSuffix(policy, "no-store") {
+			t.Errorf("%s: %v", name, rec.Header())
+		}
+		lacks(t, rec, "zhang@", "name@", "li@", "q@", "ana@", "bo@", "cy@", "nora@", "dan@", "flo@") // no full recipient
+		lacks(t, rec, "<script>", "<b>March", "<b>ticket", "<refused>", " style=")
+	}
+	consoletest.Golden(t, "pages.txt", out.String())
+}
+
+var (
+	drawn   = regexp.MustCompile(`(?s)<svg.*?</svg>`)
+	markup  = regexp.MustCompile(`<[^>]*>`)
+	linked  = regexp.MustCompile(` (?:href|value)="([^"]*)"| (selected)`)
+	ends    = regexp.MustCompile(`</(?:tr|p|li|h[1-3]|dd|form|section|select|label|figure|summary)>`)
+	ids     = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}`)
+	cursors = regexp.MustCompile(`AQ[\w-]{32}`)
+)
+
+// asText is a page's content without its tags, but with the addresses, the values and the choices in them; of JSON a line for each row.
+func asText(rec *httptest.ResponseRecorder) string {
+	_, main, _ := strings.Cut(rec.Body.String(), "<main")
+	if main == "" {
+		return strings.ReplaceAll(strings.TrimSpace(rec.Body.String()), "},{", "},\n{")
+	}
+	main = strings.Join(strings.Fields(drawn.ReplaceAllString(main, "")), " ")
+	main = markup.ReplaceAllStringFunc(ends.ReplaceAllString("<main"+main, "$0\n"), func(tag string) (shown string) {
+		for _, m := range linked.FindAllStringSubmatch(tag, -1) {
+			shown += " [" + m[1] + m[2] + "] "
+		}
+		return shown + " "
+	})
+	return main
+}
+
+// numbers are the IDs and hashes that came so far, each with its number, since some are random.
+type numbers map[string]int
+
+func (n numbers) of(text string) string {
+	return cursors.ReplaceAllString(ids.ReplaceAllStringFunc(text, func(id string) string {
+		if n[id] == 0 {
+			n[id] = len(n) + 1
+		}
+		return fmt.Sprint("#", n[id])
+	}), "cursor")
+}
