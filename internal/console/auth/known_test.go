@@ -106,9 +106,6 @@ func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	owner := r.LoggedIn()
 	name := browserCookieName("admin")
 	stolen := owner.Cookies[name]
-	if stolen == nil || stolen.MaxAge != 90*24*3600 || !stolen.HttpOnly || stolen.SameSite != http.SameSiteStrictMode || stolen.Path != "/" {
-		t.Fatalf("%+v", owner.Cookies)
-	}
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 	if owner.Cookies[name].Value == stolen.Value {
 		t.Fatal("the cookie is the same after another login")

@@ -13,17 +13,6 @@ import (
 	"sendcode/internal/servertest"
 )
 
-func TestStatesOverHTTPS(t *testing.T) {
-	r, server := besideProvider(t)
-	consoletest.Is(server, "bo", "support")
-	b := r.Browser()
-	b.Base = "https://console.example"
-	consoletest.LeadsTo(t, b.Get(b.AtProvider("")))
-	if c := b.Cookies["__Host-"+cookieName]; c == nil || !c.Secure {
-		t.Errorf("%+v", b.Cookies)
-	}
-}
-
 // What comes back must come from the browser that was sent, in time, and once.
 func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	r, server := besideProvider(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,68 +14,59 @@ import (
 	"sendcode/internal/servertest"
 )
 
-func TestCookie(t *testing.T) {
-	b := newRig(t).Browser()
-	c := b.Login(consoletest.Password).Result().Cookies()[0]
-	if c.Name != "sendcode-admin" || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 1800 {
-		t.Errorf("over http: %+v", c)
+// The cookies of a login are for this site alone, over https also for this host. Those of a known browser live for 90 days.
+func TestCookies(t *testing.T) {
+	for base, prefix := range map[string]string{consoletest.Address: "", "https://console.example": "__Host-"} {
+		b := newRig(t).Browser()
+		b.Base = base
+		b.Login(consoletest.Password)
+		for name, age := range map[string]int{cookieName: 1800, browserCookieName("admin"): 90 * 24 * 3600} {
+			c := b.Cookies[prefix+name]
+			if c == nil || c.Secure == (prefix == "") || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
+				c.MaxAge != age {
+				t.Errorf("%s: %+v", name, c)
+			}
+		}
+		want(t, b.Get("/admin"), http.StatusOK)
+		if prefix != "" { // a neighbour under the same domain can plant a cookie without the prefix; it must not be read
+			b.Cookies[cookieName] = b.Cookies[prefix+cookieName]
+			b.Cookies[cookieName].Name = cookieName
+			delete(b.Cookies, prefix+cookieName)
+			want(t, b.Get("/admin"), http.StatusSeeOther)
+		}
 	}
-	b = newRig(t).Browser()
-	b.Base = "https://console.example"
-	c = b.Login(consoletest.Password).Result().Cookies()[0]
-	if c.Name != "__Host-sendcode-admin" || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
-		t.Errorf("over https: %+v", c)
-	}
-	if known := b.Cookies["__Host-"+browserCookieName("admin")]; known == nil || !known.Secure {
-		t.Errorf("the cookie of a known browser: %+v", known)
-	}
-	want(t, b.Get("/admin"), http.StatusOK)
-	// A neighbour under the same domain can plant a cookie without the prefix; it must not be read.
-	planted := *c
-	planted.Name = cookieName
-	b.Cookies = map[string]*http.Cookie{cookieName: &planted}
-	want(t, b.Get("/admin"), http.StatusSeeOther)
 }
 
-func TestSessionGoesIdle(t *testing.T) {
-	r := newRig(t)
-	b := r.LoggedIn()
-	r.Clock.Add(30 * time.Second)
-	servertest.Same(t, "cookies renewed after 30 s", len(b.Get("/admin").Result().Cookies()), 0)
-	r.Clock.Add(29*time.Minute + 30*time.Second - time.Microsecond)
-	want(t, b.Get("/admin"), http.StatusOK) // seen now
-	r.Clock.Add(30*time.Minute - time.Microsecond)
-	want(t, b.Get("/v1/admin/sends"), http.StatusOK)
-	r.Clock.Add(30 * time.Minute)
-	want(t, b.Get("/admin"), http.StatusSeeOther)
-	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
-}
-
-func TestSessionEndsForGood(t *testing.T) {
+// A session ends 30 minutes after it was last seen, 12 hours after its login, and when it was last seen in the future.
+func TestSessionsEnd(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
 	b := r.LoggedIn()
+	after := func(d time.Duration, status int) {
+		t.Helper()
+		r.Clock.Add(d)
+		want(t, b.Get("/admin"), status)
+	}
+	r.Clock.Add(30 * time.Second)
+	servertest.Same(t, "cookies renewed after 30 s", len(b.Get("/admin").Result().Cookies()), 0)
+	after(29*time.Minute+30*time.Second-time.Microsecond, http.StatusOK) // seen now
+	after(30*time.Minute-time.Microsecond, http.StatusOK)
+	after(30*time.Minute, http.StatusSeeOther)
+	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	r.Clock.Add(2 * time.Microsecond)
+	b = r.LoggedIn()
 	for range 12*3 - 1 {
-		r.Clock.Add(20 * time.Minute)
-		want(t, b.Get("/admin"), http.StatusOK)
+		after(20*time.Minute, http.StatusOK)
 	}
 	servertest.Same(t, "seconds of the last cookie", b.Cookies[cookieName].MaxAge, 20*60)
-	r.Clock.Add(20*time.Minute - time.Second)
-	want(t, b.Get("/v1/admin/sends"), http.StatusOK)
-	r.Clock.Add(time.Second)
-	want(t, b.Get("/admin"), http.StatusSeeOther)
-	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	after(20*time.Minute-time.Second, http.StatusOK)
+	after(time.Second, http.StatusSeeOther)
+	b = r.LoggedIn()
+	after(-4*time.Minute, http.StatusOK) // another replica's clock may be a little behind
+	after(-2*time.Minute, http.StatusSeeOther)
 }
 
-func TestSessionFromTheFuture(t *testing.T) {
-	r := newRig(t)
-	b := r.LoggedIn()
-	r.Clock.Add(-4 * time.Minute)
-	want(t, b.Get("/admin"), http.StatusOK) // another replica's clock may be a little behind
-	r.Clock.Add(-2 * time.Minute)
-	want(t, b.Get("/admin"), http.StatusSeeOther)
-}
-
+// A session's key cannot be made up. What the log keeps is of no use to who reads it: neither the key, nor a password to try.
 func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -82,28 +74,18 @@ func TestSessionCannotBeForged(t *testing.T) {
 	key, err := base64.RawURLEncoding.DecodeString(value)
 	r.Must(err)
 	id := sha256.Sum256(key)
+	forged := []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000), base64.RawURLEncoding.EncodeToString(id[:])}
 	for i := range key {
-		tampered := append([]byte(nil), key...)
+		tampered := slices.Clone(key)
 		tampered[i] ^= 1
-		b.Cookies[cookieName].Value = base64.RawURLEncoding.EncodeToString(tampered)
-		want(t, b.Get("/admin"), http.StatusSeeOther)
+		forged = append(forged, base64.RawURLEncoding.EncodeToString(tampered))
 	}
-	for _, forged := range []string{
-		"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000), base64.RawURLEncoding.EncodeToString(id[:]), // what the log has
-	} {
-		b.Cookies[cookieName] = &http.Cookie{Name: cookieName, Value: forged}
+	for _, value := range forged {
+		b.Cookies[cookieName] = &http.Cookie{Name: cookieName, Value: value}
 		want(t, b.Get("/admin"), http.StatusSeeOther)
 		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	}
-}
-
-// What the log keeps of a session is of no use to who reads it: neither the key, nor a password to try.
-func TestSessionsAreKeptAsHashes(t *testing.T) {
-	r := newRig(t)
-	b := r.LoggedIn()
-	key, err := base64.RawURLEncoding.DecodeString(b.Cookies[cookieName].Value)
-	r.Must(err)
-	s, _, err := r.Log.Session(t.Context(), sha256.Sum256(key))
+	s, _, err := r.Log.Session(t.Context(), id)
 	r.Must(err)
 	p, err := parsePassword(consoletest.Password, "")
 	r.Must(err)
