@@ -14,7 +14,7 @@ import (
 )
 
 // Answer is a reply to the person whose code it is, to copy: in their language and with nothing in it that is not for them,
-// neither rules by name nor what servers are called. testdata/answers holds one for each combination of states.
+// neither rules by name nor what servers are called. testdata/stories.txt has one for each combination of states.
 type Answer struct {
 	Text  texts.Sentence
 	W     texts.Words // of the person's language, else the reader's

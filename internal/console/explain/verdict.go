@@ -50,7 +50,7 @@ type Facts struct {
 	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
-// Judge returns what became of a row, what to do next and the reply for the person. testdata/verdicts has the text of each
+// Judge returns what became of a row, what to do next and the reply for the person. testdata/stories.txt has the text of each
 // combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	c := matter{Send: s.Send, Words: w, story: s, facts: now}

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,30 +183,88 @@ func situations() []situation {
 	}, kindsOfSituations()...)
 }
 
-func TestVerdicts(t *testing.T) {
+// Every combination of states has its verdict, its time line, and a reply in the person's language with nothing in it that is not for them.
+func TestStories(t *testing.T) {
 	var b strings.Builder
-	for _, s := range situations() {
-		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, w := range texts.ConsoleLanguages() {
-			v := s.judged(w)
-			fmt.Fprintf(&b, "%s\n%s\n", v.What, v.Next)
-			if v.Newer != nil {
-				fmt.Fprintf(&b, "%s %s\n", v.Newer.Text, v.Newer.Link)
-			}
-			if strings.Contains(v.What.String()+v.Next.String(), "0001") || strings.ContainsAny(v.What.String()+v.Next.String(), "{}") {
-				t.Errorf("%s: an empty place in %s %s", s.name, v.What, v.Next)
-			}
-			if v.What.String() == "" || v.Next.String() == "" {
-				t.Errorf("%s: half a verdict", s.name)
+	for _, s := range append(situations(), timelines()...) {
+		say := func(texts ...any) {
+			line := strings.TrimRight(fmt.Sprintln(texts...), " \n")
+			fmt.Fprintln(&b, line)
+			if line == "" || strings.ContainsAny(line, "{}") || strings.Contains(line, "0001-") {
+				t.Errorf("%s: an empty place in %q", s.name, line)
 			}
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "\n== %s\n", s.name)
+		for _, w := range texts.ConsoleLanguages() {
+			v := Judge(s.story, s.facts, w)
+			say(v.What)
+			say(v.Next)
+			if v.Newer != nil {
+				say(v.Newer.Text, v.Newer.Link)
+			}
+			last := time.Time{}
+			for _, e := range Timeline(s.story, w) {
+				when := strings.Repeat(" ", 12)
+				if !e.At.IsZero() {
+					when = e.At.Hour()
+					if e.At.Before(last) {
+						t.Errorf("%s: %s stands too late", s.name, e.What)
+					}
+					last = e.At.Time
+				}
+				say(when, fmt.Sprintf("%-5s", e.Tone), e.What, e.Link)
+			}
+		}
+		for _, locale := range []string{"en-GB", "zh-CN", "es-MX", "ar"} {
+			s.story.Send.Locale, s.story.Send.To = locale, cmp.Or(s.story.Send.To, "a•••@example.com")
+			v := Judge(s.story, s.facts, texts.ForConsole(""))
+			text := v.Answer.Text.String()
+			fmt.Fprintln(&b, text)
+			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop", "{", "0001-"} {
+				if hidden != "" && hidden != "test" && strings.Contains(text, hidden) {
+					t.Errorf("%s: %q is in %s", s.name, hidden, text)
+				}
+			}
+			if v.Answer.Times != strings.Contains(text, "UTC") {
+				t.Errorf("%s: whose times they are, %v: %s", s.name, v.Answer.Times, text)
+			}
+			if told, next := s.instants(v.Answer.Text), s.instants(v.Next); s.story.Send.Status == store.Refused && !slices.Equal(told, next) {
+				t.Errorf("%s: the person is told %v, the administrator %v", s.name, told, next)
+			}
+		}
 	}
-	consoletest.Golden(t, "verdicts.txt", b.String())
+	consoletest.Golden(t, "stories.txt", b.String())
 }
 
-func (s situation) judged(w texts.Words) Verdict {
-	return Judge(s.story, s.facts, w)
+// instants are those of a text, without the end of a code.
+func (s situation) instants(text texts.Sentence) (all []time.Time) {
+	for _, p := range text {
+		if v := s.story.Verification; !p.At.IsZero() && (v == nil || !p.At.Equal(v.ExpiresAt)) {
+			all = append(all, p.At.Time)
+		}
+	}
+	return all
+}
+
+// timelines are situations that differ in their time line alone.
+func timelines() []situation {
+	resend := told("three requests, two sends", sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Send, v *store.Verification) {
+		s.Number, v.Sends = 2, 2
+		s.TakenAt, s.LoggedAt = consoletest.Start.Add(time.Minute), consoletest.Start.Add(time.Minute+2*time.Millisecond)
+		s.FinishedAt = consoletest.Start.Add(time.Minute + 99*time.Millisecond)
+	}))
+	first := told("", failedAs("rejected", "550 5.1.1", false, func(s *store.Send, _ *store.Verification) { s.ID[0] = 1 }))
+	blocked := told("", refusedBy("minute", 42*time.Second, 3))
+	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
+	resend.story.Related = []store.Send{first.story.Send, blocked.story.Send, resend.story.Send}
+	taken := func(d time.Duration) change {
+		return func(s *store.Send, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(d) }
+	}
+	return []situation{
+		resend, told("clocks that disagree", sentAs(store.Sent, "250", taken(time.Hour))),
+		told("a limiter's clock far behind", sentAs(store.Sent, "250", taken(-time.Hour))),
+		told("tried and pending", sentAs(store.Sent, "250", halfTried)),
+	}
 }
 
 // stopped is the row that a suppression stopped.
@@ -254,7 +314,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				}
 				for _, w := range texts.ConsoleLanguages() {
 					for _, s := range []situation{s, s.alone(), s.with(time.Minute, 0)} {
-						v := s.judged(w)
+						v := Judge(s.story, s.facts, w)
 						if v.What.String() == "" || v.Next.String() == "" || v.Tone == "" {
 							t.Errorf("%s, %s, %q in %s: %q %q", status, state, reason, w.Lang(), v.What, v.Next)
 						}
@@ -263,42 +323,4 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestTimeline(t *testing.T) {
-	var b strings.Builder
-	all := situations()
-	resend := told("three requests, two sends", sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Send, v *store.Verification) {
-		s.Number, v.Sends = 2, 2
-		s.TakenAt, s.LoggedAt, s.FinishedAt = consoletest.Start.Add(time.Minute), consoletest.Start.Add(time.Minute+2*time.Millisecond), consoletest.Start.Add(time.Minute+99*time.Millisecond)
-	}))
-	first := told("", sentAs(store.Failed, "550 5.1.1", func(s *store.Send, _ *store.Verification) { s.ID[0], s.Reason, s.Counts = 1, "rejected", false }))
-	blocked := told("", refusedBy("minute", 42*time.Second, 3))
-	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
-	resend.story.Related = []store.Send{first.story.Send, blocked.story.Send, resend.story.Send}
-	skewed := told("clocks that disagree", sentAs(store.Sent, "250", func(s *store.Send, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(time.Hour) }))
-	behind := told("a limiter's clock far behind", sentAs(store.Sent, "250", func(s *store.Send, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(-time.Hour) }))
-	tried := told("tried and pending", sentAs(store.Sent, "250", func(_ *store.Send, v *store.Verification) { v.Attempts = 1 }))
-	for _, s := range append(all, resend, skewed, behind, tried) {
-		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, w := range texts.ConsoleLanguages() {
-			last := time.Time{}
-			for _, e := range Timeline(s.story, w) {
-				when := strings.Repeat(" ", 12)
-				if !e.At.IsZero() {
-					when = e.At.Hour()
-					if e.At.Before(last) {
-						t.Errorf("%s: %s stands too late", s.name, e.What)
-					}
-					last = e.At.Time
-				}
-				fmt.Fprintf(&b, "%s %-5s %s %s\n", when, e.Tone, e.What, e.Link)
-				if strings.ContainsAny(e.What.String(), "{}") || e.What.String() == "" {
-					t.Errorf("%s: %q", s.name, e.What)
-				}
-			}
-		}
-		b.WriteString("\n")
-	}
-	consoletest.Golden(t, "timelines.txt", b.String())
 }
