@@ -13,23 +13,9 @@ import (
 )
 
 func TestProvidersInTrouble(t *testing.T) {
-	at := func(path string, do func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == path {
-				do(w, r)
-			}
-			return r.URL.Path == path
-		}
-	}
-	down := func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "<h1>down</h1>", http.StatusServiceUnavailable)
-	}
+	down := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	huge := func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"x":"`))
-		for range 64 {
-			_, _ = w.Write([]byte(strings.Repeat("x", 1<<16)))
-		}
-		_, _ = w.Write([]byte(`"}`))
+		_, _ = w.Write([]byte(`{"x":"` + strings.Repeat("x", 4<<20) + `"}`))
 	}
 	elsewhere := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://evil.example"+r.URL.Path, http.StatusTemporaryRedirect)
@@ -37,23 +23,25 @@ func TestProvidersInTrouble(t *testing.T) {
 	const discovery, keys, token = "/.well-known/openid-configuration", "/keys", "/token"
 	for what, c := range map[string]struct {
 		at   string
-		do   func(http.ResponseWriter, *http.Request)
+		do   http.HandlerFunc
 		kind Kind
 		why  string
 	}{
 		"down": {discovery, down, Unavailable, "discovery"}, "a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"},
-		"keys away": {keys, down, Unavailable, "keys"}, "keys elsewhere": {keys, elsewhere, Unavailable, "keys"}, "huge keys": {keys, huge, Unavailable, "keys"},
-		"tokens away": {token, down, Unavailable, "token"}, "a huge token": {token, huge, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
+		"keys away": {keys, down, Unavailable, "keys"}, "keys elsewhere": {keys, elsewhere, Unavailable, "keys"},
+		"huge keys": {keys, huge, Unavailable, "keys"}, "tokens away": {token, down, Unavailable, "token"},
+		"a huge token": {token, huge, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
 	} {
 		server, p := open(t)
+		trouble := func() { server.At(c.at, c.do) }
 		if c.at == discovery {
-			server.Do(func() { server.Intercept = at(c.at, c.do) })
+			trouble()
 			_, _, err := p.Begin(t.Context())
 			refused(t, what, err, c.kind, c.why)
-			server.Do(func() { server.Intercept = nil })
+			server.At("", nil)
 		}
 		answer, attempt := begin(t, p) // also after an outage
-		server.Do(func() { server.Intercept = at(c.at, c.do) })
+		trouble()
 		_, err := p.Finish(t.Context(), attempt, answer)
 		if c.at != discovery {
 			refused(t, what, err, c.kind, c.why)
@@ -68,7 +56,7 @@ func TestHangingProvider(t *testing.T) {
 	server, p := open(t)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	server.Intercept = func(http.ResponseWriter, *http.Request) bool { <-release; return true }
+	server.At("", func(http.ResponseWriter, *http.Request) { <-release })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	for range 2 { // one asks, one waits for its turn
@@ -142,15 +130,7 @@ func TestRotationAndDiscovery(t *testing.T) {
 	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 2)
 	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 2)
 	now = now.Add(discoveredFor)
-	server.Do(func() {
-		server.Intercept = func(w http.ResponseWriter, r *http.Request) bool {
-			gone := strings.HasPrefix(r.URL.Path, "/.well-known/")
-			if gone {
-				w.WriteHeader(http.StatusNotFound)
-			}
-			return gone
-		}
-	})
+	server.At("/.well-known/openid-configuration", http.NotFound)
 	if err := login(); err != nil {
 		t.Errorf("without its document: %v", err)
 	}
@@ -160,13 +140,10 @@ func TestSecretsInTheBody(t *testing.T) {
 	server, p := open(t)
 	var body, header string
 	server.Document = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_post"}}
-	server.Intercept = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/token" {
-			_ = r.ParseForm()
-			body, header = r.PostForm.Get("client_secret"), r.Header.Get("Authorization")
-		}
-		return false
-	}
+	server.At("/token", func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		body, header = r.PostForm.Get("client_secret"), r.Header.Get("Authorization")
+	})
 	answer, attempt := begin(t, p)
 	_, _ = p.Finish(t.Context(), attempt, answer)
 	if body != openidtest.ClientSecret || header != "" {

@@ -71,19 +71,20 @@ func TestProviderInTrouble(t *testing.T) {
 		status int
 		says   string
 	}{
-		"down":   {func(p *openidtest.Provider) { p.Intercept = down }, "", http.StatusServiceUnavailable, "cannot be reached"},
+		"down":   {func(p *openidtest.Provider) { p.At("", down) }, "", http.StatusServiceUnavailable, "cannot be reached"},
 		"denied": {func(*openidtest.Provider) {}, "&error=access_denied&error_description=%3Cb%3Eevil", http.StatusForbidden, "did not log you in"},
-		"nameless": {func(p *openidtest.Provider) { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} }, "",
-			http.StatusForbidden, "does not vouch for the name"},
+		"nameless": {func(p *openidtest.Provider) {
+			p.Do(func() { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} })
+		}, "", http.StatusForbidden, "does not vouch for the name"},
 		"lying": {func(p *openidtest.Provider) {
-			p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) }
+			p.Do(func() { p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) } })
 		}, "", http.StatusUnauthorized, "cannot be believed"},
 	} {
 		r, server := besideProvider(t)
 		consoletest.Is(server, "bo", "support")
 		b := r.Browser()
 		back := b.AtProvider("/admin/tail")
-		server.Do(func() { c.change(server) })
+		c.change(server)
 		rec := b.Get(back + c.answer)
 		if rec.Code != c.status || b.Cookies[cookieName] != nil {
 			t.Errorf("%s: %d, %v", what, rec.Code, b.Cookies)
@@ -95,22 +96,19 @@ func TestProviderInTrouble(t *testing.T) {
 		r.Unlogged("evil", address.Query().Get("code"))
 	}
 	r, server := besideProvider(t)
-	server.Do(func() { server.Intercept = down })
+	server.At("", down)
 	rec := r.Browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
 	want(t, rec, http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
 	r.Break("AccountByIdentity")
-	server.Do(func() { server.Intercept = nil })
+	server.At("", nil)
 	consoletest.Is(server, "bo", "support")
 	b := r.Browser()
 	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
 	servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
 }
 
-func down(w http.ResponseWriter, _ *http.Request) bool {
-	w.WriteHeader(http.StatusBadGateway)
-	return true
-}
+func down(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 
 func TestLoginsByTheProviderAreLimited(t *testing.T) {
 	r, server := besideProvider(t)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,15 +23,28 @@ import (
 // followed is a tail over a log in memory, in a bubble with a clock of its own.
 type followed struct {
 	*testing.T
-	log  *sqlite.DB
-	tail *Tail
-	n    int
+	log   *sqlite.DB
+	tail  *Tail
+	n     int
+	back  atomic.Int64 // ns, that the log's clock is behind
+	reads atomic.Int32
+	away  atomic.Bool // the log
 }
 
 func inTail(t *testing.T, test func(f *followed)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
-		f := &followed{T: t, log: sqlitetest.Open(t, time.Now)}
+		f := &followed{T: t}
+		f.log = sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(f.back.Load())) })
+		f.log.SetFault(func(method string) sqlite.Fault {
+			if !strings.HasPrefix(method, "Sends") {
+				return sqlite.None
+			}
+			if f.reads.Add(1); f.away.Load() {
+				return sqlite.Down
+			}
+			return sqlite.None
+		})
 		f.tail = New(f.log, slog.New(slog.DiscardHandler))
 		test(f)
 		f.tail.Close()
@@ -47,59 +61,65 @@ func (f *followed) join(filter store.Filter) *reader {
 	return r
 }
 
-// begin writes a send of an app, and gives its ID.
-func (f *followed) begin(app string) uuid.UUID { f.Helper(); return f.beginOn("email", app) }
+// begin writes a send of an app, and gives its ID. text is the same of a text message.
+func (f *followed) begin(app string) uuid.UUID { f.Helper(); return f.beginOn(recipient.Email, app) }
 
-// text is the same of a text message.
-func (f *followed) text(app string) uuid.UUID { f.Helper(); return f.beginOn("sms", app) }
+func (f *followed) text(app string) uuid.UUID { f.Helper(); return f.beginOn(recipient.SMS, app) }
 
 func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	f.Helper()
 	f.n++
 	id := uuid.UUID{8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
-	_, err := f.log.Begin(f.Context(), store.Intent{
+	f.must(f.log.Begin(f.Context(), store.Intent{
 		Send:     store.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
 		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}))
 	return id
 }
 
-func (f *followed) finish(id uuid.UUID, status store.Status) {
+// must ends a test that cannot go on since a call failed or did nothing.
+func (f *followed) must(done any, err error) {
 	f.Helper()
-	if done, err := f.log.Finish(f.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: status}); err != nil || !done {
+	if err != nil || done == false {
 		f.Fatal(done, err)
 	}
 }
 
-// hears waits for d, and gives what a reader was told until then: "app status", and "gap".
+func (f *followed) finish(id uuid.UUID, status store.Status) {
+	f.Helper()
+	f.must(f.log.Finish(f.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: status}))
+}
+
+func (f *followed) receive(id uuid.UUID, status store.Status) {
+	f.Helper()
+	f.must(f.log.RecordReceipt(f.Context(), id, status))
+}
+
+func (f *followed) refuse(rows ...store.Send) {
+	f.Helper()
+	f.must(nil, f.log.Refused(f.Context(), rows))
+}
+
+// hears waits for d, and fails the test unless a reader was told this until then: "app status", and "gap".
 func (f *followed) hears(r *reader, d time.Duration, want ...string) {
 	f.Helper()
 	time.Sleep(d)
 	synctest.Wait()
 	var got []string
-	for {
-		select {
-		case b, more := <-r.rows:
-			if !more {
-				got = append(got, "end: "+r.why)
-				break
-			}
-			if b.gap {
-				got = append(got, "gap")
-			}
-			for _, row := range b.rows {
-				got = append(got, fmt.Sprintf("%s %s", row.App, row.Status))
-			}
-			continue
-		default:
+	for len(r.rows) > 0 {
+		b := <-r.rows
+		if b.gap {
+			got = append(got, "gap")
 		}
-		break
+		for _, row := range b.rows {
+			got = append(got, fmt.Sprintf("%s %s", row.App, row.Status))
+		}
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if r.why != "" {
+		got = append(got, "end: "+r.why)
+	}
+	if !slices.Equal(got, want) {
 		f.Errorf("heard %q, want %q", got, want)
 	}
 }
@@ -122,9 +142,7 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 		f.hears(r, 2*tailTick, "quick sent")
 		refusal := store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email", BlockedBy: "minute"}
 		for range 2 {
-			if err := f.log.Refused(f.Context(), []store.Send{refusal}); err != nil {
-				f.Fatal(err)
-			}
+			f.refuse(refusal)
 			f.hears(r, 2*tailTick, "shop refused")
 		}
 		f.tail.leave(r)
@@ -135,12 +153,6 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 func TestTailTellsOfReceipts(t *testing.T) {
 	inTail(t, func(f *followed) {
 		all, lost := f.join(store.Filter{}), f.join(store.Filter{Status: store.Undelivered})
-		receive := func(id uuid.UUID, status store.Status) {
-			t.Helper()
-			if changed, err := f.log.RecordReceipt(f.Context(), id, status); err != nil || !changed {
-				t.Fatal(changed, err)
-			}
-		}
 		id, silent := f.text("shop"), f.text("desk")
 		f.finish(id, store.Sent)
 		f.finish(silent, store.Unknown)
@@ -148,11 +160,11 @@ func TestTailTellsOfReceipts(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.begin("later") // so that they are not among the newest any more
 		f.hears(all, 2*tailTick, "later sending")
-		receive(id, store.Undelivered)
+		f.receive(id, store.Undelivered)
 		f.hears(all, 2*tailTick, "shop undelivered")
 		f.hears(lost, 0, "shop undelivered")
-		receive(id, store.Delivered)
-		receive(silent, store.Delivered)
+		f.receive(id, store.Delivered)
+		f.receive(silent, store.Delivered)
 		f.hears(all, 2*tailTick, "shop delivered", "desk delivered")
 		f.hears(lost, 0, "shop delivered") // told once that it does not belong any more
 		f.tail.leave(all)
@@ -174,9 +186,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 		f.hears(r, time.Minute)
 		f.begin("later")
 		f.hears(r, 2*tailTick)
-		if _, err := f.log.RecordReceipt(f.Context(), early, store.Delivered); err != nil {
-			t.Fatal(err)
-		}
+		f.receive(early, store.Delivered)
 		f.finish(waits, store.Failed)
 		f.hears(r, 3*tailTick, "shop failed")
 		f.tail.leave(r)
@@ -185,48 +195,36 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 
 // A row whose writer's clock, or commit, was a moment behind is not missed.
 func TestTailFindsRowsThatComeLate(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		var back atomic.Int64 // ns, that the log's clock is behind
-		f := &followed{T: t, log: sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })}
-		f.tail = New(f.log, slog.New(slog.DiscardHandler))
+	inTail(t, func(f *followed) {
 		r := f.join(store.Filter{})
 		f.begin("first")
 		f.hears(r, 2*tailTick, "first sending")
-		back.Store(int64(3*tailTick + overlap/2))
+		f.back.Store(int64(3*tailTick + overlap/2))
 		f.begin("late")
 		f.hears(r, 2*tailTick, "late sending")
 		f.tail.leave(r)
-		f.tail.Close()
 	})
 }
 
 // Without readers nothing is read; with the next reader it begins anew.
 func TestTailRestsWithoutReaders(t *testing.T) {
 	inTail(t, func(f *followed) {
-		var reads atomic.Int32
-		f.log.SetFault(func(method string) sqlite.Fault {
-			if strings.HasPrefix(method, "Sends") {
-				reads.Add(1)
+		reads := func(least, most int32) {
+			t.Helper()
+			if n := f.reads.Swap(0); n < least || n > most {
+				t.Errorf("%d reads, want %d to %d", n, least, most)
 			}
-			return sqlite.None
-		})
-		time.Sleep(time.Minute)
-		if n := reads.Load(); n != 0 {
-			f.Errorf("%d reads without a reader", n)
 		}
+		time.Sleep(time.Minute)
+		reads(0, 0)
 		r, other := f.join(store.Filter{}), f.join(store.Filter{})
 		f.hears(r, 10*tailTick)
-		if n := reads.Load(); n < 5 || n > 15 {
-			f.Errorf("%d reads for two readers in ten looks", n)
-		}
+		reads(5, 15) // ten looks for two readers
 		f.tail.leave(r)
 		f.tail.leave(other)
-		reads.Store(0)
 		f.begin("meanwhile")
 		time.Sleep(time.Minute)
-		if n := reads.Load(); n > 1 {
-			f.Errorf("%d reads after the last one left", n)
-		}
+		reads(0, 1)
 		r = f.join(store.Filter{})
 		f.begin("shop")
 		f.hears(r, 2*tailTick, "shop sending")
@@ -263,9 +261,7 @@ func TestTailSkips(t *testing.T) {
 		for i := range 3*PageSize + 150 {
 			rows = append(rows, store.Send{ID: uuid.UUID{8, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i)}, App: "flood", Channel: "email"})
 		}
-		if err := f.log.Refused(f.Context(), rows); err != nil {
-			f.Fatal(err)
-		}
+		f.refuse(rows...)
 		f.hears(r, 2*tailTick, "gap")
 		time.Sleep(time.Minute)
 		f.begin("shop")
@@ -297,15 +293,10 @@ func TestTailIsBounded(t *testing.T) {
 func TestTailOutlivesTheLog(t *testing.T) {
 	inTail(t, func(f *followed) {
 		r := f.join(store.Filter{})
-		f.log.SetFault(func(method string) sqlite.Fault {
-			if strings.HasPrefix(method, "Sends") {
-				return sqlite.Down
-			}
-			return sqlite.None
-		})
+		f.away.Store(true)
 		f.begin("shop")
 		f.hears(r, time.Minute)
-		f.log.SetFault(nil)
+		f.away.Store(false)
 		f.hears(r, 2*tailTick, "shop sending")
 		f.tail.leave(r)
 	})

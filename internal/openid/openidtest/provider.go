@@ -9,10 +9,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,11 +35,12 @@ type Provider struct {
 	Claims   map[string]any // of the person who logs in, beside those of the protocol
 	Document map[string]any // laid over the discovery document
 
-	Token     func(claims map[string]any) string                // makes the id_token; nil: Signed
-	Intercept func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
+	Token func(claims map[string]any) string // makes the id_token; nil: Signed
 
 	t     testing.TB
 	mu    sync.Mutex
+	at    string // path where other answers; empty: everywhere
+	other http.HandlerFunc
 	keys  []jose.JSONWebKey
 	codes map[string]url.Values // what was asked for, by code
 	seen  []string              // paths, in order
@@ -86,22 +88,24 @@ func (p *Provider) Do(change func()) {
 	change()
 }
 
+// At has another handler answer at a path, or at each if it is empty; nil ends that.
+func (p *Provider) At(path string, other http.HandlerFunc) { p.Do(func() { p.at, p.other = path, other }) }
+
 // Seen is how often a path was asked for.
 func (p *Provider) Seen(path string) (n int) {
-	p.Do(func() {
-		for _, s := range p.seen {
-			if s == path {
-				n++
-			}
-		}
-	})
+	p.Do(func() { n = len(p.seen) - len(slices.DeleteFunc(slices.Clone(p.seen), func(s string) bool { return s == path })) })
 	return n
 }
 
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var intercept func(http.ResponseWriter, *http.Request) bool
-	p.Do(func() { p.seen, intercept = append(p.seen, r.URL.Path), p.Intercept })
-	if intercept != nil && intercept(w, r) {
+	var other http.HandlerFunc
+	p.Do(func() {
+		if p.seen = append(p.seen, r.URL.Path); p.at == "" || p.at == r.URL.Path {
+			other = p.other
+		}
+	})
+	if other != nil {
+		other(w, r)
 		return
 	}
 	p.mu.Lock()
@@ -130,9 +134,7 @@ func (p *Provider) document(w http.ResponseWriter) {
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"ES256", "HS256", "none"}, "authorization_response_iss_parameter_supported": true,
 	}
-	for k, v := range p.Document {
-		d[k] = v
-	}
+	maps.Copy(d, p.Document)
 	answer(w, http.StatusOK, d)
 }
 
@@ -180,9 +182,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) said(nonce string) map[string]any {
 	now := p.Now()
 	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
-	for k, v := range p.Claims {
-		claims[k] = v
-	}
+	maps.Copy(claims, p.Claims)
 	return claims
 }
 
@@ -212,9 +212,7 @@ func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
 func (p *Provider) PublicKey() jose.JSONWebKey { return p.keys[0].Public() }
 
 func answer(w http.ResponseWriter, status int, v any) {
-	body, _ := json.Marshal(v)
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_ = json.NewEncoder(w).Encode(v)
 }
