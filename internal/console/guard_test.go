@@ -100,6 +100,11 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
+	for _, state := range outcomes {
+		if l := codeLabel(state, texts.ForConsole("")); l.Word != string(state) || l.Sign == "" || l.Tone == "" {
+			t.Errorf("%s: %+v", state, l)
+		}
+	}
 	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())

@@ -109,10 +109,12 @@ func TestPagingBack(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	r := newRig(t)
-	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" }).ID.String()
+	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
+	r.Must(r.Log.Approve(t.Context(), sent.VerificationID, store.NewEvent{}))
+	first := sent.ID.String()
 	r.Clock.Add(time.Hour)
 	middle := r.Clock.Now()
-	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.Send) { s.App = "desk" }).ID.String()
+	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.Send) { s.App, s.IP = "desk", "198.51.100.0/24" }).ID.String()
 	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.Send) {
 		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
 	}).ID.String()
@@ -120,28 +122,16 @@ func TestFilters(t *testing.T) {
 	b := r.LoggedIn()
 	at := func(t time.Time) string { return url.QueryEscape(t.Format(time.RFC3339Nano)) }
 	for query, ids := range map[string][]string{
-		"":                           {sms, refused, sent},
-		"status=sent":                {sent},
-		"channel=sms":                {sms},
-		"purpose=signup":             {sms},
-		"app=desk":                   {refused},
-		"blocked_by=hour":            {refused},
-		"reference=order-7":          {sent},
-		"carrier=mx1.example.net":    {sent},
-		"country=de":                 {sms},
-		"domain=EXAMPLE.com":         {refused, sent},
-		"recipient=" + hash.String(): {sms, refused},
-		"from=" + at(middle):         {sms, refused},
-		"to=" + at(middle):           {sent},
-		"from=2026-03-04T15:00":      {sms, refused},
-		"last=24h":                   {sms, refused, sent},
-		"last=1h":                    {sms, refused},
-		"from=" + at(consoletest.Start) + "&last=1h":       {sms, refused, sent},
-		"status=&channel=&last=&cursor=&limit=&recipient=": {sms, refused, sent},
+		"": {sms, refused, first}, "status=sent": {first}, "channel=sms": {sms}, "purpose=signup": {sms}, "app=desk": {refused},
+		"blocked_by=hour": {refused}, "reference=order-7": {first}, "carrier=mx1.example.net": {first}, "country=de": {sms},
+		"domain=EXAMPLE.com": {refused, first}, "recipient=" + hash.String(): {sms, refused}, "outcome=entered": {first}, "outcome=waiting": nil,
+		"network=198.51.100.0/24": {refused}, "network=198.51.100.77": {refused}, "network=198.51.100.77/24": {refused},
+		"from=" + at(middle): {sms, refused}, "to=" + at(middle): {first}, "from=2026-03-04T15:00": {sms, refused},
+		"last=24h": {sms, refused, first}, "last=1h": {sms, refused}, "from=" + at(consoletest.Start) + "&last=1h": {sms, refused, first},
+		"status=&channel=&last=&cursor=&limit=&recipient=": {sms, refused, first},
 	} {
-		rec := b.Get("/admin?" + query)
-		if got := rowsIn(rec.Body.String()); rec.Code != http.StatusOK || !slices.Equal(got, ids) {
-			t.Errorf("%s: %d %v, want %v", query, rec.Code, got, ids)
+		if got := rowsIn(want(t, b.Get("/admin?"+query), http.StatusOK).Body.String()); !slices.Equal(got, ids) {
+			t.Errorf("%s: %v, want %v", query, got, ids)
 		}
 	}
 }

@@ -105,9 +105,14 @@ func TestPages(t *testing.T) {
 	for name, s := range map[string]store.Send{"tried": tried, "several": several, "bounced": bounced, "gone": gone, "paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
+	for range 5 {
+		r.Must(r.Log.Attempt(r.Context(), bounced.VerificationID))
+	}
+	r.Must(r.Log.Cancel(r.Context(), paused.VerificationID))
 	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
-		"all": "/admin", "filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",
+		"all": "/admin", "locked": "/admin?outcome=locked",
+		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",
 		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused", "tail": "/admin/tail?status=unknown",
 		"acts.json":     "/v1/admin/acts",
 		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes", "suppressions.json": "/v1/admin/suppressions",

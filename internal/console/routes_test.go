@@ -1,7 +1,7 @@
 package console
 
 import (
-	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -49,25 +49,18 @@ var streams = map[string]bool{"GET /admin/tail/rows": true, "GET /v1/admin/tail"
 // everything is the whole log, as what was done to it would change it.
 func (r *rig) everything() string {
 	r.Helper()
-	var all strings.Builder
-	sends, err := r.Log.Sends(context.Background(), store.Filter{Limit: 200})
+	sends, err := r.Log.Sends(r.Context(), store.Filter{Limit: 200})
 	r.Must(err)
+	var codes []store.Verification
 	for _, s := range sends {
-		v, _, _, _ := r.Log.Verification(context.Background(), s.VerificationID)
-		_, _ = all.WriteString(s.To + string(s.Status) + s.Reason + v.CanceledAt.String() + v.To)
-		if !s.Counts {
-			_, _ = all.WriteString(" does not count")
-		}
+		v, _, _, _ := r.Log.Verification(r.Context(), s.VerificationID)
+		codes = append(codes, v)
 	}
-	suppressions, _, err := r.Log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 200})
+	suppressions, _, err := r.Log.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
 	r.Must(err)
-	accounts, err := r.Log.Accounts(context.Background())
+	accounts, err := r.Log.Accounts(r.Context())
 	r.Must(err)
-	for _, a := range accounts {
-		_, _ = all.WriteString(a.Name + a.Role + a.DisabledAt.String())
-	}
-	_, _ = all.WriteString(r.Did())
-	return all.String() + strings.Repeat("suppression ", len(suppressions))
+	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
 }
 
 // try makes a request as its form or its script would: with all that any of them needs.

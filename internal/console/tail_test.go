@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 )
@@ -166,30 +167,29 @@ func awaitReaders(t *testing.T, r *rig, n int) {
 
 func TestTailEnds(t *testing.T) {
 	r, console, base := served(t)
+	ends := func(next func() sse, reason string) {
+		t.Helper()
+		e := next()
+		for e.event == "beat" {
+			e = next()
+		}
+		if e.event != "end" || !strings.Contains(e.data, reason) {
+			t.Errorf("%+v, not for %s", e, reason)
+		}
+	}
 	console.tail.Beat, console.tail.Life = 50*time.Millisecond, 10*time.Second
 	next, _ := listen(t, base, "/v1/admin/tail")
 	for range 10 { // signs of life, past the server's timeouts
-		if e := next(); e.event != "beat" {
-			t.Fatalf("%+v", e)
-		}
+		servertest.Same(t, "event", next().event, "beat")
 	}
 	console.tail.Life = 100 * time.Millisecond
 	short, _ := listen(t, base, "/v1/admin/tail")
-	for e := short(); e.event != "end"; e = short() {
-		if e.event != "beat" {
-			t.Fatalf("%+v", e)
-		}
-	}
+	ends(short, "renew")
 	awaitReaders(t, r, 1)
 	console.Stop()
-	for e := next(); e.event != "end" || !strings.Contains(e.data, "stopping"); e = next() {
-		if e.event != "beat" {
-			t.Fatalf("%+v", e)
-		}
-	}
-	if _, resp := listen(t, base, "/v1/admin/tail"); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("after the stop: %d", resp.StatusCode)
-	}
+	ends(next, "stopping")
+	_, resp := listen(t, base, "/v1/admin/tail")
+	servertest.Same(t, "after the stop", resp.StatusCode, http.StatusServiceUnavailable)
 }
 
 func TestTailRefuses(t *testing.T) {

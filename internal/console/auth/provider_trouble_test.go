@@ -77,7 +77,9 @@ func TestProviderInTrouble(t *testing.T) {
 			p.Do(func() { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} })
 		}, "", http.StatusForbidden, "does not vouch for the name"},
 		"lying": {func(p *openidtest.Provider) {
-			p.Do(func() { p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) } })
+			p.Do(func() {
+				p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) }
+			})
 		}, "", http.StatusUnauthorized, "cannot be believed"},
 	} {
 		r, server := besideProvider(t)

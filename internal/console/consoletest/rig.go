@@ -32,7 +32,7 @@ type Rig struct {
 // NewRig has no console yet.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
-	r := &Rig{T: t, Clock: NewClock(), Logged: &bytes.Buffer{}, Ring: Ring(t)}
+	r := &Rig{T: t, Clock: &Clock{}, Logged: &bytes.Buffer{}, Ring: Ring(t)}
 	r.Log, r.Limiter = sqlitetest.Open(t, r.Clock.Now), Limiter{quota.NewMemory(r.Clock.Now, "test")}
 	return r
 }
