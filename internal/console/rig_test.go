@@ -131,12 +131,15 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 		change(&row)
 	}
 	r.take(row)
-	v := store.Verification{
-		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
-		Sealed: r.sealed("v"+row.ID.String(), to), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
-	}
-	begun, err := r.Log.Begin(context.Background(), store.Intent{
-		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+	id := "v" + row.ID.String()
+	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
+	r.Must(err)
+	begun, err := r.Log.Begin(r.Context(), store.Intent{
+		Send: row, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Verification: store.Verification{
+			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
+			Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
+		},
 	})
 	r.Must(err)
 	if !begun.Admitted {
@@ -145,27 +148,17 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	return begun
 }
 
-// sealed is an address as the use cases keep it.
-func (r *rig) sealed(id, to string) []byte {
+func (r *rig) take(row store.Send) {
 	r.Helper()
-	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
-	r.Must(err)
-	return sealed
-}
-
-func (r *rig) take(row store.Send) quota.Decision {
-	r.Helper()
-	d, err := r.Limiter.Take(context.Background(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
+	r.Must(r.Limiter.Take(r.Context(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
 		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
-	}})
-	r.Must(err)
-	return d
+	}}))
 }
 
 func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
 	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
-	ok, err := r.Log.Finish(context.Background(), o)
+	ok, err := r.Log.Finish(r.Context(), o)
 	r.Must(err)
 	if !ok {
 		r.Fatal("the log did not take the outcome")
@@ -189,7 +182,7 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.Log.Refused(context.Background(), []store.Send{row}))
+	r.Must(r.Log.Refused(r.Context(), []store.Send{row}))
 	return row
 }
 

@@ -129,13 +129,6 @@ func (t *Tail) Close() {
 	t.done.Wait()
 }
 
-// Readers are how many follow the log now.
-func (t *Tail) Readers() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.readers)
-}
-
 // endStream closes a stream. The caller holds the lock.
 func (t *Tail) endStream(r *reader, why string) {
 	delete(t.readers, r)
