@@ -88,12 +88,16 @@ func TestExportStreams(t *testing.T) {
 	}
 	r.Must(r.Log.Refused(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
-	pages := 0
+	pages, away := 0, 99
 	r.Log.SetFault(func(method string) sqlite.Fault {
-		if method == "Sends" {
-			if pages++; pages > 1 {
-				<-time.After(60 * time.Millisecond) // together more than the server's time
-			}
+		if method != "Sends" {
+			return sqlite.None
+		}
+		if pages++; pages > away {
+			return sqlite.Down
+		}
+		if pages > 1 {
+			<-time.After(250 * time.Millisecond) // together more than the server's second
 		}
 		return sqlite.None
 	})
@@ -106,15 +110,7 @@ func TestExportStreams(t *testing.T) {
 	if len(seen) != n || pages != 6 {
 		t.Errorf("%d rows of %d, %d pages", len(seen), n, pages)
 	}
-	pages = 0
-	r.Log.SetFault(func(method string) sqlite.Fault {
-		if method == "Sends" {
-			if pages++; pages > 2 {
-				return sqlite.Down
-			}
-		}
-		return sqlite.None
-	})
+	pages, away = 0, 2
 	if body, err := get(); err == nil {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
