@@ -275,9 +275,7 @@ func logsInByTheProvider(t *testing.T, browser chromium) {
 	consoletest.Is(server, "bo", "support")
 	w.goTo("/admin/preview")
 	w.leads("/admin/preview", chromedp.Click(chromedp.CSS(".provider button")))
-	if n := server.Seen("/authorize"); n != 1 {
-		t.Errorf("%d visits at the provider", n)
-	}
+	servertest.Same(t, "server.Seen('/authorize')", server.Seen("/authorize"), 1)
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
 	w.goTo("/admin/acts")
 	w.says(`location.pathname`, "/admin/login")

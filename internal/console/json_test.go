@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -16,9 +17,7 @@ import (
 func holds[V comparable](t *testing.T, row, members map[string]V) {
 	t.Helper()
 	for name, value := range members {
-		if row[name] != value {
-			t.Errorf("%s: %v, want %v", name, row[name], value)
-		}
+		servertest.Same(t, name, row[name], value)
 	}
 }
 
@@ -37,9 +36,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	contains(t, rec, "They can ask again now.")
 	lacks(t, rec, "more than the recipient", `pips-name">failures`, "stricter")
 	rules := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(), "")["quota"].(map[string]any)["rules"].([]any)
-	if len(rules) != 3 {
-		t.Errorf("%v", rules)
-	}
+	servertest.Same(t, "len(rules)", len(rules), 3)
 }
 
 // A refusal that belongs to no verification is told with what led to it.
@@ -68,11 +65,8 @@ func TestUnknownSends(t *testing.T) {
 	id := r.sent("ana@example.com").ID.String()
 	b := r.LoggedIn()
 	for _, path := range []string{"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), "%00", strings.Repeat("a", 3000)} {
-		rec := b.Get("/v1/admin/sends/" + path)
-		want(t, rec, http.StatusNotFound)
-		if rec.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%v", rec.Header())
-		}
+		rec := want(t, b.Get("/v1/admin/sends/"+path), http.StatusNotFound)
+		servertest.Same(t, "rec.Header().Get('Content-Type')", rec.Header().Get("Content-Type"), "application/problem+json")
 		contains(t, want(t, b.Get("/admin/sends/"+path), http.StatusNotFound), "No such send")
 	}
 	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)

@@ -62,8 +62,7 @@ func TestPolicies(t *testing.T) {
 		"policy=%3Cscript%3E": "There is no such policy.", "policy=default&limit.week=1": "There is no such parameter.",
 		"limit.hour=1": "There is no such parameter.",
 	} {
-		rec := b.Get("/admin/policies?" + query)
-		want(t, rec, http.StatusUnprocessableEntity)
+		rec := want(t, b.Get("/admin/policies?"+query), http.StatusUnprocessableEntity)
 		contains(t, rec, said)
 		lacks(t, rec, "<script>")
 	}

@@ -33,8 +33,7 @@ func TestPreviewedMail(t *testing.T) {
 func TestPreviewSendsOne(t *testing.T) {
 	r, b := loggedIn(t)
 	form := url.Values{"app": {"shop"}, "purpose": {"login"}, "locale": {"zh-Hans"}, "to": {" mei@example.com "}}
-	rec := b.Post("/admin/preview", form)
-	want(t, rec, http.StatusSeeOther)
+	rec := want(t, b.Post("/admin/preview", form), http.StatusSeeOther)
 	to := rec.Header().Get("Location")
 	rows, err := r.Log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
 	r.Must(err)

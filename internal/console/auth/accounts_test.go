@@ -19,8 +19,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
 	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
-	rec := owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague"))
-	want(t, rec, http.StatusOK)
+	rec := want(t, owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague")), http.StatusOK)
 	password := consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
 	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
 
@@ -33,8 +32,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 
 	want(t, owner.Post("/admin/accounts", account("role", "mei", "owner", "on call")), http.StatusOK)
 	want(t, mei.Get("/admin/accounts"), http.StatusOK) // at once
-	rec = owner.Post("/admin/accounts", account("password", "mei", "", "lost it"))
-	want(t, rec, http.StatusOK)
+	rec = want(t, owner.Post("/admin/accounts", account("password", "mei", "", "lost it")), http.StatusOK)
 	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions of the old one end
 	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
 	password = consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")

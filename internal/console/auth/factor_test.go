@@ -82,8 +82,7 @@ func TestSecondFactor(t *testing.T) {
 	servertest.Same(t, "known by the password alone", known(), false)
 	old := half.Cookies[cookieName].Value
 	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
-	rec := giveCode(half, d.Wrong())
-	want(t, rec, http.StatusUnauthorized)
+	rec := want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/tail"`)
 	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // that confirmed the app
 	code := d.Next()
@@ -132,8 +131,7 @@ func TestGuessingCodes(t *testing.T) {
 		want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	}
 	half := r.halfIn()
-	rec := giveCode(half, d.Next())
-	want(t, rec, http.StatusTooManyRequests)
+	rec := want(t, giveCode(half, d.Next()), http.StatusTooManyRequests)
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
 	want(t, giveCode(half, d.Recovery[0]), http.StatusTooManyRequests)
 	r.Clock.Add(15 * time.Minute)
@@ -171,8 +169,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 		want(t, b.Do(http.MethodPost, factorPage, form, "Content-Type", "application/x-www-form-urlencoded"), status)
 	}
 	d, kept := r.begin(b, consoletest.Password)
-	rec := confirm(b, kept, d.Wrong())
-	want(t, rec, http.StatusUnprocessableEntity)
+	rec := want(t, confirm(b, kept, d.Wrong()), http.StatusUnprocessableEntity)
 	contains(t, rec, grouped(d.Secret), "Check the clock") // the same once more
 	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTime)
@@ -185,8 +182,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	d = r.setUp(b, consoletest.Password)
 	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
 
-	rec = b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}})
-	want(t, rec, http.StatusOK)
+	rec = want(t, b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}}), http.StatusOK)
 	fresh := recoveryIn(rec)
 	if len(fresh) != recoveryCodes || fresh[0] == d.Recovery[0] {
 		t.Errorf("%v", fresh)

@@ -51,8 +51,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	}
 
 	fresh := r.from("192.0.2.50:1")
-	rec := fresh.Login(consoletest.Password)
-	want(t, rec, http.StatusTooManyRequests)
+	rec := want(t, fresh.Login(consoletest.Password), http.StatusTooManyRequests)
 	contains(t, rec, "Browsers that have logged in to this account before can still log in")
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "840")
 	owner.From = "203.0.113.99:1" // a browser is known wherever it is

@@ -42,11 +42,9 @@ func TestLogin(t *testing.T) {
 		want(t, b.Login(wrong), http.StatusUnauthorized)
 		servertest.Same(t, "cookies after a wrong password", len(b.Cookies), 0)
 	}
-	rec := b.Login("")
-	want(t, rec, http.StatusUnprocessableEntity)
+	rec := want(t, b.Login(""), http.StatusUnprocessableEntity)
 	contains(t, rec, "Enter the password")
-	rec = b.Login(consoletest.Password)
-	want(t, rec, http.StatusSeeOther)
+	rec = want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 	redirects(t, rec, "/admin")
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Get("/admin/login"), http.StatusSeeOther)
@@ -94,8 +92,7 @@ func TestLoginIsLimited(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()
 	for i := range 10 {
-		rec := b.Login("wrong")
-		want(t, rec, http.StatusUnauthorized)
+		rec := want(t, b.Login("wrong"), http.StatusUnauthorized)
 		left := fmt.Sprintf("%d tries left", 9-i)
 		if i == 8 {
 			left = "1 try left"
@@ -105,8 +102,7 @@ func TestLoginIsLimited(t *testing.T) {
 		}
 		r.Clock.Add(time.Second)
 	}
-	rec := b.Login(consoletest.Password)
-	want(t, rec, http.StatusTooManyRequests)
+	rec := want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "890")
 	contains(t, rec, "14 min 50 s")
 	servertest.Same(t, "cookies beyond the limit", len(b.Cookies), 0)

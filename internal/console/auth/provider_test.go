@@ -62,8 +62,7 @@ func TestRolesByTheProvider(t *testing.T) {
 	for _, groups := range [][]string{nil, {""}, {"Support"}, {"owner"}, {"on-call "}} {
 		consoletest.Is(server, "bo", groups...)
 		b := r.Browser()
-		rec := b.ByProvider("")
-		want(t, rec, http.StatusForbidden)
+		rec := want(t, b.ByProvider(""), http.StatusForbidden)
 		contains(t, rec, "you have no access here")
 		servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
 	}
@@ -135,16 +134,14 @@ func TestIdentitiesInTheConsole(t *testing.T) {
 	owner := r.LoggedIn()
 	form := account("add", "mei", "reader", "new colleague")
 	form.Set("identity", "mei@example.org")
-	rec := owner.Post("/admin/accounts", form)
-	want(t, rec, http.StatusOK)
+	rec := want(t, owner.Post("/admin/accounts", form), http.StatusOK)
 	lacks(t, rec, `class="shown"`) // no password
 	contains(t, owner.Get("/admin/accounts"), "mei@example.org", "no password")
 	consoletest.Is(server, "mei@example.org")
 	consoletest.LeadsTo(t, r.Browser().ByProvider(""))
 	form = account("add", "li", "reader", "x")
 	form.Set("identity", "mei@example.org")
-	rec = owner.Post("/admin/accounts", form)
-	want(t, rec, http.StatusUnprocessableEntity)
+	rec = want(t, owner.Post("/admin/accounts", form), http.StatusUnprocessableEntity)
 	contains(t, rec, "Another account has this name at the provider.", `value="mei@example.org"`)
 	for _, bad := range []string{"a b", strings.Repeat("a", 201), "a\u202eb", "\xff"} {
 		form.Set("identity", bad)

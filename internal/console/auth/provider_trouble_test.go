@@ -99,8 +99,7 @@ func TestProviderInTrouble(t *testing.T) {
 	}
 	r, server := besideProvider(t)
 	server.At("", down)
-	rec := r.Browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
-	want(t, rec, http.StatusServiceUnavailable)
+	rec := want(t, r.Browser().Post(providerStart, url.Values{"next": {"/admin/tail"}}), http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
 	r.Break("AccountByIdentity")
 	server.At("", nil)
@@ -121,8 +120,7 @@ func TestLoginsByTheProviderAreLimited(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	b := r.Browser()
 	calls := server.Seen("/token")
-	rec := b.ByProvider("")
-	want(t, rec, http.StatusTooManyRequests)
+	rec := want(t, b.ByProvider(""), http.StatusTooManyRequests)
 	if rec.Header().Get("Retry-After") == "" || server.Seen("/token") != calls {
 		t.Error("the provider was asked all the same, or nothing said when")
 	}

@@ -111,8 +111,7 @@ func TestLogout(t *testing.T) {
 	b, other := r.LoggedIn(), r.LoggedIn()
 	kept := *b.Cookies[cookieName]
 	r.Clock.Add(2 * time.Minute)
-	rec := b.Post("/admin/logout", url.Values{})
-	want(t, rec, http.StatusSeeOther)
+	rec := want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
 	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" || rec.Header().Get("Location") != "/admin/login" {
 		t.Errorf("logging out sets %v and leads to %q", got, rec.Header().Get("Location"))
 	}
