@@ -47,19 +47,19 @@ type actionError struct {
 
 func (f *actionError) Error() string { return "admin: not done: " + f.key }
 
-func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), personOf(s.Send), act)
 }
 
-func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.Erase(c.Request().Context(), personOf(s.Send), act)
 }
 
-func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	return a.Desk.Reveal(c.Request().Context(), *s.Verification, act)
 }
 
-func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "deed.problem.ended"}
@@ -67,7 +67,7 @@ func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (s
 	return "", err
 }
 
-func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	return "", checkAdmitted(answer, err, "deed.problem.limited", layout.Words(c))
 }
@@ -97,8 +97,8 @@ func (d sendAction) appliesTo(s store.Story) bool {
 	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
-// perform does the requested action and returns what to show of its result. The audit entry is written by the action, or around it.
-func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason string) (string, error) {
+// performAction does the requested action and returns what to show of its result. The audit entry is written by the action, or around it.
+func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
@@ -113,10 +113,10 @@ func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason st
 	return d.do(a, c, s, act)
 }
 
-// handleAction handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
-func (a *Console) handleAction(d sendAction) echo.HandlerFunc {
+// actionForm handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
+func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 	return layout.Form(func(c echo.Context, form url.Values) error {
-		s, err := a.story(c.Request().Context(), c.Param("id"))
+		s, err := a.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (a *Console) handleAction(d sendAction) echo.HandlerFunc {
 			n.Problem = layout.Words(c).Get("deed.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
-		shown, err := a.perform(c, d, s, n.Reason)
+		shown, err := a.performAction(c, d, s, n.Reason)
 		var status int
 		if status, n.Problem = formProblem(layout.Words(c), err); n.Problem != "" {
 			return a.showSend(c, status, s, n)
@@ -141,7 +141,7 @@ func (a *Console) handleAction(d sendAction) echo.HandlerFunc {
 }
 
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and "" for nil and other errors.
-func formProblem(w texts.Words, err error) (int, string) {
+func formProblem(w texts.Words, err error) (status int, text string) {
 	var failed *actionError
 	var bad *verification.InvalidError
 	switch {
@@ -155,7 +155,7 @@ func formProblem(w texts.Words, err error) (int, string) {
 	return 0, ""
 }
 
-// actionJSON is handleAction for scripts: it answers 204, or 200 with the result.
+// actionJSON is actionForm for scripts: it answers 204, or 200 with the result.
 func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
@@ -164,11 +164,11 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		s, err := a.story(c.Request().Context(), c.Param("id"))
+		s, err := a.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
-		shown, err := a.perform(c, d, s, body.Reason)
+		shown, err := a.performAction(c, d, s, body.Reason)
 		var failed *actionError
 		if errors.As(err, &failed) {
 			return &server.Problem{Kind: server.NotDone, Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
@@ -183,8 +183,8 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	}
 }
 
-// personJSON handles an action on the recipient that the request's body names.
-func (a *Console) personJSON(name string, do func(ctx context.Context, p support.Person, act store.AuditEntry) error) echo.HandlerFunc {
+// personActionJSON handles an action on the recipient that the request's body names.
+func (a *Console) personActionJSON(name string, do func(context.Context, support.Person, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`

@@ -107,11 +107,11 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/tail", Handler: a.tailJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personJSON(auth.ActionReset, a.Desk.ResetQuota), Action: auth.ActionReset},
-		{Method: post, Path: "/v1/admin/erase", Handler: a.personJSON(auth.ActionErase, a.Desk.Erase), Action: auth.ActionErase},
+		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personActionJSON(auth.ActionReset, a.Desk.ResetQuota), Action: auth.ActionReset},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.personActionJSON(auth.ActionErase, a.Desk.Erase), Action: auth.ActionErase},
 	}
 	for _, d := range sendActions {
-		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.handleAction(d), Action: d.Name})
+		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d), Action: d.Name})
 		if d.code {
 			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d), Action: d.Name})
 		}
@@ -123,7 +123,7 @@ func (a *Console) routes() []auth.Route {
 func (a *Console) Register(e *echo.Echo) {
 	lists := &records.Records{Store: a.Log, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now}
 	a.auth.Add(e, append(a.routes(), lists.Routes()...))
-	e.GET("/admin/tail/rows", a.tailRows, a.auth.ProgramsFor(auth.ActionRead)...) // asked for by a script, which no login page helps
+	e.GET("/admin/tail/rows", a.tailRows, a.auth.APIMiddleware(auth.ActionRead)...) // asked for by a script, which no login page helps
 	a.layout.Register(e)
 	a.auth.Register(e)
 }

@@ -41,7 +41,7 @@ type quotaView struct {
 }
 
 func (a *Console) sendPage(c echo.Context) error {
-	s, err := a.story(c.Request().Context(), c.Param("id"))
+	s, err := a.readStory(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 // missing.
 func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
-	known, err := a.facts(ctx, s, now, away)
+	known, err := a.readFacts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
@@ -104,8 +104,8 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quota
 	return quotaView{Rows: pipsOf(d, w), As: as}
 }
 
-// facts reads what the verdict on a row depends on, beside its story. now is its recipient's quota, unless away is an error.
-func (a *Console) facts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts, err error) {
+// readFacts reads what the verdict on a row depends on, beside its story. now is its recipient's quota, unless away is an error.
+func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts, err error) {
 	if away == nil {
 		known.Quota = &now
 	}

@@ -73,12 +73,12 @@ func rowJSON(s store.Send) listing.Object {
 }
 
 func (a *Console) sendJSON(c echo.Context) error {
-	s, err := a.story(c.Request().Context(), c.Param("id"))
+	s, err := a.readStory(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
 	now, away := a.quotaOf(c.Request().Context(), s.Send)
-	known, err := a.facts(c.Request().Context(), s, now, away)
+	known, err := a.readFacts(c.Request().Context(), s, now, away)
 	if err != nil {
 		return err
 	}

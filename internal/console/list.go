@@ -77,7 +77,7 @@ func (a *Console) listPage(c echo.Context) error {
 		return err
 	}
 	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) { // so that the address says the same to others
-		return c.Redirect(http.StatusSeeOther, address(q.given, "", ""))
+		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
 	return a.showList(c, http.StatusOK, q, searchView{})
@@ -151,7 +151,7 @@ func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
 		return nil
 	}
-	story, err := a.story(ctx, newest.ID.String())
+	story, err := a.readStory(ctx, newest.ID.String())
 	if err != nil {
 		return err
 	}
@@ -180,14 +180,14 @@ func emptyTextKey(q query) string {
 	return "list.none"
 }
 
-// address returns the address of the list's first page with one parameter changed, or removed if the value is empty.
-func address(given url.Values, name, value string) string {
+// listAddress returns the address of the list's first page with one parameter changed, or removed if the value is empty.
+func listAddress(given url.Values, name, value string) string {
 	return listing.Address("/admin", given, name, value)
 }
 
-// story reads one row of the log with everything that belongs to it. Errors: verification.ErrNotFound, also for an ID in another form, and
-// the store's.
-func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
+// readStory reads one row of the log with everything that belongs to it. Errors: verification.ErrNotFound, also for an ID in another form,
+// and the store's.
+func (a *Console) readStory(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
 		return store.Story{}, verification.ErrNotFound

@@ -111,7 +111,7 @@ func (v overviewView) RowsAddress(pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		given.Set(pairs[i], pairs[i+1])
 	}
-	return address(given, "", "")
+	return listAddress(given, "", "")
 }
 
 // CodesAddress returns the address of the list of sends that a line of the table of codes counts; value is the line's app, purpose …
@@ -126,7 +126,7 @@ func (v overviewView) rowsAddressBetween(from, to time.Time) string {
 	part := maps.Clone(v.given)
 	part.Del("last")
 	part.Set("from", from.UTC().Format(time.RFC3339))
-	return address(part, "to", to.UTC().Format(time.RFC3339))
+	return listAddress(part, "to", to.UTC().Format(time.RFC3339))
 }
 
 // Percent returns which part of all something is, to one decimal place.

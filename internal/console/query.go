@@ -39,11 +39,11 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	var last string
 	known := listing.Parameters{
 		"recipient": listing.Recipient(&f.Recipient), "status": listing.OneOf(&f.Status, statuses...),
-		"channel": listing.OneOf(&f.Channel, channels...), "purpose": listing.Word(&f.Purpose), "app": listing.Word(&f.App),
-		"blocked_by": listing.Word(&f.BlockedBy), "reference": listing.Word(&f.Reference), "carrier": listing.Word(&f.Provider),
+		"channel": listing.OneOf(&f.Channel, channels...), "purpose": listing.ShortText(&f.Purpose), "app": listing.ShortText(&f.App),
+		"blocked_by": listing.ShortText(&f.BlockedBy), "reference": listing.ShortText(&f.Reference), "carrier": listing.ShortText(&f.Provider),
 		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network),
 		"outcome": listing.OneOf(&f.Outcome, outcomes...), "support": supportReference(&f.Support),
-		"from": listing.Instant(&f.From, zone), "to": listing.Instant(&f.To, zone), "last": listing.OneOf(&last, spans...),
+		"from": listing.Time(&f.From, zone), "to": listing.Time(&f.To, zone), "last": listing.OneOf(&last, spans...),
 		"cursor": listing.Cursor(&f.Before), "newer": listing.Cursor(&f.After), "limit": listing.Limit(&f.Limit),
 	}
 	if q.given, err = known.Parse(raw); err != nil {

@@ -88,7 +88,7 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 	case len(rows) == 1:
 		return explain.SendAddress(rows[0].ID), nil
 	}
-	return address(nil, "support", store.SupportReference(rows[0].ID)), nil
+	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient or reference. A text that may be a
@@ -101,20 +101,20 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return explain.SendAddress(id), nil
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
-		return address(nil, "recipient", h.String()), nil
+		return listAddress(nil, "recipient", h.String()), nil
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
-		if problem := listing.Word(new(string))(typed); problem != "" {
+		if problem := listing.ShortText(new(string))(typed); problem != "" {
 			return "", layout.Invalid("q", "invalid", problem)
 		}
-		return address(nil, "reference", typed), nil
+		return listAddress(nil, "reference", typed), nil
 	}
 	h, err := a.Desk.Hash(string(ch), to)
 	if err != nil {
 		return "", err
 	}
-	list := address(nil, "recipient", h.String())
+	list := listAddress(nil, "recipient", h.String())
 	rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 	if err != nil {
 		return "", err

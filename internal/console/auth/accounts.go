@@ -55,7 +55,7 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 		v.Provider = a.Provider.Title
 	}
 	for _, x := range list {
-		_, factor, err := a.factorOf(c.Request().Context(), x.Name)
+		_, factor, err := a.secondFactorOf(c.Request().Context(), x.Name)
 		if err != nil {
 			return err
 		}

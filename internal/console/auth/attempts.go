@@ -137,5 +137,5 @@ func attemptsLeft(d quota.Decision) int {
 	return strictest.Remaining()
 }
 
-// networkOf returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
-func networkOf(c echo.Context) string { return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none") }
+// clientNetwork returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
+func clientNetwork(c echo.Context) string { return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none") }

@@ -71,8 +71,8 @@ func (a *Auth) Register(e *echo.Echo) {
 		e.POST(providerStart, layout.Form(a.startProviderLogin), open...)
 		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
-	e.GET(factorPage, a.factorPage, a.PagesFor(ActionFactor)...)
-	e.POST(factorPage, layout.Form(a.changeFactor), a.PagesFor(ActionFactor)...)
-	e.GET("/admin/accounts", a.accountsPage, a.PagesFor(ActionAccounts)...)
-	e.POST("/admin/accounts", layout.Form(a.changeAccount), a.PagesFor(ActionAccounts)...)
+	e.GET(factorPage, a.factorPage, a.PageMiddleware(ActionFactor)...)
+	e.POST(factorPage, layout.Form(a.changeFactor), a.PageMiddleware(ActionFactor)...)
+	e.GET("/admin/accounts", a.accountsPage, a.PageMiddleware(ActionAccounts)...)
+	e.POST("/admin/accounts", layout.Form(a.changeAccount), a.PageMiddleware(ActionAccounts)...)
 }

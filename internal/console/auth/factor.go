@@ -113,7 +113,7 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", networkOf(c))
+		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", clientNetwork(c))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
@@ -121,7 +121,7 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	if err != nil || right {
 		return nil, err
 	}
-	a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", networkOf(c))
+	a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", clientNetwork(c))
 	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))}, nil
 }
 
@@ -136,7 +136,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 		act.Target = v.Account
 		return a.Store.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
 	}
-	f, has, err := a.factorOf(ctx, v.Account)
+	f, has, err := a.secondFactorOf(ctx, v.Account)
 	if err != nil || !has {
 		return false, err
 	}

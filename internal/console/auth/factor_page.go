@@ -40,7 +40,7 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 	ctx, w := c.Request().Context(), layout.Words(c)
 	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account = s.Account
-	f, has, err := a.factorOf(ctx, s.Account)
+	f, has, err := a.secondFactorOf(ctx, s.Account)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 // beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowser(c, s.Account), server.ClientIP(c))
+	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
@@ -97,7 +97,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	if err != nil {
 		return err
 	}
-	v := factorView{Problem: problem, Secret: grouped(encodeSecret(secret))}
+	v := factorView{Problem: problem, Secret: groupByFour(encodeSecret(secret))}
 	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	return a.showFactor(c, s, status, v)
 }
 
-// grouped puts a space after every four characters.
-func grouped(s string) string {
+// groupByFour puts a space after every four characters.
+func groupByFour(s string) string {
 	var groups []string
 	for group := range slices.Chunk([]byte(s), 4) {
 		groups = append(groups, string(group))

@@ -170,7 +170,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	}
 	d, kept := r.begin(b, consoletest.Password)
 	rec := want(t, confirm(b, kept, d.Wrong()), http.StatusUnprocessableEntity)
-	contains(t, rec, grouped(d.Secret), "Check the clock") // the same once more
+	contains(t, rec, groupByFour(d.Secret), "Check the clock") // the same once more
 	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTime)
 	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)

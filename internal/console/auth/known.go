@@ -34,8 +34,8 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	c.SetCookie(newCookie(c, browserCookieName(account), value, int(knownFor/time.Second)))
 }
 
-// knownBrowser returns the identifier of a browser that logged in to the account before; "" if it is unknown.
-func (a *Auth) knownBrowser(c echo.Context, account string) string {
+// knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it is unknown.
+func (a *Auth) knownBrowserID(c echo.Context, account string) string {
 	id, _ := unseal[[]byte](a, browserLabel, []byte(account), cookieValue(c, browserCookieName(account)))
 	return hex.EncodeToString(id)
 }

@@ -57,7 +57,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	}
 	name = cmp.Or(name, bootstrap.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowser(c, name), address)
+	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowserID(c, name), address)
 	if answered, err := a.answerRefusedAttempt(c, count, err, next, name); answered {
 		return err
 	}
@@ -66,11 +66,11 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", networkOf(c))
+		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c))
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
 	action := ActionLogin
-	if _, half, err := a.factorOf(ctx, name); err != nil {
+	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
 		return err
 	} else if half {
 		action = ActionPassword
@@ -81,8 +81,8 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
-// factorOf returns the second factor of an account, if it has one.
-func (a *Auth) factorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
+// secondFactorOf returns the second factor of an account, if it has one.
+func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
 	f, err = a.Store.SecondFactor(ctx, account)
 	if errors.Is(err, store.ErrNotFound) {
 		return f, false, nil
@@ -108,7 +108,7 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	rule, _ := count.Blocking()
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
-	ctx, where := c.Request().Context(), networkOf(c)
+	ctx, where := c.Request().Context(), clientNetwork(c)
 	switch {
 	case due && rule.Name == ruleOverall:
 		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still "+

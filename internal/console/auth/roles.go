@@ -83,7 +83,7 @@ const actorKey = "sendcode.admin.actor"
 // attachTo stores the actor in the request's context.
 func (w Actor) attachTo(c echo.Context) {
 	c.Set(actorKey, w)
-	layout.SetReader(c, w.Name, string(w.Role))
+	layout.SetAccount(c, w.Name, string(w.Role))
 }
 
 // ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no token was checked.
@@ -116,22 +116,22 @@ type Route struct {
 // Add registers routes. Each route has its own middleware: with a group's, a wrong method would get 404, not 405.
 func (a *Auth) Add(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
-		before := a.PagesFor(r.Action)
+		before := a.PageMiddleware(r.Action)
 		if strings.HasPrefix(r.Path, "/v1/") {
-			before = a.ProgramsFor(r.Action)
+			before = a.APIMiddleware(r.Action)
 		}
 		e.Add(r.Method, r.Path, r.Handler, before...)
 	}
 }
 
-// PagesFor returns the middleware of a page that needs a session with a role that allows the action.
-func (a *Auth) PagesFor(action string) []echo.MiddlewareFunc {
+// PageMiddleware returns the middleware of a page that needs a session with a role that allows the action.
+func (a *Auth) PageMiddleware(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.requireSession, a.requireRole(action))
 }
 
-// ProgramsFor returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
-func (a *Auth) ProgramsFor(action string) []echo.MiddlewareFunc {
-	return append(a.layout.ProgramMiddleware(), a.requireTokenOrSession, a.requireRole(action))
+// APIMiddleware returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
+func (a *Auth) APIMiddleware(action string) []echo.MiddlewareFunc {
+	return append(a.layout.APIMiddleware(), a.requireTokenOrSession, a.requireRole(action))
 }
 
 // NewAuditEntry returns an audit entry of an action with the request's account and network, and writes nothing. The caller adds the rest
@@ -140,6 +140,6 @@ func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, e
 	id, err := uuid.NewV7()
 	w := ActorOf(c)
 	return store.AuditEntry{
-		ID: id, Who: w.Name, Role: string(w.Role), Network: networkOf(c), What: action, Outcome: store.AuditDone,
+		ID: id, Who: w.Name, Role: string(w.Role), Network: clientNetwork(c), What: action, Outcome: store.AuditDone,
 	}, err
 }

@@ -27,8 +27,8 @@ func (a Answer) Zone() [2]string {
 	return [2]string{before, after}
 }
 
-// answerOf returns the reply for the person; empty if there is nothing to say.
-func answerOf(c matter, reader texts.Words) Answer {
+// newAnswer returns the reply for the person; empty if there is nothing to say.
+func newAnswer(c matter, reader texts.Words) Answer {
 	a := Answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
@@ -48,7 +48,7 @@ func (c matter) reply() texts.Sentence {
 			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
-			return e.Kind == store.ProviderBounced && c.topic(e.Detail) == "full"
+			return e.Kind == store.ProviderBounced && c.replyTopic(e.Detail) == "full"
 		}) {
 			return c.replyText("failed.rejected.full")
 		}
@@ -68,9 +68,9 @@ func (c matter) reply() texts.Sentence {
 	case store.Unknown:
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
-		return c.Join(c.replyText("failed."+c.failureClass()), c.quotaCostReply(), c.stillWorks())
+		return c.Join(c.replyText("failed."+c.failureClass()), c.quotaCostReply(), c.validCodeReply())
 	case store.Refused:
-		return c.Join(c.refusedReply(), c.stillWorks())
+		return c.Join(c.refusedReply(), c.validCodeReply())
 	}
 	return c.replyText("underway")
 }
@@ -133,8 +133,8 @@ func (c matter) quotaCostReply() texts.Sentence {
 	return c.replyText("free")
 }
 
-// stillWorks says that an earlier code can still be used.
-func (c matter) stillWorks() texts.Sentence {
+// validCodeReply says that an earlier code can still be used.
+func (c matter) validCodeReply() texts.Sentence {
 	if c.valid == nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (c matter) stillWorks() texts.Sentence {
 }
 
 func (c matter) refusedReply() texts.Sentence {
-	free, known := c.freeAgain()
+	free, known := c.nextAllowed()
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
 		return c.lockoutReply()
@@ -155,7 +155,7 @@ func (c matter) refusedReply() texts.Sentence {
 	case c.BlockedBy == "failures":
 		return c.replyText("refused.failures", texts.At("free", free))
 	case c.countsOthers():
-		return c.text(c.variant("answer.refused.shared", c.countedScope()), texts.At("free", free))
+		return c.text(c.variantKey("answer.refused.shared", c.countedScope()), texts.At("free", free))
 	}
 	return c.replyText("refused.at", texts.At("free", free))
 }
@@ -172,8 +172,8 @@ func (c matter) lockoutReply() texts.Sentence {
 	return c.replyText("refused.checks", texts.At("free", c.logTimeAfter(wait)))
 }
 
-// freeAgain returns when the next request is admitted; zero: now. known is false if that can't be told.
-func (c matter) freeAgain() (free time.Time, known bool) {
+// nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be told.
+func (c matter) nextAllowed() (free time.Time, known bool) {
 	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}

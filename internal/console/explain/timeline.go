@@ -72,7 +72,7 @@ func (t teller) entries() []Entry {
 	if t.row.Number > 1 {
 		asked = "line.again"
 	}
-	all := []Entry{t.dated(t.asked(), Still, asked), t.dated(t.row.LoggedAt, Still, "line.admitted")}
+	all := []Entry{t.dated(t.askedAt(), Still, asked), t.dated(t.row.LoggedAt, Still, "line.admitted")}
 	if t.row.InDoubt {
 		all = append(all, t.undated(t.row.LoggedAt, Warn, "line.doubt"))
 	}
@@ -82,8 +82,8 @@ func (t teller) entries() []Entry {
 // maxLead is how much earlier than the log's instant the limiter's may be to be believed: they are two clocks.
 const maxLead = 10 * time.Second
 
-// asked returns TakenAt if the two clocks agree, else LoggedAt.
-func (t teller) asked() time.Time {
+// askedAt returns TakenAt if the two clocks agree, else LoggedAt.
+func (t teller) askedAt() time.Time {
 	lead := t.row.LoggedAt.Sub(t.row.TakenAt)
 	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxLead {
 		return t.row.LoggedAt
@@ -132,12 +132,12 @@ func (t teller) line(key string) texts.Sentence {
 		texts.Plain("network", cmp.Or(r.IP, "–")),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),
-		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.said()),
+		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.serverReply()),
 		texts.Plain("took", t.Took(r.Took)))
 }
 
-// said returns the server's code and our reason, if there are any.
-func (t teller) said() string {
+// serverReply returns the server's code and our reason, if there are any.
+func (t teller) serverReply() string {
 	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))

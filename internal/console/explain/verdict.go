@@ -19,13 +19,13 @@ import (
 type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
-	Newer      *Onward  // the same was asked for again since; nil: it was not
-	Near       []Onward // what was asked for by recipients that are spelled almost the same, where there is nothing else
+	Newer      *LinkedText  // the same was asked for again since; nil: it was not
+	Near       []LinkedText // what was asked for by recipients that are spelled almost the same, where there is nothing else
 	Answer     Answer
 }
 
-// Onward leads on to another request.
-type Onward struct {
+// LinkedText is a sentence about another request, with the address of its page.
+type LinkedText struct {
 	Text texts.Sentence
 	Link string
 }
@@ -63,9 +63,9 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	case now.Code != nil && verification.StateOf(*now.Code, s.Now) == verification.Pending:
 		c.valid = now.Code
 	}
-	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w)}
+	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newAnswer(c, w)}
 	if now.Newer != nil {
-		v.Newer = new(onwardTo(w, "newer.asked", *now.Newer))
+		v.Newer = new(linkTo(w, "newer.asked", *now.Newer))
 	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
@@ -81,11 +81,12 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.text(c.variant("next.queued", c.topic(c.ProviderCode)))
+		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
+		v.Next = c.text(c.variantKey("next.queued", c.replyTopic(c.ProviderCode)))
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
 	}
-	return c.withoutErased(c.withProviderEvent(v))
+	return c.reduceIfErased(c.withProviderEvent(v))
 }
 
 // MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
@@ -95,13 +96,13 @@ func MayHaveGoneOut(s store.Send) bool {
 
 // text fills a text with the values of the row and its code. Text messages have their own text if there is one.
 func (c matter) text(key string, more ...texts.Part) texts.Sentence {
-	key = c.ofChannel(key)
+	key = c.channelKey(key)
 	ended := c.FinishedAt
 	if ended.IsZero() {
 		ended = c.LoggedAt
 	}
 	parts := append([]texts.Part{
-		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))),
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
 		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
 		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
@@ -118,16 +119,16 @@ func (c matter) text(key string, more ...texts.Part) texts.Sentence {
 	return c.Tell(key, parts...)
 }
 
-// ofChannel returns the key of the text about text messages, if the row is one and the text exists, else key.
-func (c matter) ofChannel(key string) string {
+// channelKey returns the key of the text about text messages, if the row is one and the text exists, else key.
+func (c matter) channelKey(key string) string {
 	if c.Channel == recipient.SMS {
-		return c.variant(key, string(recipient.SMS))
+		return c.variantKey(key, string(recipient.SMS))
 	}
 	return key
 }
 
-// variant returns key.kind if that text exists, else key.
-func (c matter) variant(key, kind string) string {
+// variantKey returns key.kind if that text exists, else key.
+func (c matter) variantKey(key, kind string) string {
 	if c.Has(key + "." + kind) {
 		return key + "." + kind
 	}

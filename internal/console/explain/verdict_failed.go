@@ -20,7 +20,7 @@ func (c matter) failed() (what, next texts.Sentence) {
 			what, next = c.prefixPaused(*c.story.Pause)
 			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCost())
 		}
-		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.paused(), c.quotaCost())
+		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.pausedNext(), c.quotaCost())
 	}
 	kind := c.failureKind()
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
@@ -28,7 +28,7 @@ func (c matter) failed() (what, next texts.Sentence) {
 	}
 	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
-		next = c.Join(next, c.stillHolds("bounced", s))
+		next = c.Join(next, c.holdText("bounced", s))
 	}
 	return what, c.Join(next, c.quotaCost())
 }
@@ -44,16 +44,16 @@ func (c matter) failureKind() string {
 		return c.Reason + ".silent"
 	}
 	const failed = "verdict.failed."
-	key := c.variant(failed+c.Reason, c.topic(c.ProviderCode))
+	key := c.variantKey(failed+c.Reason, c.replyTopic(c.ProviderCode))
 	if !c.Has(key) {
 		return "other"
 	}
 	return strings.TrimPrefix(key, failed)
 }
 
-// topic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x policy (RFC 3463 section 3); "" if it
+// replyTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x policy (RFC 3463 section 3); "" if it
 // does not tell.
-func (c matter) topic(code string) string {
+func (c matter) replyTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
 		switch {

@@ -30,7 +30,7 @@ func (c matter) suppressed() (what, next texts.Sentence) {
 		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
 	}
 	what = c.text("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", CauseText(s, c.Words)))
-	return what, c.stillHolds(c.remedyKey(s), s)
+	return what, c.holdText(c.remedyKey(s), s)
 }
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
@@ -49,11 +49,11 @@ func (c matter) optedOutAtCarrier(s store.Suppression) bool {
 func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
 			texts.Plain("numbers", PauseCounts(p, c.Words))),
-		c.text("next.failed.prefix"+holdState(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
+		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
-// holdState returns the end of a key: whether something still holds, has ended or was lifted.
-func holdState(active bool, lifted time.Time) string {
+// holdKeySuffix returns the end of a key: whether something still holds, has ended or was lifted.
+func holdKeySuffix(active bool, lifted time.Time) string {
 	switch {
 	case active:
 		return ".holds"
@@ -63,12 +63,12 @@ func holdState(active bool, lifted time.Time) string {
 	return ".ended"
 }
 
-// stillHolds says whether a suppression still holds; a text that does not exist says nothing.
-func (c matter) stillHolds(key string, s store.Suppression) texts.Sentence {
-	return c.text(key+holdState(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
+// holdText says whether a suppression still holds; a text that does not exist says nothing.
+func (c matter) holdText(key string, s store.Suppression) texts.Sentence {
+	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
 
-func (c matter) paused() texts.Sentence {
+func (c matter) pausedNext() texts.Sentence {
 	if c.facts.Pause == nil {
 		return c.text("next.failed.paused.over")
 	}
@@ -76,14 +76,14 @@ func (c matter) paused() texts.Sentence {
 		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
-// onwardTo returns a sentence on another request, with its address.
-func onwardTo(w texts.Words, key string, s store.Send) Onward {
-	return Onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
+// linkTo returns a sentence on another request, with its address.
+func linkTo(w texts.Words, key string, s store.Send) LinkedText {
+	return LinkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 
-// withoutErased returns the verdict, reduced if the row's recipient was erased.
-func (c matter) withoutErased(v Verdict) Verdict {
+// reduceIfErased returns the verdict, reduced if the row's recipient was erased.
+func (c matter) reduceIfErased(v Verdict) Verdict {
 	if c.To != store.Erased {
 		return v
 	}

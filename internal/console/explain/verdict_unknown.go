@@ -15,7 +15,7 @@ func JudgeWithoutRows(unserved string, near []store.Send, w texts.Words) *Verdic
 	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: Answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
 		if row.To != store.Erased {
-			v.Near, v.Next = append(v.Near, onwardTo(w, "near.asked", row)), w.Tell("norows.next.near")
+			v.Near, v.Next = append(v.Near, linkTo(w, "near.asked", row)), w.Tell("norows.next.near")
 		}
 	}
 	return v

@@ -61,8 +61,8 @@ func NewPage(c echo.Context, title, here string) Page {
 // Sections are the menu's entries.
 func (p Page) Sections() []Section { return Sections }
 
-// InMore reports whether the page is behind the menu's last entry.
-func (p Page) InMore() bool {
+// InMoreMenu reports whether the page is behind the menu's last entry.
+func (p Page) InMoreMenu() bool {
 	return slices.ContainsFunc(Sections, func(s Section) bool { return s.More && s.Name == p.Here })
 }
 
@@ -83,8 +83,8 @@ type reader struct{ name, role string }
 
 const readerKey = "sendcode.admin.reader"
 
-// SetReader stores the request's account, which the page's frame shows.
-func SetReader(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
+// SetAccount stores the request's account, which the page's frame shows.
+func SetAccount(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
 
 // A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing, since only they know it.
 const (

@@ -90,7 +90,7 @@ func (l *Layout) CrossSitePageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors}
 }
 
-// ProgramMiddleware stands before every part of the JSON API.
-func (l *Layout) ProgramMiddleware() []echo.MiddlewareFunc {
+// APIMiddleware stands before every part of the JSON API.
+func (l *Layout) APIMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.convertStoreErrors, l.requireSameOrigin}
 }

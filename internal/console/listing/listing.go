@@ -41,7 +41,7 @@ func ReadCursor(text string) (store.Mark, bool) {
 		return store.Mark{}, false
 	}
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()
-	return store.Mark{At: at, ID: uuid.UUID(b[9:])}, inRange(at)
+	return store.Mark{At: at, ID: uuid.UUID(b[9:])}, yearInRange(at)
 }
 
 // Place are the fields of a filter that say where a page stands.

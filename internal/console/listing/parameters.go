@@ -46,7 +46,7 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 		value := values.Get(name)
 		switch {
 		case len(values[name]) > 1:
-			return nil, layout.Invalid(safeName(name), "repeated", "Give this parameter once.")
+			return nil, layout.Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
 			return nil, UnknownParameter(name)
 		case value == "":
@@ -71,11 +71,11 @@ func ParseValues(raw string) (url.Values, error) {
 
 // UnknownParameter returns the error for a parameter that a page does not have.
 func UnknownParameter(name string) error {
-	return layout.Invalid(safeName(name), "unknown", "There is no such parameter.")
+	return layout.Invalid(shortenName(name), "unknown", "There is no such parameter.")
 }
 
-// safeName shortens a name that came from a request, for use in a response.
-func safeName(name string) string {
+// shortenName shortens a name that came from a request, for use in a response.
+func shortenName(name string) string {
 	if r := []rune(name); len(r) > maxWord {
 		return string(r[:maxWord]) + "…"
 	}
@@ -85,8 +85,8 @@ func safeName(name string) string {
 // maxWord is the longest name or reference that a row can have, in characters.
 const maxWord = 64
 
-// Word parses a text that a row may hold; others are an error, since a database would reject them.
-func Word(to *string) ParseFunc {
+// ShortText parses a text that a row may hold; others are an error, since a database would reject them.
+func ShortText(to *string) ParseFunc {
 	return func(value string) string {
 		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
 			return "This has at most 64 characters, and no control character among them."
@@ -155,11 +155,11 @@ func Limit(to *int) ParseFunc {
 	}
 }
 
-// Instant parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
-func Instant(to *time.Time, zone *time.Location) ParseFunc {
+// Time parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
+func Time(to *time.Time, zone *time.Location) ParseFunc {
 	return func(value string) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-			if t, err := time.ParseInLocation(layout, value, zone); err == nil && inRange(t) {
+			if t, err := time.ParseInLocation(layout, value, zone); err == nil && yearInRange(t) {
 				*to = t.UTC()
 				return ""
 			}
@@ -168,5 +168,5 @@ func Instant(to *time.Time, zone *time.Location) ParseFunc {
 	}
 }
 
-// inRange reports whether databases and JSON can hold the year.
-func inRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
+// yearInRange reports whether databases and JSON can hold the year.
+func yearInRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }

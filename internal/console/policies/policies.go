@@ -103,13 +103,13 @@ func (a *Pages) ruleViews(ctx context.Context, p support.Policy, w texts.Words) 
 	return rules, nil
 }
 
-// Purposes returns the purposes that share a policy, in words.
-func (v policiesView) Purposes(p policyView) string {
+// PurposesText returns the purposes that share a policy, in words.
+func (v policiesView) PurposesText(p policyView) string {
 	return strings.Join(p.Purposes, v.W.Get("list.comma"))
 }
 
-// Scope says whose events a rule counts.
-func (v policiesView) Scope(s quota.Scope) string {
+// ScopeText says whose events a rule counts.
+func (v policiesView) ScopeText(s quota.Scope) string {
 	words := v.W.Or("scope", string(s.Base()))
 	if s.BrowsersOnly() {
 		words = v.W.Get("policies.browsers", "scope", words)
@@ -117,8 +117,8 @@ func (v policiesView) Scope(s quota.Scope) string {
 	return words
 }
 
-// Per says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
-func (v policiesView) Per(r quota.Rule) string {
+// PeriodText says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
+func (v policiesView) PeriodText(r quota.Rule) string {
 	switch {
 	case r.Calendar():
 	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // as the form has it: 24 h, not 1 d

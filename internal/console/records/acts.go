@@ -20,7 +20,9 @@ func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 	return listing.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: actJSON,
 		Parameters: func(f *store.AuditFilter) listing.Parameters {
-			return listing.Parameters{"who": listing.Word(&f.Who), "what": listing.Word(&f.What), "recipient": listing.Recipient(&f.Recipient)}
+			return listing.Parameters{
+				"who": listing.ShortText(&f.Who), "what": listing.ShortText(&f.What), "recipient": listing.Recipient(&f.Recipient),
+			}
 		},
 		Place: func(f *store.AuditFilter) listing.Place { return listing.Place{Limit: &f.Limit, Before: &f.Before} },
 		Mark:  func(r store.AuditEntry) store.Mark { return store.Mark{At: r.At, ID: r.ID} },

@@ -28,7 +28,7 @@ func (a *Records) events() listing.List[eventFilter, store.AppEvent] {
 	return listing.List[eventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: eventJSON,
 		Parameters: func(f *eventFilter) listing.Parameters {
-			return listing.Parameters{"app": listing.Word(&f.App), "state": listing.OneOf(&f.State, eventStates...)}
+			return listing.Parameters{"app": listing.ShortText(&f.App), "state": listing.OneOf(&f.State, eventStates...)}
 		},
 		Place: func(f *eventFilter) listing.Place { return listing.Place{Limit: &f.Limit, Before: &f.before} },
 		Mark:  func(e store.AppEvent) store.Mark { return store.Mark{At: e.At, ID: e.ID} },

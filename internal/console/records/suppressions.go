@@ -184,7 +184,8 @@ func (a *Records) liftForm(c echo.Context, form url.Values) error {
 	if err != nil {
 		return layout.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
-	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))})
+	reason := strings.TrimSpace(form.Get("reason"))
+	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
 	return a.backToSuppressions(c, suppressBody{}, err)
 }
 
