@@ -269,7 +269,7 @@ func logsInByTheProvider(t *testing.T, browser chromium) {
 	w := openWindow(r, browser)
 	server.Do(func() {
 		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-		server.Redirect = w.base + auth.ProviderCallback
+		server.Redirect = w.site.URL + auth.ProviderCallback
 	})
 	*r.console.Auth.Provider = *providerAt(server, r.Clock.Now)
 	consoletest.Is(server, "bo", "support")

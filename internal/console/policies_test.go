@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/policies"
 	"sendcode/internal/policy"
 	"sendcode/internal/support"
@@ -115,12 +113,11 @@ func TestOneReplayAtATime(t *testing.T) {
 		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, verification.ErrUnavailable: {503, "took too long"},
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
-		b := newRig(t, func(c *Config) { h.Desk, c.Policies = c.Policies, &h }).LoggedIn()
+		r := newRig(t, func(c *Config) { h.Desk, c.Policies = c.Policies, &h })
+		b, other := r.LoggedIn(), r.LoggedIn()
 		first := make(chan *httptest.ResponseRecorder, 1)
 		go func() { first <- b.Get("/admin/policies?policy=default") }()
 		<-h.begun
-		other := consoletest.NewBrowser(t, b.Handler)
-		other.Cookies = maps.Clone(b.Cookies)
 		contains(t, want(t, other.Get("/admin/policies?policy=default"), http.StatusServiceUnavailable), "Another one is being played.")
 		close(h.end)
 		contains(t, want(t, <-first, c.status), c.said)

@@ -24,7 +24,6 @@ import (
 type window struct {
 	*rig
 	ctx  context.Context
-	base string
 	site *httptest.Server
 	axe  *axe.Engine
 
@@ -55,7 +54,7 @@ func openWindow(r *rig, browser chromium) *window {
 	r.Must(chromedp.Do(tab))
 	ctx, cancel := context.WithTimeout(tab, patience)
 	r.Cleanup(cancel)
-	w := &window{rig: r, ctx: ctx, base: site.URL, site: site, axe: browser.axe}
+	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx))
 	w.look(pagetest.Look{Width: 1280})
 	w.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
@@ -157,7 +156,7 @@ func (w *window) leads(to string, steps ...step) {
 
 func (w *window) goTo(path string) {
 	w.Helper()
-	w.leads("/", chromedp.Navigate(w.base+path))
+	w.leads("/", chromedp.Navigate(w.site.URL+path))
 }
 
 func (w *window) logIn() {

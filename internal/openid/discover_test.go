@@ -40,9 +40,7 @@ func TestProvidersInTrouble(t *testing.T) {
 			refused(t, what, err, c.kind, c.why)
 			server.At("", nil)
 		}
-		answer, attempt := begin(t, p) // also after an outage
-		trouble()
-		_, err := p.Finish(t.Context(), attempt, answer)
+		_, err := login(t, p, trouble) // also after an outage
 		if c.at != discovery {
 			refused(t, what, err, c.kind, c.why)
 		} else if err != nil {
@@ -107,33 +105,25 @@ func TestRotationAndDiscovery(t *testing.T) {
 	server := openidtest.New(t, redirect)
 	now := time.Now()
 	p := New(settings(server), func() time.Time { return now })
-	login := func() error {
-		answer, attempt := begin(t, p)
-		_, err := p.Finish(t.Context(), attempt, answer)
-		return err
-	}
-	for range 2 {
-		if err := login(); err != nil {
-			t.Fatal(err)
+	logsIn := func(when string) {
+		t.Helper()
+		if _, err := login(t, p); err != nil {
+			t.Errorf("%s: %v", when, err)
 		}
 	}
+	logsIn("at first")
+	logsIn("again")
 	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 1)
 	server.Rotate()
-	if err := login(); err != nil {
-		t.Errorf("after a rotation: %v", err)
-	}
+	logsIn("after a rotation")
 	now = now.Add(discoveredFor)
 	server.Do(func() { server.Now = func() time.Time { return now } })
-	if err := login(); err != nil {
-		t.Error(err)
-	}
+	logsIn("an hour later")
 	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 2)
 	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 2)
 	now = now.Add(discoveredFor)
 	server.At("/.well-known/openid-configuration", http.NotFound)
-	if err := login(); err != nil {
-		t.Errorf("without its document: %v", err)
-	}
+	logsIn("without its document")
 }
 
 func TestSecretsInTheBody(t *testing.T) {
@@ -144,8 +134,7 @@ func TestSecretsInTheBody(t *testing.T) {
 		_ = r.ParseForm()
 		body, header = r.PostForm.Get("client_secret"), r.Header.Get("Authorization")
 	})
-	answer, attempt := begin(t, p)
-	_, _ = p.Finish(t.Context(), attempt, answer)
+	_, _ = login(t, p)
 	if body != openidtest.ClientSecret || header != "" {
 		t.Errorf("%q %q", body, header)
 	}

@@ -40,6 +40,16 @@ func begin(t *testing.T, p *Provider) (url.Values, Attempt) {
 	return openidtest.Visit(t, address).Query(), attempt
 }
 
+// login logs in, after a change of what the provider answers with.
+func login(t *testing.T, p *Provider, changes ...func()) (Person, error) {
+	t.Helper()
+	answer, attempt := begin(t, p)
+	for _, change := range changes {
+		change()
+	}
+	return p.Finish(t.Context(), attempt, answer)
+}
+
 // refused wants an Error of the kind and the word.
 func refused(t *testing.T, what string, err error, kind Kind, why string) {
 	t.Helper()
@@ -149,16 +159,13 @@ func TestTokensThatAreNotBelieved(t *testing.T) {
 		"no token at all": {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "" } }, "no_id_token"},
 	} {
 		server, p := open(t)
-		answer, attempt := begin(t, p)
-		server.Do(func() { c.wrong(server) })
-		person, err := p.Finish(t.Context(), attempt, answer)
+		person, err := login(t, p, func() { server.Do(func() { c.wrong(server) }) })
 		refused(t, what, err, Untrusted, c.why)
 		servertest.Same(t, what, person.Name, "")
 	}
 	server, p := open(t)
 	server.Claims = map[string]any{"sub": "ana", "aud": []string{openidtest.ClientID, "shop"}, "azp": openidtest.ClientID}
-	answer, attempt := begin(t, p)
-	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
+	if _, err := login(t, p); err != nil {
 		t.Errorf("for two, asked for by us: %v", err)
 	}
 }
@@ -186,9 +193,7 @@ func TestNames(t *testing.T) {
 		server.Do(func() { server.Claims = c.claims })
 		s := settings(server)
 		s.NameClaim = c.claim
-		p := New(s, time.Now)
-		answer, attempt := begin(t, p)
-		person, err := p.Finish(t.Context(), attempt, answer)
+		person, err := login(t, New(s, time.Now))
 		if c.why != "" {
 			refused(t, fmt.Sprint(c.claims), err, Nameless, c.why)
 		} else if err != nil || person.Name != c.name {

@@ -58,11 +58,6 @@ type Browser struct {
 	From    string // address of the peer
 }
 
-// NewBrowser has no cookies.
-func NewBrowser(t *testing.T, handler http.Handler) *Browser {
-	return &Browser{T: t, Handler: handler, Cookies: map[string]*http.Cookie{}, Base: Address, From: "192.0.2.1:5000"}
-}
-
 // Do makes a request; header has names and values in turn.
 func (b *Browser) Do(method, path string, body string, header ...string) *httptest.ResponseRecorder {
 	b.Helper()

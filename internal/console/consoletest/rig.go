@@ -116,7 +116,9 @@ func (r *Rig) Acts(want ...string) {
 }
 
 // Browser returns a browser without cookies, in front of the newest console.
-func (r *Rig) Browser() *Browser { return NewBrowser(r.T, r.Handler) }
+func (r *Rig) Browser() *Browser {
+	return &Browser{T: r.T, Handler: r.Handler, Cookies: map[string]*http.Cookie{}, Base: Address, From: "192.0.2.1:5000"}
+}
 
 // LoggedIn returns a browser in which the configured account is logged in.
 func (r *Rig) LoggedIn() *Browser {

@@ -89,11 +89,15 @@ func (p *Provider) Do(change func()) {
 }
 
 // At has another handler answer at a path, or at each if it is empty; nil ends that.
-func (p *Provider) At(path string, other http.HandlerFunc) { p.Do(func() { p.at, p.other = path, other }) }
+func (p *Provider) At(path string, other http.HandlerFunc) {
+	p.Do(func() { p.at, p.other = path, other })
+}
 
 // Seen is how often a path was asked for.
 func (p *Provider) Seen(path string) (n int) {
-	p.Do(func() { n = len(p.seen) - len(slices.DeleteFunc(slices.Clone(p.seen), func(s string) bool { return s == path })) })
+	p.Do(func() {
+		n = len(p.seen) - len(slices.DeleteFunc(slices.Clone(p.seen), func(s string) bool { return s == path }))
+	})
 	return n
 }
 
