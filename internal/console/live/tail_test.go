@@ -145,7 +145,6 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 			f.refuse(refusal)
 			f.hears(r, 2*tailTick, "shop refused")
 		}
-		f.tail.leave(r)
 	})
 }
 
@@ -167,8 +166,6 @@ func TestTailTellsOfReceipts(t *testing.T) {
 		f.receive(silent, store.Delivered)
 		f.hears(all, 2*tailTick, "shop delivered", "desk delivered")
 		f.hears(lost, 0, "shop delivered") // told once that it does not belong any more
-		f.tail.leave(all)
-		f.tail.leave(lost)
 	})
 }
 
@@ -189,7 +186,6 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 		f.receive(early, store.Delivered)
 		f.finish(waits, store.Failed)
 		f.hears(r, 3*tailTick, "shop failed")
-		f.tail.leave(r)
 	})
 }
 
@@ -202,7 +198,6 @@ func TestTailFindsRowsThatComeLate(t *testing.T) {
 		f.back.Store(int64(3*tailTick + overlap/2))
 		f.begin("late")
 		f.hears(r, 2*tailTick, "late sending")
-		f.tail.leave(r)
 	})
 }
 
@@ -228,7 +223,6 @@ func TestTailRestsWithoutReaders(t *testing.T) {
 		r = f.join(store.Filter{})
 		f.begin("shop")
 		f.hears(r, 2*tailTick, "shop sending")
-		f.tail.leave(r)
 	})
 }
 
@@ -247,8 +241,6 @@ func TestTailSendsSlowReadersAway(t *testing.T) {
 		if n != maxBehind || slow.why != endSlow {
 			f.Errorf("%d batches, then %q", n, slow.why)
 		}
-		f.tail.leave(slow)
-		f.tail.leave(quick)
 	})
 }
 
@@ -266,7 +258,6 @@ func TestTailSkips(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.begin("shop")
 		f.hears(r, 2*tailTick, "shop sending")
-		f.tail.leave(r)
 	})
 }
 
@@ -286,7 +277,6 @@ func TestTailIsBounded(t *testing.T) {
 		if _, err := f.tail.join(store.Filter{}); err != errTailClosed {
 			f.Error(err)
 		}
-		f.tail.leave(readers[1])
 	})
 }
 
@@ -298,6 +288,5 @@ func TestTailOutlivesTheLog(t *testing.T) {
 		f.hears(r, time.Minute)
 		f.away.Store(false)
 		f.hears(r, 2*tailTick, "shop sending")
-		f.tail.leave(r)
 	})
 }
