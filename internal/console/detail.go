@@ -104,7 +104,7 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quota
 	return quotaView{Rows: pipsOf(d, w), As: as}
 }
 
-// readFacts reads what the verdict on a row depends on, beside its story. now is its recipient's quota, unless away is an error.
+// readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the row's recipient, if away is nil.
 func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts, err error) {
 	if away == nil {
 		known.Quota = &now
@@ -153,8 +153,8 @@ func (a *Console) newerRequest(ctx context.Context, s store.Send) (*store.Send, 
 	return &rows[0], nil
 }
 
-// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone out; nil if there is none. A back end's
-// refusal names no verification; for another it returns nil.
+// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone out; nil if there is none, or if the
+// refusal itself names a verification, as a browser's does and a back end's does not.
 func (a *Console) codeBeforeRefusal(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

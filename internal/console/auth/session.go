@@ -179,7 +179,8 @@ func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
 	return a.passwordHolder(ctx, s.Account)
 }
 
-// passwordHolder returns an account with its password; the zero holder, which admits no login, if it is unknown or closed.
+// passwordHolder returns an account with its password; the zero holder, which admits no login, if it is unknown or closed, or if its hash
+// cannot be read, which is logged.
 func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) {
 	if name == bootstrap.Name {
 		return holder{bootstrap, a.password}, nil

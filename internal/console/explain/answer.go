@@ -27,7 +27,7 @@ func (a Answer) Zone() [2]string {
 	return [2]string{before, after}
 }
 
-// newAnswer returns the reply for the person; empty if there is nothing to say.
+// newAnswer returns the reply for the person; without a text if the row stands for several recipients, or is a send to a test recipient.
 func newAnswer(c matter, reader texts.Words) Answer {
 	a := Answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
 	if c.Recipients > 0 { // there is no one person to answer
@@ -41,7 +41,7 @@ func newAnswer(c matter, reader texts.Words) Answer {
 	return a
 }
 
-// reply returns what to tell the person; nil if nothing was delivered to one, as for test recipients.
+// reply returns what to tell the person; nil for a send to a test recipient.
 func (c matter) reply() texts.Sentence {
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
@@ -75,7 +75,7 @@ func (c matter) reply() texts.Sentence {
 	return c.replyText("underway")
 }
 
-// replyText fills in the text with the key "answer." and key.
+// replyText returns the text with the key "answer." and key, with its values filled in.
 func (c matter) replyText(key string, more ...texts.Part) texts.Sentence {
 	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
 	if c.handedToRelayOnly() {

@@ -20,8 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// Desk returns the rules in force and the recipients at a rule's limit (most of them at most, and how many there are), and replays sends
-// against other rules. Implementation: *support.Desk.
+// Desk returns the rules in force and the recipients at a rule's limit (at most so many of them, and how many there are in all), and
+// replays sends against other rules. Implementation: *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
