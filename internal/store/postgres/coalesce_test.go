@@ -3,9 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,45 +64,24 @@ func TestCoalescerSharesRoundTrips(t *testing.T) {
 
 // Of the calls with one key one is under way, the oldest first, whatever the others do.
 func TestCoalescerKeepsKeysApart(t *testing.T) {
-	var mu sync.Mutex
-	under, trips, calls := map[int64]bool{}, 0, 0
-	c := newBatcher(maxWriters, func(batch []*call) {
-		mu.Lock()
-		trips++
-		if trips > maxWriters {
-			t.Error("too many round trips at once")
+	servertest.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		for _, key := range []int64{1, 1, 2, 1} {
+			go func() { _, _ = g.submit(t.Context(), store.Intent{}, store.Held{}, key) }()
+			synctest.Wait()
 		}
-		for _, x := range batch {
-			if under[x.key] {
-				t.Errorf("key %d is under way twice", x.key)
-			}
-			under[x.key] = true
-			calls++
+		one, two := <-g.begun, <-g.begun
+		storetest.Equal(t, "keys under way", one[0].key+two[0].key, 3)
+		g.end <- struct{}{}
+		g.end <- struct{}{}
+		for range 2 {
+			storetest.Equal(t, "calls in a round trip", len(<-g.begun), 1)
+			synctest.Wait() // the other writer finds the key under way, and ends
+			g.end <- struct{}{}
 		}
-		mu.Unlock()
-		for range rand.N(20) {
-			runtime.Gosched() // lets the round trips overlap
-		}
-		mu.Lock()
-		trips--
-		for _, x := range batch {
-			delete(under, x.key)
-		}
-		mu.Unlock()
-		for _, x := range batch {
-			x.finish(store.Begun{}, nil)
-		}
+		g.close()
+		storetest.Equal(t, "left", fmt.Sprint(len(g.queued), len(g.busy), g.active), "0 0 0")
 	})
-	storetest.Together(500, func(i int) {
-		for n := range 10 {
-			if _, err := c.submit(t.Context(), store.Intent{}, store.Held{}, int64((i*n)%7)); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	c.close()
-	storetest.Equal(t, "calls", calls, 5000)
-	storetest.Equal(t, "left", fmt.Sprint(len(c.queued), len(c.busy), c.active), "0 0 0")
 }
 
 func TestCoalescerCallersWhoLeave(t *testing.T) {

@@ -27,7 +27,7 @@ func TestPostgresCountsAhead(t *testing.T) {
 		}
 	}
 	begin := f.Now
-	traffic(t, f, 5)
+	traffic(t, f, 3)
 	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour })) // its hour can't be counted yet
 	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
 	f.Ended(t, f.Intent(5001), storetest.Sent) // with an hour's first instant

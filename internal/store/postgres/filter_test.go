@@ -100,7 +100,7 @@ func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 		exec(t, admin, `
 INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock)
 SELECT `+randomID+`, 'sent', logged_at, verification_id, number, app, channel, purpose, decode(md5(n::text), 'hex'), masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock
-FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 5000) n`)
+FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 		later := storetest.Must(Open(t.Context(), address, ""))(t)
 		for name, log := range map[string]*DB{"before": log, "after": later} {
 			before := entriesRead(t, admin, log)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"sendcode/internal/store/storetest"
@@ -22,18 +23,23 @@ const (
 	cutAny         // whatever the client says next, before the server hears of it; not only a COMMIT
 )
 
-// proxy stands between a log and its database, and cuts the next `times` conversations that come to a COMMIT.
+// cuts are those of the next conversations that come to a COMMIT.
+type cuts struct {
+	mode    cut
+	times   int
+	leaving bool // after the cut there is no server any more, until the proxy is armed again
+	spared  int  // with cutAny: how often the client says something before
+}
+
+// proxy stands between a log and its database, and makes the cuts that it is armed with.
 type proxy struct {
 	listener net.Listener
 	target   string
 
-	mu      sync.Mutex
-	mode    cut
-	times   int
-	commits int  // seen since it was armed
-	leaving bool // after the cut there is no server any more
+	mu sync.Mutex
+	cuts
+	commits int // seen since it was armed
 	away    bool
-	spared  int // of cutAny
 }
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -49,50 +55,36 @@ func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 	return p, u.String()
 }
 
-// locked calls f with what the proxy knows.
-func locked[A any](p *proxy, f func() A) A {
+func (p *proxy) arm(c cuts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return f()
+	p.cuts, p.commits, p.away = c, 0, false
 }
 
-func (p *proxy) arm(mode cut, times int) {
-	locked(p, func() any {
-		p.mode, p.times, p.commits, p.leaving, p.away, p.spared = mode, times, 0, false, false, 0
-		return nil
-	})
+// seen returns how many COMMITs came since the proxy was armed, and whether the server has left.
+func (p *proxy) seen() (commits int, away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.commits, p.away
 }
 
-// after spares the next n times that the client says something.
-func (p *proxy) after(n int) { locked(p, func() any { p.spared = n; return nil }) }
-
-// leave makes the next cut the last that is heard of the server; arm brings it back.
-func (p *proxy) leave() { locked(p, func() any { p.leaving = true; return nil }) }
-
-func (p *proxy) gone() bool { return locked(p, func() bool { return p.away }) }
-
-func (p *proxy) seen() int { return locked(p, func() int { return p.commits }) }
-
-// next is what to do with the COMMIT that is seen now.
-func (p *proxy) next() cut {
-	return locked(p, func() cut {
-		if p.commits++; p.times == 0 {
-			return cutNever
-		}
-		p.times--
-		p.away = p.leaving
-		return p.mode
-	})
-}
-
-func (p *proxy) any() bool {
-	return locked(p, func() bool {
-		if p.mode != cutAny || p.times == 0 {
-			return false
-		}
+// next is what to do with what the client says now.
+func (p *proxy) next(commit bool) cut {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mode == cutAny && p.times > 0 {
 		p.spared--
-		return p.spared < 0
-	})
+		commit = p.spared < 0
+	}
+	if !commit {
+		return cutNever
+	}
+	if p.commits++; p.times == 0 {
+		return cutNever
+	}
+	p.times--
+	p.away = p.leaving
+	return p.mode
 }
 
 func (p *proxy) serve() {
@@ -104,7 +96,7 @@ func (p *proxy) serve() {
 			return
 		}
 		server, err := net.Dial("tcp", p.target)
-		if err != nil || p.gone() {
+		if _, away := p.seen(); err != nil || away {
 			_ = client.Close()
 			if server != nil {
 				_ = server.Close()
@@ -120,9 +112,7 @@ func (p *proxy) serve() {
 type conversation struct {
 	*proxy
 	client, server net.Conn
-
-	state   sync.Mutex
-	pending cut // of the COMMIT that is on its way
+	pending        atomic.Int32 // the cut of the COMMIT that is on its way
 }
 
 func (c *conversation) end() { _, _ = c.client.Close(), c.server.Close() }
@@ -137,14 +127,13 @@ func (c *conversation) requests() {
 		if err != nil {
 			return
 		}
-		if c.any() || bytes.Contains(buffer[:n], append([]byte(stmtCommit), 0)) && !bytes.Contains(buffer[:n], []byte("COMMIT")) {
-			mode := c.next()
-			if mode == cutRequest || mode == cutAny {
-				return
-			}
-			c.state.Lock()
-			c.pending = mode
-			c.state.Unlock()
+		commit := bytes.Contains(buffer[:n], append([]byte(stmtCommit), 0)) && !bytes.Contains(buffer[:n], []byte("COMMIT"))
+		switch mode := c.next(commit); mode {
+		case cutNever:
+		case cutRequest, cutAny:
+			return
+		default:
+			c.pending.Store(int32(mode))
 		}
 		if _, err := c.server.Write(buffer[:n]); err != nil {
 			return
@@ -165,9 +154,7 @@ func (c *conversation) replies() {
 		if err != nil {
 			return
 		}
-		c.state.Lock()
-		mode := c.pending
-		c.state.Unlock()
+		mode := cut(c.pending.Load())
 		if mode == cutNever {
 			if _, err := c.client.Write(buffer[:n]); err != nil {
 				return

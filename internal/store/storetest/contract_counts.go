@@ -54,6 +54,12 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 // Of every purpose of the recipient, and of nothing else.
 func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
+	for _, o := range []store.Outcome{ // nor what was sent, may have been, or failed of our own accord
+		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected},
+		{Status: store.Failed, Reason: "expired", Refund: true},
+	} {
+		f.Ended(t, f.Intent(1, one), o)
+	}
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} }))
 	f.Admit(t, f.Intent(2, one))

@@ -71,26 +71,6 @@ func eventOfASend(t *testing.T, f *Fixture) {
 	}
 }
 
-func eventOfAnApproval(t *testing.T, f *Fixture) {
-	begun := f.Admit(t, f.Intent(1))
-	f.Pass(time.Second)
-	tell := f.Telling("verification.approved")
-	tell.Test = true
-	for _, want := range []bool{true, false} {
-		won := Must(f.Approve(t.Context(), begun.Verification.ID, tell))(t)
-		Equal(t, "approved", won, want)
-		tell = f.Telling("verification.approved")
-	}
-	Equal(t, "approved", Must(f.Approve(t.Context(), "no such id", f.Telling("verification.approved")))(t), false)
-	events := f.takeDueEvents(t, "shop")
-	Equal(t, "events", len(events), 1)
-	Equal(t, "event", events[0], store.AppEvent{
-		ID: events[0].ID, App: "shop", Type: "verification.approved", VerificationID: begun.Verification.ID, Status: "approved", Test: true,
-		At: f.Now, State: store.EventPending, Attempt: 1, DueAt: f.Now.Add(30 * time.Second),
-		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
-	})
-}
-
 // An app with many events that are due takes nothing of another's turn, and of one app the longest overdue come first.
 func eventShares(t *testing.T, f *Fixture) {
 	tell := func(n int, app string) uuid.UUID {

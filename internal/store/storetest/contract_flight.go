@@ -83,7 +83,9 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	OK(t, f.Renew(t.Context(), time.Minute, []store.Held{{ID: held.ID, Attempt: 2}})) // it waits no longer
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
-	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
+	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false) // nor can the first attempt do anything else
+	Equal(t, "postponed by another", Must(f.Postpone(t.Context(), store.Postponement{Held: held}))(t), false)
+	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held}))
 
 	// Its lease ends without a word: in doubt from then on, also after an attempt that was postponed, and its place stays spent.
 	f.Pass(time.Microsecond)
@@ -168,31 +170,6 @@ func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) stor
 	got := Must(f.Claim(t.Context(), c))(t)
 	Equal(t, "state", got.State, want)
 	return got
-}
-
-func claims(t *testing.T, f *Fixture) {
-	in, later := f.Intent(1), f.Intent(1)
-	Equal(t, "send", f.claim(t, claim(1, in), store.ClaimHeld).SendID, in.Send.ID)
-	f.claim(t, claim(1, later), store.ClaimBusy)
-	f.claim(t, claim(2, later), store.ClaimHeld)
-	other := claim(1, later)
-	other.Fingerprint[31] = 9
-	f.claim(t, other, store.ClaimOther)
-
-	begun := f.Admit(t, in)
-	done := f.claim(t, claim(1, later), store.ClaimDone)
-	Equal(t, "send", done.Send, begun.Send)
-	Equal(t, "verification", done.Verification, begun.Verification)
-	Equal(t, "now", done.Now, f.Now)
-	f.claim(t, other, store.ClaimOther)
-	f.approve(t, begun.Verification.ID)
-	Equal(t, "as it is now", f.claim(t, claim(1, later), store.ClaimDone).Verification.ApprovedAt, f.Now)
-
-	// The ID of a refusal's row never is a send's; were it so, nothing was sent all the same.
-	in = f.Intent(1)
-	f.claim(t, claim(3, in), store.ClaimHeld)
-	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.ID = in.Send.ID })}))
-	f.claim(t, claim(3, in), store.ClaimBusy)
 }
 
 func claimsEndAfterADay(t *testing.T, f *Fixture) {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,56 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Show writes a value with its times in µs, so that values compare as texts and differences can be read.
-func Show(v any) string {
-	var b strings.Builder
-	write(&b, reflect.ValueOf(v))
-	return b.String()
-}
-
-func write(b *strings.Builder, v reflect.Value) {
-	if !v.IsValid() {
-		b.WriteString("nil")
-		return
-	}
-	if v.CanInterface() {
-		switch x := v.Interface().(type) {
-		case time.Time:
-			fmt.Fprintf(b, "%s(%v)", x.Format(time.RFC3339Nano), x.Location())
-			return
-		case []byte:
-			fmt.Fprintf(b, "%x", x)
-			return
-		case fmt.Stringer:
-			if v.Kind() != reflect.Pointer {
-				b.WriteString(x.String())
-				return
-			}
-		}
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		write(b, v.Elem())
-	case reflect.Struct:
-		b.WriteString("{")
-		for i := range v.NumField() {
-			fmt.Fprintf(b, " %s:", v.Type().Field(i).Name)
-			write(b, v.Field(i))
-		}
-		b.WriteString("}")
-	case reflect.Slice, reflect.Array:
-		b.WriteString("[")
-		for i := range v.Len() {
-			b.WriteString("\n  ")
-			write(b, v.Index(i))
-		}
-		b.WriteString("]")
-	case reflect.String:
-		fmt.Fprintf(b, "%q", v.String())
-	default:
-		fmt.Fprint(b, v.Interface())
-	}
-}
+// Show writes a value so that values compare as texts: an instant with its zone, a list that is nil as an empty one.
+func Show(v any) string { return fmt.Sprintf("%+v", v) }
 
 // IsFull holds err against what a write on a full disk answers: nothing was written, and why.
 func IsFull(t *testing.T, err error) {
@@ -138,7 +88,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 func FoundIn(content []byte) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(Traces)) {
-		hex := []byte(strings.ToLower(Show([]byte(Traces[name]))))
+		hex := []byte(fmt.Sprintf("%x", Traces[name]))
 		if bytes.Contains(content, []byte(Traces[name])) || bytes.Contains(content, hex) {
 			names = append(names, name)
 		}
