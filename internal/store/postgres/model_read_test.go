@@ -59,36 +59,28 @@ func (m *model) mark() *store.Mark {
 // readFiltered lists sends by some conditions: those that Matches says, of all that there are.
 func (m *model) readFiltered() {
 	filter := store.Filter{Limit: m.number("limit", 1, 5), Before: m.mark(), After: m.mark()}
+	conditions := []func(){
+		func() { filter.Recipient = &recipient.Hash{15: byte(m.number("recipient", 1, 2))} },
+		func() {
+			filter.Status = pick(m, "ended", store.Sent, store.Failed, store.Unknown, store.Delivered, store.Undelivered)
+		},
+		func() { filter.Status = pick(m, "status", store.Refused, store.Queued, store.Sending) },
+		func() { filter.Channel = pick(m, "channel", recipient.Channels()...) },
+		func() { filter.Purpose = pick(m, "purpose", "login", "gift", "nothing") },
+		func() { filter.App = pick(m, "app", "shop", "desk", "' OR ''='") },
+		func() { filter.BlockedBy = pick(m, "rule", "minute", "hour") },
+		func() { filter.Reference = pick(m, "reference", "order 7", "a\x00\xff") },
+		func() { filter.Provider = pick(m, "provider", "p", "q") },
+		func() { filter.Country = pick(m, "country", "DE", "FR", "AT") },
+		func() { filter.Domain = pick(m, "domain", "例子.中国", "example.com", "ple.com") },
+		func() { filter.From = storetest.Epoch.Add(m.span("from")) },
+		func() { filter.To = storetest.Epoch.Add(m.span("to")) },
+		func() {
+			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled)
+		},
+	}
 	for range m.number("conditions", 0, 3) {
-		switch m.number("condition", 0, 12) {
-		case 0:
-			filter.Recipient = &recipient.Hash{15: byte(m.number("recipient", 1, 2))}
-		case 1:
-			filter.Status = pick(m, "status", store.Refused, store.Queued, store.Sending, store.Sent, store.Failed, store.Unknown, store.Delivered,
-				store.Undelivered)
-		case 2:
-			filter.Channel = pick(m, "channel", recipient.Channels()...)
-		case 3:
-			filter.Purpose = pick(m, "purpose", "login", "gift", "nothing")
-		case 4:
-			filter.App = pick(m, "app", "shop", "desk", "' OR ''='")
-		case 5:
-			filter.BlockedBy = pick(m, "rule", "minute", "hour")
-		case 6:
-			filter.Reference = pick(m, "reference", "order 7", "a\x00\xff")
-		case 7:
-			filter.Provider = pick(m, "provider", "p", "q")
-		case 8:
-			filter.Country = pick(m, "country", "DE", "FR", "AT")
-		case 9:
-			filter.Domain = pick(m, "domain", "例子.中国", "example.com", "ple.com")
-		case 10:
-			filter.Outcome = pick(m, "outcome", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled)
-		case 11:
-			filter.From = storetest.Epoch.Add(m.span("from"))
-		case 12:
-			filter.To = storetest.Epoch.Add(m.span("to"))
-		}
+		conditions[m.number("condition", 0, len(conditions)-1)]()
 	}
 	rows := m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) }).([]store.Send)
 	all := m.all()

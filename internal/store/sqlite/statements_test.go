@@ -54,26 +54,19 @@ func TestStatementsAreKept(t *testing.T) {
 // One statement may run inside itself: each of its runs has a statement of its own, and one of them is kept.
 func TestStatementWithinItself(t *testing.T) {
 	db, conn := onePool(t)
-	tx := storetest.Must(db.Begin())(t)
-	if _, err := tx.Exec(`CREATE TABLE three (value INTEGER); INSERT INTO three VALUES (1), (2), (3)`); err != nil {
-		t.Fatal(err)
-	}
-	var pairs []string
-	outer := storetest.Must(tx.Query(`SELECT value FROM three`))(t)
+	const three = `SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3`
+	tx, pairs := storetest.Must(db.Begin())(t), 0
+	outer := storetest.Must(tx.Query(three))(t)
 	for outer.Next() {
-		var a int
-		storetest.OK(t, outer.Scan(&a))
-		inner := storetest.Must(tx.Query(`SELECT value FROM three`))(t)
+		inner := storetest.Must(tx.Query(three))(t)
 		for inner.Next() {
-			var b int
-			storetest.OK(t, inner.Scan(&b))
-			pairs = append(pairs, fmt.Sprint(a, b))
+			pairs++
 		}
 		storetest.OK(t, inner.Close())
 	}
 	storetest.OK(t, outer.Close())
 	storetest.OK(t, tx.Commit())
-	storetest.Equal(t, "pairs", len(pairs), 9)
+	storetest.Equal(t, "pairs", pairs, 9)
 	conn(func(c *keepingConn) { storetest.Equal(t, "kept", len(c.idle), 1) })
 }
 

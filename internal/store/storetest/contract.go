@@ -18,7 +18,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"check": {guessesAtOnce, failuresOfARecipient, failuresApart, failuresByKind, failuresInARow, failuresAtOnce, cancelOrApprove,
 		redeemedOnce},
 	"claim":      {claimsEndAfterADay, claimsAtOnce},
-	"flight":     {finish, endTogether, postponeAndTakeOver, takenOnce},
+	"flight":     {finish, endTogether, postponeAndTakeOver, firstToExpire, refundsAreLeased, takenOnce},
 	"refused":    {refusalsAddUp, manyRefusals},
 	"read":       {story, findBySupportReference, readMailServerRejections, heavyRecipients, hostileTexts},
 	"acts":       {acts, actsOnce, cancelsBy},

@@ -98,6 +98,37 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 4)}))(t), false)
 }
 
+// The first to expire is taken over first, whatever waits in the other channel.
+func firstToExpire(t *testing.T, f *Fixture) {
+	later := f.Admit(t, f.Intent(1)).Send.ID
+	f.Admit(t, f.Intent(2, bySMS))
+	first := f.Admit(t, f.Intent(3, func(in *store.Intent) { in.TTL = time.Minute })).Send.ID
+	f.Pass(8 * time.Second)
+	for _, want := range []uuid.UUID{first, later} {
+		Equal(t, "taken over", f.MustTakeOver(t, 1)[0].Send.ID, want)
+	}
+	Equal(t, "more", len(f.MustTakeOver(t, 1)), 0)
+}
+
+// A refund is due when its lease has ended, until the attempt that gave the place back confirms it.
+func refundsAreLeased(t *testing.T, f *Fixture) {
+	id := f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true}).Send.ID
+	due := func(want int) {
+		t.Helper()
+		Equal(t, "refunds due", len(Must(f.RefundsDue(t.Context(), 5*time.Second, 10))(t)), want)
+	}
+	for attempt := 3; attempt > 0; attempt-- {
+		due(0)
+		f.Pass(5*time.Second - time.Microsecond)
+		due(0)
+		f.Pass(time.Microsecond)
+		due(1)
+		OK(t, f.Refunded(t.Context(), Held(id, attempt)))
+	}
+	f.Pass(time.Hour)
+	due(0)
+}
+
 func takenOnce(t *testing.T, f *Fixture) {
 	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
