@@ -73,7 +73,7 @@ type lightParts struct {
 
 // Begin implements verification.Store.
 func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, error) {
-	in, err := store.Checked(in)
+	in, err := store.ValidatedIntent(in)
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1
 	s.LoggedAt, s.Status, s.Number, s.Attempt, s.VerificationID = now, store.Sending, 1, 1, v.ID

@@ -55,13 +55,13 @@ type AccountStore interface {
 	SecondFactors
 }
 
-// Checked validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
+// Validated validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
 // ErrBadRequest.
-func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
+func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !ValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
 	}
-	return act.Checked()
+	return act.Validated()
 }
 
 // AccountChange sets the fields that are not nil. The others stay as they are, also if they are changed at the same time.
@@ -85,13 +85,13 @@ var (
 // underscore.
 func IsAccountName(name string) bool { return accountName.MatchString(name) }
 
-// Checked validates the account and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
+// Validated validates the account and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
 // ErrBadRequest.
-func (a Account) Checked(act AuditEntry) (AuditEntry, error) {
+func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !ValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
 	}
-	return act.Checked()
+	return act.Validated()
 }
 
 // Changed returns the account after the change.
@@ -111,13 +111,13 @@ func (a Account) Changed(c AccountChange) Account {
 	return a
 }
 
-// Checked validates the account's name, the change and act, the audit entry that is written with it. It returns act as it is
+// Validated validates the account's name, the change and act, the audit entry that is written with it. It returns act as it is
 // stored. The error is ErrNotFound if no account can have the name, else it wraps ErrBadRequest.
-func (c AccountChange) Checked(name string, act AuditEntry) (AuditEntry, error) {
+func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, ErrNotFound
 	}
-	return Account{Name: name, Role: roles[0]}.Changed(c).Checked(act)
+	return Account{Name: name, Role: roles[0]}.Changed(c).Validated(act)
 }
 
 // SecondFactor is what an account, also the one of the settings, proves itself with beside its password: a secret that

@@ -67,8 +67,8 @@ type AuditTrail interface {
 // MaxReason is how long an administrator's reason may be, in characters.
 const MaxReason = 500
 
-// Checked validates the entry and returns it; errors wrap ErrBadRequest.
-func (a AuditEntry) Checked() (AuditEntry, error) {
+// Validated validates the entry and returns it; errors wrap ErrBadRequest.
+func (a AuditEntry) Validated() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
 		return a, BadRequestf("an act has an ID, says who did it and what it was")

@@ -40,9 +40,9 @@ func ValidTexts(texts ...string) bool {
 	})
 }
 
-// Checked copies the fields that an intent's send and verification share from the send to the verification, rounds its instants to
+// ValidatedIntent copies the fields that an intent's send and verification share from the send to the verification, rounds its instants to
 // microseconds and validates it. Errors wrap ErrBadRequest.
-func Checked(in Intent) (Intent, error) {
+func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
 	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference

@@ -48,5 +48,5 @@ type CounterReset interface {
 	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
 }
 
-// Row returns a send with the bucket's app, channel and recipient, for LockKey.
-func (b Bucket) Row() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }
+// AsSend returns a send with the bucket's app, channel and recipient, for LockKey.
+func (b Bucket) AsSend() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }

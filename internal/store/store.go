@@ -19,7 +19,7 @@
 //	internal/verification/ask.go           Ask; validateOptions bounds it with PlainText, and refuses it without a secret key; row copies it
 //	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
 //	internal/store/records.go              Send: Device string `column:"device,send"`; the statements of both databases follow from the tag
-//	internal/store/check.go                Checked: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten finds it missing)
+//	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten finds it missing)
 //	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''. Refusals do not write it, so the DEFAULT is needed.
 //	                                       In 00001_schema.sql until 0.1.0 is released, then ALTER TABLE in a new file
 //	internal/store/sqldb/erase.go          eraseSendsSQL: device = ''

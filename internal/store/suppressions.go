@@ -82,35 +82,35 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Checked validates the suppression and act, the audit entry that is written with it (nil: none), and returns both as they are
+// Validated validates the suppression and act, the audit entry that is written with it (nil: none), and returns both as they are
 // stored. Errors wrap ErrBadRequest.
-func (s Suppression) Checked(act *AuditEntry) (Suppression, *AuditEntry, error) {
+func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
 	if !ValidTexts(s.App, string(s.Channel), s.To) {
 		return s, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
-	act, err := checkedAct(act)
+	act, err := validatedAct(act)
 	return s, act, err
 }
 
-// Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
+// Validated validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
 // Errors wrap ErrBadRequest.
-func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
+func (l LiftRequest) Validated(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !ValidTexts(l.App, string(l.Channel)) {
 		return l, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	}
-	act, err := checkedAct(act)
+	act, err := validatedAct(act)
 	return l, act, err
 }
 
-// checkedAct validates an audit entry and returns a copy; nil stays nil.
-func checkedAct(act *AuditEntry) (*AuditEntry, error) {
+// validatedAct validates an audit entry and returns a copy; nil stays nil.
+func validatedAct(act *AuditEntry) (*AuditEntry, error) {
 	if act == nil {
 		return nil, nil
 	}
-	a, err := act.Checked()
+	a, err := act.Validated()
 	return &a, err
 }
 

@@ -84,11 +84,11 @@ func (p PrefixPause) LiftEntry(act AuditEntry) AuditEntry {
 	return act
 }
 
-// Checked validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
+// Validated validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
 // Errors wrap ErrBadRequest.
-func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
+func (l PrefixLifting) Validated(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
-	act, err := checkedAct(act)
+	act, err := validatedAct(act)
 	return l, act, err
 }
 

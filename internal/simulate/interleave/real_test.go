@@ -199,7 +199,7 @@ func (m *model) decide(f facts) decision {
 	if known {
 		return d
 	}
-	in, err := store.Checked(m.intent(f.send))
+	in, err := store.ValidatedIntent(m.intent(f.send))
 	if err != nil {
 		panic(err)
 	}

@@ -143,7 +143,7 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 		tried++
 		bad := ask(1, time.Minute)
 		reflect.ValueOf(&bad.Send).Elem().FieldByIndex(field.Index).SetString("\x00")
-		if _, err := store.Checked(bad); !errors.Is(err, store.ErrBadRequest) {
+		if _, err := store.ValidatedIntent(bad); !errors.Is(err, store.ErrBadRequest) {
 			t.Errorf("%s with a NUL: %v", field.Name, err)
 		}
 		good := ask(1, time.Minute)

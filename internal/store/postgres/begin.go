@@ -53,7 +53,7 @@ func (p *DB) beginStatements() []statement {
 
 // Begin implements Outbox.
 func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
-	in, err := store.Checked(intent)
+	in, err := store.ValidatedIntent(intent)
 	if err != nil {
 		return store.Begun{}, err
 	}

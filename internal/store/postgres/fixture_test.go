@@ -221,7 +221,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 // called is the call of an intent, as Begin makes it.
 func called(t *testing.T, in store.Intent) *call {
 	t.Helper()
-	in = storetest.Must(store.Checked(in))(t)
+	in = storetest.Must(store.ValidatedIntent(in))(t)
 	return &call{in: in, key: store.LockKey(in.Send), done: make(chan struct{})}
 }
 

@@ -158,7 +158,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	// A connection that died while it was idle must not make a write uncertain. Prepared statements, which are all repeated after a
 	// failure, are spared the round trip that others make after a pause.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
-		return readable(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
+		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
 	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement

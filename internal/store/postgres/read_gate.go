@@ -110,15 +110,15 @@ type gateRow struct {
 	byBrowser          pgtype.Bool
 }
 
-// view is what the first trip has read.
-type view struct {
+// gateView is what the first trip has read.
+type gateView struct {
 	now      time.Time
 	has      []gate.Facts // of each call
 	repeated []bool
 }
 
 // addRow stores one row of gateSQL in the view.
-func (v *view) addRow(r gateRow) {
+func (v *gateView) addRow(r gateRow) {
 	if r.kind == clockRow {
 		v.now = store.Micro(r.at.Time)
 		return
@@ -143,9 +143,9 @@ func (v *view) addRow(r gateRow) {
 	}
 }
 
-// readView reads the rows of gateSQL for n calls. It fails if the log's clock is not among them.
-func readView(rows pgx.Rows, n int) (v view, err error) {
-	v = view{has: make([]gate.Facts, n), repeated: make([]bool, n)}
+// readGateView reads the rows of gateSQL for n calls. It fails if the log's clock is not among them.
+func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
+	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
 	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
@@ -210,7 +210,7 @@ func gateParameters(batch []*call, b bounds) []any {
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
 		return sqldb.AppendBigint(buf, quota.LongestWindow(x.in.Rules).Microseconds())
 	})
-	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, mostRows(x.in)) })
+	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, maxHistoryRows(x.in)) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
 		return sqldb.AppendBigint(buf, x.in.Rejections.Window.Microseconds())
 	})
@@ -218,8 +218,8 @@ func gateParameters(batch []*call, b bounds) []any {
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 
-// mostRows returns how many rows of the recipient's history are read; 0 if the intent has no rules.
-func mostRows(in store.Intent) int {
+// maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no rules.
+func maxHistoryRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
 	}

@@ -4,5 +4,5 @@ package postgres
 
 import "net"
 
-// readable is always false: this system can't be asked. A lost connection is then noticed when it is used.
-func readable(net.Conn) bool { return false }
+// hasUnreadBytes is always false: this system can't be asked. A lost connection is then noticed when it is used.
+func hasUnreadBytes(net.Conn) bool { return false }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// readable reports whether bytes, or the end of the stream, wait on an idle connection. It asks the kernel and reads nothing.
-func readable(conn net.Conn) bool {
+// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. It asks the kernel and reads nothing.
+func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}

@@ -83,7 +83,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 }
 
 // decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that drifted.
-func (v view) decide(batch []*call) []answer {
+func (v gateView) decide(batch []*call) []answer {
 	answers := make([]answer, len(batch))
 	for i, x := range batch {
 		answers[i].repeated = v.repeated[i]
@@ -98,7 +98,7 @@ func (v view) decide(batch []*call) []answer {
 }
 
 // readTrip opens a transaction, locks the recipients and reads what the gate decides by.
-func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v view, err error) {
+func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
 	var trip pgx.Batch
 	trip.Queue(stmtOpen)
 	trip.Queue(stmtLock, lockParameters(batch)...)
@@ -122,7 +122,7 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 		}
 	}
 	rows, _ := results.Query()
-	v, err = readView(rows, len(batch))
+	v, err = readGateView(rows, len(batch))
 	for i := range candidates {
 		v.has[i].Candidates = candidates[i]
 	}

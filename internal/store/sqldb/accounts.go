@@ -31,7 +31,7 @@ func identityTakenOr(err error) error {
 
 // AddAccount implements Accounts.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
-	act, err := a.Checked(act)
+	act, err := a.Validated(act)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 
 // ChangeAccount implements Accounts.
 func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
-	act, err := c.Checked(name, act)
+	act, err := c.Validated(name, act)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 
 // BeginSession implements Accounts.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error) {
-	act, err := s.Checked(act)
+	act, err := s.Validated(act)
 	if err != nil {
 		return s, err
 	}

@@ -23,7 +23,7 @@ func (q Tx) addAct(a store.AuditEntry) error {
 
 // AddAuditEntry implements AuditTrail.
 func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
-	a, err := act.Checked()
+	a, err := act.Validated()
 	if err != nil {
 		return err
 	}

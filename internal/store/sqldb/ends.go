@@ -53,7 +53,7 @@ func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 
 // CancelBy implements CounterReset.
 func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error) {
-	act, err := act.Checked()
+	act, err := act.Validated()
 	if err != nil || !store.ValidTexts(id) {
 		return false, err
 	}

@@ -113,7 +113,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		return store.BadRequestf("no recipient to erase")
 	}
 	act.Recipient, act.To = h, store.Erased
-	act, err := act.Checked()
+	act, err := act.Validated()
 	if err != nil {
 		return err
 	}

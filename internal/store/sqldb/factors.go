@@ -58,7 +58,7 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 // a row was changed.
 func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args,
 	then func(q Tx) error) (bool, error) {
-	act, err := act.Checked()
+	act, err := act.Validated()
 	if err != nil {
 		return false, err
 	}

@@ -163,7 +163,7 @@ func (f SendFilter) Query(d Dialect) (string, []any) {
 	f.AddTimeRange(&c, d, false)
 	table := "sends s"
 	if r, ok := store.ParseSupportReference(f.Support); ok {
-		table = supportRows(r, &c)
+		table = supportReferenceSubquery(r, &c)
 	} else if f.Support != "" {
 		c.Add("1 = 0")
 	}
@@ -198,8 +198,8 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 		c.Where(), order, f.Limit), c.Args
 }
 
-// supportRows returns the sends with a support reference as a subquery, found by their IDs whatever else the filter says.
-func supportRows(r store.SupportRange, c *Conditions) string {
+// supportReferenceSubquery returns the sends with a support reference as a subquery, found by their IDs whatever else the filter says.
+func supportReferenceSubquery(r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
 	if r.Tail>>8 == 1 {

@@ -23,12 +23,12 @@ WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = 
 
 // ResetCounters implements CounterReset. It waits for the sends and the tries under way, which hold the same locks.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error {
-	act, err := act.Checked()
+	act, err := act.Validated()
 	if err != nil {
 		return err
 	}
 	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int { // all lock in one order
-		return cmp.Compare(store.LockKey(a.Row()), store.LockKey(b.Row()))
+		return cmp.Compare(store.LockKey(a.AsSend()), store.LockKey(b.AsSend()))
 	})
 	return db.Write(ctx, func(q Tx) error {
 		// The locks of all come first.
@@ -36,7 +36,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 		for _, statements := range [][]string{locks, forgiveSQL} {
 			for _, b := range buckets {
 				args := bucketArgs(b)
-				args["key"], args["window"] = store.LockKey(b.Row()), gate.RowWindow
+				args["key"], args["window"] = store.LockKey(b.AsSend()), gate.RowWindow
 				if err := q.ExecAll(args, statements...); err != nil {
 					return err
 				}

@@ -132,16 +132,16 @@ func firstRow[T any](q Tx, fields func(*T) []any, statement string, args Args) (
 
 // Reading is DB.Read for an f with a result; zero with an error.
 func Reading[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
-	return within(ctx, db.Read, f)
+	return runWithResult(ctx, db.Read, f)
 }
 
 // Writing is DB.Write for an f with a result; zero unless the transaction was committed.
 func Writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
-	return within(ctx, db.Write, f)
+	return runWithResult(ctx, db.Write, f)
 }
 
-// within runs f by run (Read or Write) and returns f's result, or zero with an error.
-func within[T any](ctx context.Context, run func(context.Context, func(Tx) error) error, f func(q Tx) (T, error)) (T, error) {
+// runWithResult runs f by run (Read or Write) and returns f's result, or zero with an error.
+func runWithResult[T any](ctx context.Context, run func(context.Context, func(Tx) error) error, f func(q Tx) (T, error)) (T, error) {
 	var x, none T
 	err := run(ctx, func(q Tx) (err error) {
 		x, err = f(q)

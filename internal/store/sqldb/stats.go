@@ -65,7 +65,7 @@ func StatsConditions(q store.StatsQuery, d Dialect, args ...any) Conditions {
 
 // Stats implements Statistics.
 func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
-	q, err := q.Checked()
+	q, err := q.Validated()
 	if err != nil {
 		return store.Stats{}, err
 	}
@@ -206,7 +206,7 @@ const (
 
 // Domains implements Statistics.
 func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
-	q, err := q.Checked()
+	q, err := q.Validated()
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.
 
 // ApprovalsBy implements Statistics.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
-	q, err := q.Checked()
+	q, err := q.Validated()
 	column, known := Dimensions[by]
 	if err != nil || !known {
 		return nil, cmp.Or(err, store.BadRequestf("there is no dimension %q", by))

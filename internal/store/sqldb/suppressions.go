@@ -35,7 +35,7 @@ func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 // Suppress implements SuppressionList.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry) (out store.Suppression, added bool, err error) {
-	x, act, err = x.Checked(act)
+	x, act, err = x.Validated(act)
 	if err != nil {
 		return x, false, err
 	}
@@ -82,7 +82,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 
 // Lift implements SuppressionList.
 func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) (lifted []store.Suppression, err error) {
-	if l, act, err = l.Checked(act); err != nil {
+	if l, act, err = l.Validated(act); err != nil {
 		return nil, err
 	}
 	lifted, err = Writing(ctx, db, func(q Tx) ([]store.Suppression, error) {

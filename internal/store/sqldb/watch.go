@@ -179,7 +179,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 // LiftPrefix implements PrefixWatcher.
 func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
-	if l, act, err = l.Checked(act); err != nil {
+	if l, act, err = l.Validated(act); err != nil {
 		return store.PrefixPause{}, false, err
 	}
 	err = db.Write(ctx, func(q Tx) error {

@@ -14,7 +14,7 @@ import (
 
 // Begin implements Outbox.
 func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
-	in, err := store.Checked(intent)
+	in, err := store.ValidatedIntent(intent)
 	if err != nil {
 		return store.Begun{}, err
 	}
