@@ -41,7 +41,7 @@ func once(log *DB, then func()) {
 // ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, log, other := betweenFixture(t)
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 1)).IntN
 		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))
 		in := f.Intent(int(seed), storetest.WithRules(storetest.Rule(2+dice(2), time.Hour)),

@@ -246,12 +246,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		args []any
 		only string
 	}
-	queries := []query{
-		{"statistics", "SELECT count(*) FROM sends s" + stats.Where(), stats.Args, "sends_1"},
-	}
-	add := func(name, only string, text string, args []any) {
-		queries = append(queries, query{name, text, args, only})
-	}
+	queries := []query{{"statistics", "SELECT count(*) FROM sends s" + stats.Where(), stats.Args, "sends_1"}}
 	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"},
 		"mark":    {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent},
 		"refused": {From: from, To: to, Status: store.Refused}, "after": {After: &store.Mark{At: from}, To: to}} {
@@ -260,11 +255,11 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere
 			text = "WITH kind (app, channel, purpose) AS (VALUES ('shop', 'email', 'login')) " + text[i:]
 		}
-		add(name, "sends_1", text, args)
+		queries = append(queries, query{name, text, args, "sends_1"})
 	}
 	crowd, args := words.Bind(words.HeavySQL(), sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)},
 		now)
-	add("crowds", "sends_2 sends_3", crowd, args)
+	queries = append(queries, query{"crowds", crowd, args, "sends_2 sends_3"})
 	for _, q := range queries {
 		rows := storetest.Must(log.pool.Query(t.Context(), "EXPLAIN "+q.text, q.args...))(t)
 		plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)

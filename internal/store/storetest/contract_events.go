@@ -93,6 +93,8 @@ func eventShares(t *testing.T, f *Fixture) {
 	Equal(t, "a share each", take(store.Share{App: "busy", Limit: 3}, store.Share{App: "quiet", Limit: 3}), append(busy[:3:3], quiet))
 	Equal(t, "the next ones", take(store.Share{App: "quiet", Limit: 3}, store.Share{App: "busy", Limit: 4}), busy[3:7])
 	Equal(t, "the last one", take(store.Share{App: "busy", Limit: 4}), busy[7:])
+	listed := f.events(t, store.AppEventFilter{App: "busy", State: store.EventPending, Before: busy[3]})
+	Equal(t, "listed", eventIDs(listed), reversed(busy[:3]))
 }
 
 func eventsOnce(t *testing.T, f *Fixture) {

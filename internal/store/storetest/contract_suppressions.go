@@ -88,6 +88,23 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.admitSuppressed(t, uuid.Nil, to(1))
 }
 
+func suppressionList(t *testing.T, f *Fixture) {
+	old := f.suppress(t, 1, time.Minute)
+	f.Pass(time.Minute)
+	a, b := f.suppress(t, 1, time.Hour), f.suppress(t, 2, time.Hour)
+	for name, x := range map[string]struct {
+		filter store.SuppressionFilter
+		want   []store.Suppression
+	}{
+		"all":           {store.SuppressionFilter{}, []store.Suppression{b, a, old}},
+		"active":        {store.SuppressionFilter{Active: true}, []store.Suppression{b, a}},
+		"one recipient": {store.SuppressionFilter{Recipient: &recipient.Hash{15: 1}}, []store.Suppression{a, old}},
+		"second page":   {store.SuppressionFilter{Limit: 2, Before: &store.Mark{At: b.Since, ID: b.ID}}, []store.Suppression{a, old}},
+	} {
+		Equal(t, name, f.suppressions(t, x.filter), x.want)
+	}
+}
+
 // An act is written with what it changed, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {

@@ -320,3 +320,20 @@ func spendInParallel(t *testing.T, f *Fixture) {
 	spent, _ := f.spend(t, charge("all", 0, 100))
 	Equal(t, "used", spent[0].Used, int64(98))
 }
+
+// A hold lasts as long as it was first to last, and is one recipient's on one channel; a shorter one does not end it.
+func carrierHolds(t *testing.T, f *Fixture) {
+	h := recipient.Hash{15: 9}
+	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
+		t.Helper()
+		Equal(t, "hold", Must(f.Replica.CarrierHold(t.Context(), ch, h))(t), want)
+	}
+	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Hour))
+	look(recipient.Email, h, store.CarrierHold{})
+	look(recipient.SMS, recipient.Hash{15: 8}, store.CarrierHold{})
+	f.Pass(20 * time.Minute)
+	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Minute))
+	look(recipient.SMS, h, store.CarrierHold{Left: 40 * time.Minute, Whole: time.Hour})
+	f.Pass(40 * time.Minute)
+	look(recipient.SMS, h, store.CarrierHold{})
+}
