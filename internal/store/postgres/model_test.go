@@ -40,13 +40,13 @@ func TestModel(t *testing.T) {
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
 			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase, "forget": m.forget,
-			"refused": m.refused, "claim": m.claim, "events": m.events, "carrier": m.carrier, "read": m.read, "": m.invariant,
+			"refused": m.refused, "claim": m.claim, "events": m.events, "report": m.report, "read": m.read, "": m.invariant,
 		})
 	})
 }
 
 const emptyModel = `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures;
-DELETE FROM claims; DELETE FROM embargoes; DELETE FROM awaited; DELETE FROM minutes`
+DELETE FROM claims; DELETE FROM minutes`
 
 type model struct {
 	*rapid.T
@@ -283,25 +283,17 @@ func (m *model) events(*rapid.T) {
 	m.same("AppEvents", func(f *storetest.Fixture) []any { return answers(f.AppEvents(m.ctx, filter)) })
 }
 
-// carrier is what a carrier or a mail provider tells.
-func (m *model) carrier(*rapid.T) {
-	send, lasts, sms, who := m.held().ID, max(0, m.span("lasts")), recipient.SMS, recipient.Hash{15: 1}
-	switch m.number("what", 0, 3) {
-	case 0:
-		status := pick(m, "receipt", store.Delivered, store.Undelivered)
+// report is what a carrier or a mail provider tells of a message.
+func (m *model) report(*rapid.T) {
+	send, lasts := m.held().ID, max(0, m.span("lasts"))
+	if rapid.Bool().Draw(m.T, "receipt") {
+		status := pick(m, "status", store.Delivered, store.Undelivered)
 		m.same("RecordReceipt", func(f *storetest.Fixture) []any { return answers(f.RecordReceipt(m.ctx, send, status)) })
-	case 1:
-		told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...), At: storetest.Epoch.Add(lasts)}
-		as := store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: lasts}
-		m.same("IngestProviderEvent", func(f *storetest.Fixture) []any { return answers(f.IngestProviderEvent(m.ctx, told, as)) })
-	case 2:
-		m.same("AddCarrierHold", func(f *storetest.Fixture) []any { return answers(f.AddCarrierHold(m.ctx, sms, who, lasts)) })
-	case 3:
-		p := store.PendingReceipt{Carrier: "c", ID: pick(m, "message", "a", "b", "c"), Send: send}
-		m.same("AwaitReceipt", func(f *storetest.Fixture) []any { return answers(f.AwaitReceipt(m.ctx, p, lasts)) })
+		return
 	}
-	m.same("CarrierHold", func(f *storetest.Fixture) []any { return answers(f.CarrierHold(m.ctx, sms, who)) })
-	m.same("DuePolls", func(f *storetest.Fixture) []any { return answers(f.DuePolls(m.ctx, 2)) })
+	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...), At: storetest.Epoch.Add(lasts)}
+	as := store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: lasts}
+	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any { return answers(f.IngestProviderEvent(m.ctx, told, as)) })
 }
 
 func (m *model) forgive(*rapid.T) {

@@ -20,7 +20,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"claim":      {claimsEndAfterADay, claimsAtOnce},
 	"flight":     {finish, endTogether, postponeAndTakeOver, firstToExpire, refundsAreLeased, takenOnce},
 	"refused":    {refusalsAddUp, manyRefusals},
-	"read":       {story, findBySupportReference, readMailServerRejections, heavyRecipients, hostileTexts},
+	"read":       {story, countingSends, findBySupportReference, readMailServerRejections, heavyRecipients, hostileTexts},
 	"acts":       {acts, actsOnce, cancelsBy},
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs},
 	"events":     {eventOfASend, eventShares, eventsOnce},

@@ -91,6 +91,33 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
 }
 
+// CountedSends tells the sends that count, oldest first, on the clock that is asked for where they were taken on it.
+func countingSends(t *testing.T, f *Fixture) {
+	old := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour)))).Send
+	f.Pass(time.Second)
+	other := f.Admit(t, f.Intent(2)).Send
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+	is := func(s store.Send, at time.Time, clock string) store.CountedSend {
+		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
+			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
+	}
+	second := is(other, other.LoggedAt, store.LogClock)
+	for _, c := range []struct {
+		clock  string
+		within time.Duration
+		want   []store.CountedSend
+	}{
+		{"redis", time.Hour, []store.CountedSend{is(old, Epoch.Add(-time.Hour), "redis"), second}},
+		{"unknown", time.Hour, []store.CountedSend{is(old, old.LoggedAt, store.LogClock), second}},
+		{"redis", time.Second, []store.CountedSend{second}},
+	} {
+		var got []store.CountedSend
+		OK(t, f.CountedSends(t.Context(), c.clock, c.within, func(c store.CountedSend) error { got = append(got, c); return nil }))
+		Equal(t, "counted on "+c.clock, got, c.want)
+	}
+}
+
 // Of recipient 1 three sends count, of 2 two; all else stands apart.
 func heavyRecipients(t *testing.T, f *Fixture) {
 	for _, n := range []int{1, 2, 1, 2, 1} {
