@@ -17,7 +17,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"join": {joins},
 	"check": {guessesAtOnce, failuresOfARecipient, failuresApart, failuresByKind, failuresInARow, failuresAtOnce, cancelOrApprove,
 		redeemedOnce},
-	"claim":      {claimsEndAfterADay, claimsAtOnce},
+	"claim":      {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight":     {finish, endTogether, postponeAndTakeOver, firstToExpire, refundsAreLeased, takenOnce},
 	"refused":    {refusalsAddUp, manyRefusals},
 	"read":       {story, countingSends, findBySupportReference, readMailServerRejections, heavyRecipients, hostileTexts},

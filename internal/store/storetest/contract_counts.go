@@ -18,19 +18,19 @@ func withRejections(limit int, window time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rejections = FailedAtMost(limit, window) }
 }
 
-// reject begins a send and has the mail server refuse it for good.
-func (f *Fixture) reject(t *testing.T, in store.Intent) {
+// reject begins a send and has it fail for a reason that counts, which is that the mail server refused it for good unless another is given.
+func (f *Fixture) reject(t *testing.T, in store.Intent, reason ...string) {
 	t.Helper()
 	begun := f.Admit(t, in)
 	f.Pass(time.Second) // it counts from its end
-	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: append(reason, store.ReasonRejected)[0], Refund: true})
 }
 
 func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	two := withRejections(2, time.Hour)
 	f.reject(t, f.Intent(1, two))
 	f.Pass(10 * time.Minute)
-	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour)))) // its place was given back
+	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonPaused) // the first one's place was given back
 	f.Pass(time.Minute)
 	in := f.Intent(1, two, TakenAt("redis", Epoch))
 	got := f.Refuse(t, in)

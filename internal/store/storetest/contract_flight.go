@@ -203,6 +203,21 @@ func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) stor
 	return got
 }
 
+func claimsGivenUp(t *testing.T, f *Fixture) {
+	in, later := f.Intent(1), f.Intent(1)
+	f.claim(t, claim(1, in), store.ClaimHeld)
+	other := claim(1, later)
+	other.Fingerprint[0]++
+	f.claim(t, claim(1, later), store.ClaimBusy)
+	f.Pass(15 * time.Second)
+	f.claim(t, other, store.ClaimOther)
+	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.ClaimHeld).SendID, in.Send.ID)
+	OK(t, f.Release(t.Context(), other.Key, later.Send.ID, true)) // not its send
+	f.claim(t, other, store.ClaimOther)
+	OK(t, f.Release(t.Context(), other.Key, in.Send.ID, true))
+	Equal(t, "as if it never was", f.claim(t, other, store.ClaimHeld).SendID, later.Send.ID)
+}
+
 func claimsEndAfterADay(t *testing.T, f *Fixture) {
 	in := f.Intent(1)
 	f.claim(t, claim(1, in), store.ClaimHeld)

@@ -103,6 +103,10 @@ func suppressionList(t *testing.T, f *Fixture) {
 	} {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
+	for _, app := range []string{"shop", ""} { // those of this app alone, or all that hold now
+		lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: a.Address, App: app}, nil))(t)
+		Equal(t, "lifted", len(lifted), map[string]int{"": 1}[app])
+	}
 }
 
 // An act is written with what it changed, or neither.
