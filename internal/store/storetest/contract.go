@@ -16,7 +16,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		sixtyCallers, MixedRecipients},
 	"join": {joins},
 	"check": {guessesAtOnce, failuresOfARecipient, failuresApart, failuresByKind, failuresInARow, failuresAtOnce, cancelOrApprove,
-		redeemedOnce},
+		redeemedOnce, newestOfHolder},
 	"claim":      {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight":     {finish, endTogether, postponeAndTakeOver, firstToExpire, refundsAreLeased, takenOnce},
 	"refused":    {refusalsAddUp, manyRefusals},

@@ -69,6 +69,19 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 	Equal(t, "by", len(f.Code(t, other.ID).RedeemedBy), 0)
 }
 
+func newestOfHolder(t *testing.T, f *Fixture) {
+	held := func(in *store.Intent) { in.Verification.Holder, in.MinLife = "s:1", time.Hour } // never joined
+	older := f.Admit(t, f.Intent(1, held)).Verification
+	f.Pass(time.Second)
+	newer := f.Admit(t, f.Intent(1, held)).Verification
+	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
+	Equal(t, "newest", Must(f.Newest(t.Context(), query))(t), newer)
+	useTries(t, f, newer.ID, 5)
+	Equal(t, "the one that has tries left", Must(f.Newest(t.Context(), query))(t), older)
+	f.Pass(10*time.Minute - time.Second)
+	Is(t, Err(f.Newest(t.Context(), query)), store.ErrNotFound)
+}
+
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
