@@ -39,22 +39,13 @@ func BenchmarkRivals(b *testing.B) {
 	}
 }
 
-const (
-	bareName  = "a script that returns 1"
-	aloneName = "the policy, each call by itself"
-)
-
 func rivals(b *testing.B, fresh bool) []rival {
 	client := newClient(b, servertest.Redis(b).URL())
 	shared, alone := NewRedis(client, "quota:"), NewRedis(client, "quota:")
 	alone.pipe = nil
-	yard := &pipe{client: client}
 	all := []rival{
 		bare(client),
-		{bareName + ", coalesced", client, func(ctx context.Context) error {
-			return second(yard.run(ctx, bareScript, []string{"quota:bare"}, nil))
-		}},
-		{aloneName, client, taker(alone, fresh)},
+		{"the policy, each call by itself", client, taker(alone, fresh)},
 		{"the policy, coalesced", client, taker(shared, fresh)},
 		{"three calls of redis_rate", client, rates(redis_rate.NewLimiter(client), fresh)},
 	}
@@ -64,10 +55,9 @@ func rivals(b *testing.B, fresh bool) []rival {
 	return all
 }
 
-var bareScript = redis.NewScript("return 1")
-
 func bare(client redis.UniversalClient) rival {
-	return rival{bareName, client, func(ctx context.Context) error { return bareScript.Run(ctx, client, []string{"quota:bare"}).Err() }}
+	script := redis.NewScript("return 1")
+	return rival{"a script that returns 1", client, func(ctx context.Context) error { return script.Run(ctx, client, []string{"quota:bare"}).Err() }}
 }
 
 // recipients returns a new recipient each time, or always one that is refused.

@@ -68,33 +68,6 @@ func sameDecision(t tester, got, want Decision) {
 	}
 }
 
-// The script reads a small bucket as a whole, and a larger one by rank.
-func TestQuota3EventsOneMicrosecondApartLeaveOneByOne(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		const limit = 20
-		for n := range limit {
-			d := w.admits(true, sliding(Recipient, n+1, time.Hour), observing(sliding(Recipient, 1, time.Hour)))
-			same(t, "used", d.Rules[0].Used, n+1)
-			same(t, "wait for the oldest", d.Rules[0].RetryAfter, time.Hour-time.Duration(n)*µs)
-			same(t, "the oldest leaves", d.Rules[0].ResetAfter, time.Hour-time.Duration(n)*µs)
-			same(t, "wait for the newest", d.Rules[1].RetryAfter, time.Hour)
-			w.pass(µs)
-		}
-		r := sliding(Recipient, limit, time.Hour)
-		w.pass(time.Hour - limit*µs - µs)
-		d := w.admits(false, r)
-		same(t, "used 1 µs early", d.Rules[0].Used, limit)
-		same(t, "first release", d.RetryAfter(), µs)
-		for range limit - 1 {
-			w.pass(µs)
-			d := w.admits(true, r)
-			same(t, "used", d.Rules[0].Used, limit)
-			same(t, "next release", d.RetryAfter(), µs)
-			w.admits(false, r)
-		}
-	})
-}
-
 func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		r := sliding(Recipient, 2, time.Minute)
@@ -137,21 +110,13 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 			same(t, "admitted", d.Admitted, false)
 			return err
 		}
-		with := func(limit int, window time.Duration) error {
-			return take(func(r *Request) { r.Rules = []Rule{good, sliding(Recipient, limit, window)} })
-		}
 		ctx, at := t.Context(), w.now
 		for name, err := range map[string]error{
 			"no ID":              take(func(r *Request) { r.ID = "" }),
 			"long ID":            take(func(r *Request) { r.ID = strings.Repeat("x", 65) }),
 			"no rules":           take(func(r *Request) { r.Rules = nil }),
 			"no bucket":          take(func(r *Request) { delete(r.Buckets, Recipient) }),
-			"limit 0":            with(0, time.Minute),
-			"limit over":         with(MaxLimit+1, time.Minute),
-			"window 0":           with(1, 0),
-			"window negative":    with(1, -time.Minute),
-			"window over":        with(1, MaxWindow+slack+time.Second),
-			"window of half s":   with(1, 1500*time.Millisecond),
+			"limit 0":            take(func(r *Request) { r.Rules = []Rule{good, sliding(Recipient, 0, time.Minute)} }),
 			"peek limit 0":       second(w.Peek(ctx, request("", sliding(Recipient, 0, time.Minute)))),
 			"refund no ID":       w.Refund(ctx, "", ann()),
 			"refund no bucket":   w.Refund(ctx, "one", ann(), ""),
@@ -173,41 +138,6 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 		for _, keep := range []time.Duration{MinWindow, MaxWindow} {
 			must(t, w.Record(ctx, ann(), keep, []Event{{"one", at}}))
 		}
-	})
-}
-
-func observing(r Rule) Rule {
-	r.Observe = true
-	return r
-}
-
-func TestARepeatedTakeReportsTheSameObservations(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{observing(sliding(Recipient, 1, time.Hour)), observing(sliding(IP, 1, time.Hour))}
-		for _, id := range []string{"one", "two"} {
-			first := w.takeID(id, rules...)
-			again := w.takeID(id, rules...)
-			sameList(t, id+" again", again.Observed(), first.Observed())
-			sameDecision(t, again, first)
-		}
-		must(t, w.Refund(t.Context(), "one", ann()))
-		sameList(t, "after one was refunded", w.takeID("two", rules...).Observed(), []string{"ip"})
-	})
-}
-
-// An ID counts once while its event counts, and anew from the instant at which that left.
-func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rule := sliding(Recipient, 3, time.Minute)
-		sameDecision(t, w.takeID("again", rule), w.takeID("again", rule))
-		w.pass(time.Second)
-		w.takeID("other", rule) // keeps the bucket alive
-		w.pass(59*time.Second - µs)
-		same(t, "just before", w.takeID("again", rule).Rules[0].ResetAfter, µs)
-		w.pass(µs)
-		d := w.takeID("again", rule)
-		same(t, "used", d.Rules[0].Used, 2)
-		same(t, "reset", d.Rules[0].ResetAfter, time.Second)
 	})
 }
 

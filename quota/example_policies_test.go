@@ -17,7 +17,7 @@ func at() (now func() time.Time, pass func(time.Duration)) {
 }
 
 // 1 per 60 s, 5 per hour and 10 per 24 h for an address; the answer says which limit it was, and how many ms remain.
-func ExamplePolicy_codes() {
+func ExampleMemory_Take_codes() {
 	ctx := context.Background()
 	now, pass := at()
 	limiter := quota.NewMemory(now, "process")
@@ -52,8 +52,8 @@ func ExamplePolicy_codes() {
 	// true true hour 3341713 <nil>
 }
 
-// 1,000 in any second for a route key: look without counting, count without looking, or both.
-func ExamplePolicy_gateway() {
+// 1,000 in any second for a route key: look without counting (Peek), count without looking (Record), or both (Take).
+func ExampleMemory_Record_gateway() {
 	ctx := context.Background()
 	now, pass := at()
 	limiter := quota.NewMemory(now, "gateway")
@@ -89,7 +89,7 @@ func ExamplePolicy_gateway() {
 }
 
 // At most 1 per calendar day and 3 per 7 dates for a user.
-func ExamplePolicy_gift() {
+func ExampleRule_dates() {
 	ctx := context.Background()
 	now, pass := at()
 	limiter := quota.NewMemory(now, "process")
@@ -121,7 +121,7 @@ func ExamplePolicy_gift() {
 }
 
 // 3 per clock hour, which admits six around its turn; and 3 in any 60 minutes, which never admits a fourth.
-func ExamplePolicy_hours() {
+func ExampleRule_hours() {
 	ctx := context.Background()
 	now, pass := at()
 	limiter := quota.NewMemory(now, "process")
