@@ -30,6 +30,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 
 // One cluster is broken in several ways, one after the other; it is whole again before the next.
 func TestClusterThatBreaks(t *testing.T) {
+	t.Parallel() // it waits, on servers of its own
 	cluster := servertest.Cluster(t)
 	client := newClient(t, cluster.URL())
 	limiter := NewRedis(client, "q:")

@@ -124,26 +124,26 @@ func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
 	})
 }
 
+// restored restores ann's bucket, with 10 s of doubt if it lacked an event, and compares whether it is complete then.
+func (w *world) restored(what string, complete bool, events ...Event) {
+	w.t.Helper()
+	h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: events}
+	h.Epoch = w.logged("login", perHour).Incomplete[Recipient]
+	must(w.t, w.Restore(w.t.Context(), h))
+	same(w.t, what+": complete", len(w.logged("login", perHour).Incomplete) == 0, complete)
+}
+
 // A bucket that lacked an event may lack another one, whose send is not in the log yet.
 func TestQuota11ABucketThatLackedAnEventIsInDoubtForAWhile(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		settling := func(events ...Event) {
-			t.Helper()
-			h := History{Bucket: ann(), Keep: time.Hour, Epoch: w.lacking("before", "login", perHour), DoubtFor: 10 * time.Second, Events: events}
-			must(t, w.Restore(t.Context(), h))
-		}
-		settling()
-		w.lacking("with no event at all", "login", perHour)
+		w.restored("with no event at all", false)
 		old := Event{"old", w.now.Add(-time.Minute)}
-		settling(old)
-		w.lacking("after it lacked an event", "login", perHour)
+		w.restored("after it lacked an event", false, old)
 		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
 		w.pass(10*time.Second - µs)
-		settling(old)
-		w.lacking("a moment before the end of the doubt", "login", perHour)
+		w.restored("a moment before the end of the doubt", false, old)
 		w.pass(µs)
-		settling(old)
-		w.complete("after the doubt", "login", perHour)
+		w.restored("after the doubt", true, old)
 	})
 }
 
@@ -153,13 +153,8 @@ func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
 		must(t, w.Refund(t.Context(), "refunded", ann()))
 		at := w.now
 		w.pass(time.Second)
-		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: []Event{{"refunded", at}}}
-		h.Epoch = w.lacking("taken", "login", perHour)
-		must(t, w.Restore(t.Context(), h))
-		w.lacking("with a refunded event alone", "login", perHour)
-		h.Events = append(h.Events, Event{"kept", at.Add(time.Millisecond)}, Event{"past", at.Add(-time.Hour)})
-		must(t, w.Restore(t.Context(), h))
-		w.complete("restored", "login", perHour)
+		w.restored("with a refunded event alone", false, Event{"refunded", at})
+		w.restored("with one that it has", true, Event{"refunded", at}, Event{"kept", at.Add(time.Millisecond)}, Event{"past", at.Add(-time.Hour)})
 		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
 		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"later", w.now}}))
 		w.complete("after a record", "login", perHour)
@@ -169,19 +164,14 @@ func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
 // The doubt stays while events are reset and taken, and counts as no event.
 func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: w.many(1500)}
-		h.Epoch = w.lacking("never seen", "login", perHour)
-		must(t, w.Restore(t.Context(), h))
-		w.lacking("restored in several steps", "login", perHour)
+		w.restored("in several steps", false, w.many(1500)...)
 		must(t, w.Reset(t.Context(), ann()))
 		w.takeID("new", perHour)
-		h.Events = []Event{{"new", w.now}}
-		must(t, w.Restore(t.Context(), h))
-		w.lacking("in doubt since before the reset", "login", perHour)
+		taken := Event{"new", w.now}
+		w.restored("in doubt since before the reset", false, taken)
 		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
 		w.pass(10 * time.Second)
-		must(t, w.Restore(t.Context(), h))
-		w.complete("afterwards", "login", perHour)
+		w.restored("afterwards", true, taken)
 	})
 }
 

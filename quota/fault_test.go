@@ -48,6 +48,7 @@ func allAre(t *testing.T, want error, calls map[string]error) {
 }
 
 func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
+	t.Parallel() // it waits, on servers of its own
 	server := servertest.Redis(t)
 	client := newClient(t, server.URL())
 	limiter := NewRedis(client, "q:")
@@ -75,6 +76,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 }
 
 func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
+	t.Parallel() // it waits, on servers of its own
 	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
 	must(t, limiter.Ping(t.Context()))
@@ -186,6 +188,7 @@ func replicated(t *testing.T) (primary *servertest.RedisServer, first, second re
 
 // The limiter and Sentinel's client have the documented rights alone.
 func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
+	t.Parallel() // it waits, on servers of its own
 	primary, first, second := replicated(t)
 	sentinel := servertest.Sentinel(t, primary.Addr())
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})

@@ -95,6 +95,7 @@ func (w *world) marked() {
 
 // A restart may have lost the newest writes, although the key exists.
 func TestQuota11AMarkEndsWithARestart(t *testing.T) {
+	t.Parallel() // it waits, on servers of its own
 	server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 	client := newClient(t, server.URL())
 	w := onServer(t, NewRedis(client, "q:"), client)
@@ -108,6 +109,7 @@ func TestQuota11AMarkEndsWithARestart(t *testing.T) {
 
 // A replica has the marks too; when it is promoted they are void, and an epoch read before marks nothing.
 func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
+	t.Parallel() // it waits, on servers of its own
 	_, first, second := replicated(t)
 	w := onServer(t, NewRedis(first, "q:"), first)
 	w.marked()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -25,21 +26,21 @@ type shared struct {
 	buckets []string
 }
 
-func (s *shared) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	for _, b := range r.Buckets {
-		s.buckets = append(s.buckets, b)
-	}
+func (s *shared) unlessAway(ctx context.Context, r quota.Request,
+	call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+	s.buckets = slices.AppendSeq(s.buckets, maps.Values(r.Buckets))
 	if s.away {
 		return quota.Decision{}, quota.ErrUnavailable
 	}
-	return s.Memory.Take(ctx, r)
+	return call(ctx, r)
+}
+
+func (s *shared) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return s.unlessAway(ctx, r, s.Memory.Take)
 }
 
 func (s *shared) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	if s.away {
-		return quota.Decision{}, quota.ErrUnavailable
-	}
-	return s.Memory.Peek(ctx, r)
+	return s.unlessAway(ctx, r, s.Memory.Peek)
 }
 
 type rig struct {
@@ -70,48 +71,39 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	})
 }
 
-// does asks as app shop; keys are name, value, name, value.
-func (r *rig) does(o limits.Operation, limit, id string, keys ...string) limits.Answer {
+// expect asks as app shop, with keys such as "user=42". It compares whether the event was counted, what is left of each rule, the wait, and
+// whether the answer is degraded.
+func (r *rig) expect(o limits.Operation, limit, id, keys, want string) {
 	r.Helper()
-	return r.as("shop", o, limit, id, keys...)
-}
-
-func (r *rig) as(app string, o limits.Operation, limit, id string, keys ...string) limits.Answer {
-	r.Helper()
-	ask := limits.Request{Operation: o, App: app, Limit: limit, ID: id, Keys: map[string]string{}}
-	for i := 0; i < len(keys); i += 2 {
-		ask.Keys[keys[i]] = keys[i+1]
+	ask := limits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
+	for _, key := range strings.Fields(keys) {
+		name, value, _ := strings.Cut(key, "=")
+		ask.Keys[name] = value
+	}
+	if app, ok := ask.Keys["app"]; ok {
+		ask.App = app
 	}
 	a, err := r.Do(r.Context(), ask)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a
-}
-
-// says compares whether an event was counted, what is left of each rule, and the wait.
-func (r *rig) says(what string, a limits.Answer, counted bool, left []int, wait time.Duration) {
-	r.Helper()
-	var got []int
+	var left []int
 	for _, s := range a.Public().Rules {
-		got = append(got, s.Remaining())
+		left = append(left, s.Remaining())
 	}
-	if a.Admitted != counted || !slices.Equal(got, left) || a.RetryAfter() != wait {
-		r.Errorf("%s: counted %v, %v left, wait %v; want %v, %v, %v", what, a.Admitted, got, a.RetryAfter(), counted, left, wait)
+	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Degraded); err != nil || got != want {
+		r.Errorf("%s %s, %s: %s, want %s; %v", o, limit, keys, got, want, err)
 	}
 }
 
 func TestTakePeekAndRecord(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.says("peek", r.does(limits.Peek, "gift", "", "user", "42"), false, []int{1, 3}, 0)
-		r.says("take", r.does(limits.Take, "gift", "", "user", "42"), true, []int{0, 2}, time.Minute)
+		r.expect(limits.Peek, "gift", "", "user=42", "false [1 3] 0s false")
+		r.expect(limits.Take, "gift", "", "user=42", "true [0 2] 1m0s false")
 		time.Sleep(time.Second)
-		r.says("refused", r.does(limits.Take, "gift", "", "user", "42"), false, []int{0, 2}, 59*time.Second)
-		r.says("another user", r.does(limits.Take, "gift", "", "user", "43"), true, []int{0, 2}, time.Minute)
-		r.says("record", r.does(limits.Record, "gift", "", "user", "42"), true, []int{0, 1}, time.Minute)
-		r.says("record again", r.does(limits.Record, "gift", "", "user", "42"), true, []int{0, 0}, time.Hour-time.Second)
-		r.says("over the limit", r.does(limits.Record, "gift", "", "user", "42"), true, []int{0, 0}, time.Hour)
-		r.says("peek", r.does(limits.Peek, "gift", "", "user", "42"), false, []int{0, 0}, time.Hour)
+		r.expect(limits.Take, "gift", "", "user=42", "false [0 2] 59s false")
+		r.expect(limits.Take, "gift", "", "user=43", "true [0 2] 1m0s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0 1] 1m0s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
+		r.expect(limits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
 		const want = "gift peek looked, gift take admitted, gift take refused, gift take admitted, " +
 			"gift record recorded, gift record recorded, gift record recorded, gift peek looked"
 		servertest.Same(r.T, "outcomes", strings.Join(r.heard, ", "), want)
@@ -122,29 +114,25 @@ func TestAnIDCountsOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		long := strings.Repeat("i", limits.MaxValue)
 		for range 3 {
-			r.says("the same", r.does(limits.Take, "web", long, "resource", "/x", "ip", "203.0.113.9"), true, []int{1}, 0)
-			r.says("recorded", r.does(limits.Record, "web", long, "resource", "/x", "ip", "203.0.113.9"), true, []int{1}, 0)
+			r.expect(limits.Take, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
+			r.expect(limits.Record, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
 		}
-		r.says("another ID", r.does(limits.Take, "web", "i", "resource", "/x", "ip", "203.0.113.9"), true, []int{0}, time.Minute)
+		r.expect(limits.Take, "web", "i", "resource=/x ip=203.0.113.9", "true [0] 1m0s false")
 	})
 }
 
 // What counts together is the app, the limit and the values of a rule's keys, and nothing else.
 func TestWhatCountsTogether(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.does(limits.Take, "web", "", "resource", "/x", "ip", "1")
-		r.says("further keys", r.does(limits.Peek, "web", "", "resource", "/x", "ip", "1", "user", "42"), false, []int{1}, 0)
-		for what, keys := range map[string][]string{
-			"other value": {"resource", "/x", "ip", "2"}, "swapped": {"resource", "1", "ip", "/x"}, "joined": {"resource", "/x:1", "ip", "1"},
-		} {
-			r.says(what, r.does(limits.Peek, "web", "", keys...), false, []int{2}, 0)
+		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
+		r.expect(limits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
+		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
+			r.expect(limits.Peek, "web", "", other, "false [2] 0s false")
 		}
-		r.says("another app", r.as("blog", limits.Peek, "web", "", "resource", "/x", "ip", "1"), false, []int{2}, 0)
-		r.does(limits.Take, "words", "", "checks", "a", "failures", "b")
-		r.says("names of scopes", r.does(limits.Take, "words", "", "checks", "a", "failures", "c"), false, []int{0, 1}, time.Minute)
-		more := limits.Set{"web": {rule("minute", 2, time.Minute, "ip", "resource"), rule("hour", 5, time.Hour, "resource", "ip")}}
-		r.SetLimits(more)
-		r.says("changed", r.does(limits.Peek, "web", "", "resource", "/x", "ip", "1"), false, []int{1, 4}, 0)
+		r.expect(limits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
+		r.expect(limits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
+		r.SetLimits(limits.Set{"web": {rule("minute", 2, time.Minute, "ip", "resource"), rule("hour", 5, time.Hour, "resource", "ip")}})
+		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
 	})
 }
 
@@ -154,29 +142,21 @@ func TestARuleThatObserves(t *testing.T) {
 		observing := rule("hour", 1, time.Hour, "user")
 		observing.Observe = true
 		r.SetLimits(limits.Set{"gift": {rule("short", 2, time.Minute, "user"), observing}})
-		for i, o := range []limits.Operation{limits.Take, limits.Record} {
-			r.says(string(o), r.does(o, "gift", "", "user", "42"), true, []int{1 - i}, time.Duration(i)*time.Minute)
-		}
+		r.expect(limits.Take, "gift", "", "user=42", "true [1] 0s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0] 1m0s false")
 	})
 }
 
 func TestWhileTheLimiterIsAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.limiter.away = true
-		for i := range 3 {
-			a := r.does(limits.Take, "web", "", "resource", "/x", "ip", "1")
-			if !a.Degraded || a.Admitted != (i < 2) {
-				r.Errorf("%d: %+v", i, a)
-			}
-		}
-		if a := r.does(limits.Peek, "web", "", "resource", "/x", "ip", "1"); !a.Degraded || a.Allowed() {
-			r.Errorf("peek: %+v", a)
-		}
+		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s true")
+		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [0] 1m0s true")
+		r.expect(limits.Take, "web", "", "resource=/x ip=1", "false [0] 1m0s true")
+		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [0] 1m0s true")
 		r.limiter.away = false
 		time.Sleep(gates.Pause)
-		if a := r.does(limits.Take, "web", "", "resource", "/x", "ip", "1"); a.Degraded || !a.Admitted {
-			r.Errorf("back: %+v", a)
-		}
+		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
 	})
 }
 
