@@ -126,7 +126,7 @@ func (r Rule) cutoff(now int64) int64 {
 	return start.UnixMicro() - 1
 }
 
-// A wall time is what a local clock shows, written as seconds since 1970 as if the zone were UTC. A day has dayOnTheWall of them.
+// A wall time is what a local clock shows, written as seconds since 1970 as if the zone were UTC. A day has wallDay of them.
 
 const wallDay = 24 * 60 * 60
 

@@ -172,25 +172,30 @@ func TestQuota10TheInstantIsThatOfTheRecipientsNode(t *testing.T) {
 		return epoch
 	}))
 	flushAll(t, client)
-	for _, rules := range [][]Rule{{twice[0], twice[1]}, {twice[1], twice[0]}} {
-		d, err := limiter.Peek(t.Context(), request("", rules...))
+	app := Rule{Name: "app", Scope: App, Limit: 1, Window: time.Hour}
+	for i, c := range []struct {
+		call  func(context.Context, Request) (Decision, error)
+		rules []Rule
+		want  time.Time
+		waits []time.Duration
+	}{
+		{limiter.Peek, twice, later, []time.Duration{0, 0}},
+		{limiter.Take, twice, later, []time.Duration{0, 0}},
+		{limiter.Take, []Rule{twice[1], twice[0]}, later, []time.Duration{time.Hour, time.Hour}},
+		{limiter.Take, twice, later, []time.Duration{time.Hour, time.Hour}}, // refused
+		{limiter.Take, []Rule{app}, epoch, []time.Duration{time.Hour}},      // without a recipient
+	} {
+		req := request(fmt.Sprint(i), c.rules...)
+		req.Buckets[App] = Bucket("app")
+		d, err := c.call(t.Context(), req)
 		must(t, err)
-		same(t, "instant of a look", d.At, later)
-		d, err = limiter.Take(t.Context(), request(rules[0].Name, rules...))
-		must(t, err)
-		same(t, "admitted", d.Admitted, true)
-		same(t, "instant", d.At, later)
+		same(t, fmt.Sprint(i, ": instant"), d.At, c.want)
+		var waits []time.Duration
+		for _, s := range d.Rules {
+			waits = append(waits, s.RetryAfter)
+		}
+		sameList(t, fmt.Sprint(i, ": waits"), waits, c.waits)
 	}
-	d, err := limiter.Take(t.Context(), request("three", twice...))
-	must(t, err)
-	same(t, "instant of a refusal", d.At, later)
-	sameList(t, "waits", []time.Duration{d.Rules[0].RetryAfter, d.Rules[1].RetryAfter}, []time.Duration{time.Hour, time.Hour})
-	r := sliding(Recipient, 1, time.Hour)
-	r.Scope = App
-	d, err = limiter.Take(t.Context(), Request{ID: "x", Rules: []Rule{r, twice[1]},
-		Buckets: map[Scope]string{App: Bucket("app"), IP: Bucket("elsewhere")}})
-	must(t, err)
-	same(t, "instant without a recipient", d.At, epoch)
 }
 
 // On Cluster a bucket that is only read is asked once, before anything is counted: a late refusal would need a tombstone there, and a

@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -25,26 +24,22 @@ type pitfallStep struct {
 }
 
 // starts begins a call. ends ends it, and reports whether it was admitted.
-type starts func(t *testing.T, id string, now time.Time, skew time.Duration) (ends func() bool)
+type starts func(id string, now time.Time, skew time.Duration) (ends func() bool)
 
-// script is a limiter of one script, whose arguments are the instant in ms, the window in ms, the limit and the ID.
-func script(client redis.UniversalClient, text string, ownClock bool) starts {
-	lua := redis.NewScript(text)
-	return func(t *testing.T, id string, now time.Time, skew time.Duration) func() bool {
-		if ownClock {
-			now = now.Add(skew)
-		}
-		n, err := lua.Run(t.Context(), client, []string{"naive"}, now.UnixMilli(), pitfallWindow.Milliseconds(), pitfallLimit, id).Int()
+// naiveScript drops what is too old, counts and adds. Its arguments are the instant in ms, the window in ms, the limit and the member.
+var naiveScript = redis.NewScript(`redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1] - ARGV[2])
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
+return 1`)
+
+func pitfalls(t *testing.T, client redis.UniversalClient) map[string]starts {
+	run := func(now time.Time, limit int, member any) func() bool {
+		n, err := naiveScript.Run(t.Context(), client, []string{"naive"}, now.UnixMilli(), pitfallWindow.Milliseconds(), limit, member).Int()
 		must(t, err)
 		return func() bool { return n == 1 }
 	}
-}
-
-const trim = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1] - ARGV[2])\n"
-
-func pitfalls(client redis.UniversalClient) map[string]starts {
 	return map[string]starts{
-		"check then add": func(t *testing.T, id string, now time.Time, _ time.Duration) func() bool {
+		"check then add": func(id string, now time.Time, _ time.Duration) func() bool {
 			from := fmt.Sprint("(", now.Add(-pitfallWindow).UnixMilli())
 			used, err := client.ZCount(t.Context(), "naive", from, "+inf").Result()
 			must(t, err)
@@ -52,34 +47,32 @@ func pitfalls(client redis.UniversalClient) map[string]starts {
 				if used >= pitfallLimit {
 					return false
 				}
-				must(t, client.ZAdd(context.Background(), "naive", redis.Z{Score: float64(now.UnixMilli()), Member: id}).Err())
+				must(t, client.ZAdd(t.Context(), "naive", redis.Z{Score: float64(now.UnixMilli()), Member: id}).Err())
 				return true
 			}
 		},
-		"members by timestamp": script(client, trim+`if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
-redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1])
-return 1`, false),
-		"the client's clock": script(client, trim+`if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
-redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
-return 1`, true),
-		"three that admit four": script(client, trim+`if redis.call('ZCARD', KEYS[1]) <= tonumber(ARGV[3]) then
-  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
-  return 1
-end
-return 0`, false),
+		"members by timestamp": func(_ string, now time.Time, _ time.Duration) func() bool {
+			return run(now, pitfallLimit, now.UnixMilli())
+		},
+		"the client's clock": func(id string, now time.Time, skew time.Duration) func() bool {
+			return run(now.Add(skew), pitfallLimit, id)
+		},
+		"three that admit four": func(id string, now time.Time, _ time.Duration) func() bool {
+			return run(now, pitfallLimit+1, id) // as count <= limit does
+		},
 	}
 }
 
 // tooMany plays a schedule from an empty limiter, and reports whether it admitted more than the limit within a window.
-func tooMany(t *testing.T, w *world, start starts, steps []pitfallStep) bool {
+func tooMany(w *world, start starts, steps []pitfallStep) bool {
 	w.set(epoch)
 	w.flush()
 	var in []time.Time
 	for n, s := range steps {
 		w.pass(s.gap)
-		ends := []func() bool{start(t, fmt.Sprint(n), w.now, s.skew)}
+		ends := []func() bool{start(fmt.Sprint(n), w.now, s.skew)}
 		if s.pair {
-			ends = append(ends, start(t, fmt.Sprint(n, " too"), w.now, s.skew))
+			ends = append(ends, start(fmt.Sprint(n, " too"), w.now, s.skew))
 		}
 		for _, end := range ends {
 			if end() {
@@ -109,10 +102,12 @@ const pitfallSeeds = 40
 
 func TestRandomSchedulesFindWhatPeopleWriteFirst(t *testing.T) {
 	w := redisWorld(t)
-	for name, start := range pitfalls(w.Limiter.(*Redis).client) {
+	client := w.Limiter.(*Redis).client
+	for name := range pitfalls(t, client) {
 		t.Run(name, func(t *testing.T) {
+			start := pitfalls(t, client)[name]
 			for seed := range uint64(pitfallSeeds) {
-				if tooMany(t, w, start, pitfallSchedule(seed)) {
+				if tooMany(w, start, pitfallSchedule(seed)) {
 					return
 				}
 			}
@@ -121,7 +116,7 @@ func TestRandomSchedulesFindWhatPeopleWriteFirst(t *testing.T) {
 	}
 	t.Run("ours", func(t *testing.T) {
 		let := 0
-		ours := func(t *testing.T, id string, _ time.Time, _ time.Duration) func() bool {
+		ours := func(id string, _ time.Time, _ time.Duration) func() bool {
 			d := w.takeID(id, sliding(Recipient, pitfallLimit, pitfallWindow))
 			if d.Admitted {
 				let++
@@ -129,7 +124,7 @@ func TestRandomSchedulesFindWhatPeopleWriteFirst(t *testing.T) {
 			return func() bool { return d.Admitted }
 		}
 		for seed := range uint64(pitfallSeeds) {
-			if tooMany(t, w, ours, pitfallSchedule(seed)) {
+			if tooMany(w, ours, pitfallSchedule(seed)) {
 				t.Fatalf("seed %d: %+v", seed, pitfallSchedule(seed))
 			}
 		}

@@ -95,7 +95,7 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record and Restore. It rejects instants after exact, which would block a bucket for ever.
+// checkRecord checks the arguments of Record and Restore. It rejects instants after maxExact, which would block a bucket for ever.
 // Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
 	if keep < MinWindow || keep > MaxWindow+slack {

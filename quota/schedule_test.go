@@ -55,7 +55,6 @@ func (s *schedule) move() {
 	switch n := s.dice(10); {
 	case n < 3 && len(s.free) > 0:
 		jump = s.free[s.dice(len(s.free))]
-		s.seen["freed"]++
 	case n < 6:
 		jump = time.Duration(s.dice(6)) * time.Second
 	case n < 7:
@@ -180,9 +179,6 @@ func (s *schedule) note(d Decision, err error) {
 		if state.Per != "" && !d.Admitted && state.blocks() {
 			s.seen["refused by the hour"]++
 		}
-		if state.Per != "" && d.Admitted && state.Used == 1 {
-			s.seen["free with the hour"]++
-		}
 		if state.Days != 0 && !d.Admitted && state.blocks() {
 			s.seen["refused by dates"]++
 		}
@@ -233,9 +229,6 @@ func (s *schedule) record() {
 		if scope == Purpose {
 			age += time.Duration(s.dice(4)) * 24 * time.Hour
 		}
-		if age < 0 {
-			s.seen["in the future"]++
-		}
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
 	s.model.record(req.Buckets[scope], keepOf[scope], events, s.now)
@@ -282,9 +275,8 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 			t.Fatalf("step %d", i)
 		}
 	}
-	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "freed", "in the future", "stepped back", "refused by the hour",
-		"free with the hour", "refused by dates", "several dates to wait for", "let in by observing rules", "refused by failures alone",
-		"large bucket"} {
+	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour", "refused by dates",
+		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket"} {
 		if s.seen[e] < 10 {
 			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
 		}

@@ -1,18 +1,15 @@
 package interleave
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 )
 
-var commits = flag.Uint("interleave.commits", 1, "how many commits fail or lose their answer")
-
 // setups are what is explored in full.
 func setups() map[string]setup {
-	once := faults{flushes: 1, kills: 1, commits: uint8(*commits)}
+	once := faults{flushes: 1, kills: 1, commits: 1}
 	two := setup{limit: 1, tries: 5, sends: 2, checks: 1, replies: []reply{accepts}, faults: once}
 	both, refused := two, two
 	both.limit, refused.replies = 2, []reply{refuses}
