@@ -1,4 +1,4 @@
-// Package interleave explores every order in which two sends, looks and a check can meet the faults that sendcode is to survive: a
+// Package interleave explores every order in which two sends and their checks can meet the faults that sendcode is to survive: a
 // flush of the limiter, a kill of a replica, a commit that fails or whose answer is lost, a mail server that refuses or breaks
 // off. It is a model checker with explicit states, and has tests only. It proves nothing about the code that it does not call, but
 // no random schedule is as thorough about the order of calls.
@@ -16,7 +16,7 @@
 // Not in the model: a limiter that is away, clocks that differ, lockouts, several rules, text messages, a second recipient, a mail
 // server that takes a mail later, repeated requests.
 //
-// Some orders are known to break a property: see exception. Each has a name and is let pass, so that the search goes on behind it.
+// One order is known to break a property: see lostTombstones. It is let pass, so that the search goes on behind it.
 //
 // The search visits each state once, depth first. Where a property breaks, a second search, breadth first, finds a shortest path
 // to it, and prints that as sentences. TestBrokenModels shows that each property can break.

@@ -13,26 +13,17 @@ func setups() map[string]setup {
 	two := setup{limit: 1, tries: 5, sends: 2, checks: 1, replies: []reply{accepts}, faults: once}
 	both, refused := two, two
 	both.limit, refused.replies = 2, []reply{refuses}
-	one := setup{limit: 1, tries: 5, sends: 1, looks: 1, replies: []reply{accepts, refuses, breaks}, faults: once}
-	looks := one
-	looks.looks, looks.replies = 2, []reply{accepts}
-	look := both
-	look.looks, look.checks = 1, 0
-	lookTwice := look
-	lookTwice.looks, lookTwice.faults = 2, faults{flushes: 1}
+	one := setup{limit: 1, tries: 5, sends: 1, replies: []reply{accepts, refuses, breaks}, faults: once}
 	checks := setup{limit: 1, tries: 2, sends: 1, checks: 2, replies: []reply{accepts}, faults: once}
 	try := checks
 	try.tries = 1
 	return map[string]setup{
-		"two sends, one a minute":            two,
-		"two sends, two a minute":            both,
-		"two sends, refused for good":        refused,
-		"two sends, two a minute, a look":    look,
-		"two sends, two a minute, two looks": lookTwice,
-		"one send, any reply, a look":        one,
-		"one send, two looks":                looks,
-		"two checks":                         checks,
-		"two checks, one try":                try,
+		"two sends, one a minute":     two,
+		"two sends, two a minute":     both,
+		"two sends, refused for good": refused,
+		"one send, any reply":         one,
+		"two checks":                  checks,
+		"two checks, one try":         try,
 	}
 }
 
@@ -49,42 +40,40 @@ func TestEveryInterleaving(t *testing.T) {
 	}
 }
 
-// Each property is broken by a model that lacks a safeguard, and so is each that has an exception without it. The paths are short.
+// Each property is broken by a model that lacks a safeguard, and one by an order of calls that is let pass otherwise. The paths are short.
 func TestBrokenModels(t *testing.T) {
 	const (
 		one, two, refused = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good"
-		reply, look       = "one send, any reply, a look", "two sends, two a minute, a look"
+		reply             = "one send, any reply"
 		checks            = "two checks"
 	)
 	broken := map[string]bool{}
 	for _, c := range []struct {
-		broken  mutation
-		without exception
-		setup   string
-		want    string
-		steps   int
+		broken mutation
+		setup  string
+		want   string
+		steps  int
 	}{
-		{noSecondGate, "", one, overPolicy, 5},
-		{noUndo, "", one, leaked, 8},
-		{noDoubt, "", reply, uncounted, 8},
-		{noLease, "", one, doubled, 5},
-		{newMessageID, "", one, changed, 7},
-		{failureAccepted, "", one, lost, 3},
-		{uncertainGivenBack, "", one, givenAway, 4},
-		{notCounted, "", checks, overCompared, 4},
-		{approvedAgain, "", checks, overApproved, 7},
-		{unknownFailed, "", reply, untrue, 4},
-		{neverTakenOver, "", one, stuck, 4},
-		{refundOnce, "", refused, kept, 6},
-		{limiterAlone, "", two, shortWait, 5},
-		{noCompletion, "", reply, shortLook, 3},
-		{nothing, unheard, look, shortLook, 9},
-		{nothing, lostTombstones, refused, leaked, 10},
+		{noSecondGate, one, overPolicy, 5},
+		{noUndo, one, leaked, 8},
+		{noDoubt, reply, uncounted, 8},
+		{noLease, one, doubled, 5},
+		{newMessageID, one, changed, 7},
+		{failureAccepted, one, lost, 3},
+		{uncertainGivenBack, one, givenAway, 4},
+		{notCounted, checks, overCompared, 4},
+		{approvedAgain, checks, overApproved, 7},
+		{unknownFailed, reply, untrue, 4},
+		{neverTakenOver, one, stuck, 4},
+		{refundOnce, refused, kept, 6},
+		{limiterAlone, two, shortWait, 5},
+		{noCompletion, reply, shortLook, 3},
+		{lostTombstones, refused, leaked, 10},
 	} {
 		broken[c.want] = true
-		t.Run(string(c.broken)+string(c.without), func(t *testing.T) {
+		t.Run(string(c.broken), func(t *testing.T) {
 			s := setups()[c.setup]
-			s.broken, s.without = c.broken, c.without
+			s.broken = c.broken
 			path, wrong := s.model().shortest()
 			t.Log(story(path, wrong))
 			if wrong != c.want || len(path) != c.steps {
@@ -118,6 +107,9 @@ const (
 	refundOnce         mutation = "a refund is not repeated"
 	limiterAlone       mutation = "a 202 has the waits of the limiter alone"
 	noCompletion       mutation = "answers are not completed from the log"
+
+	// an order that is known to break a property; it is let pass where it does not stand here
+	lostTombstones mutation = "the limiter was flushed after a refund, and then given a history that was read before that"
 )
 
 // step is one transition: the state after it, and what it does. One that is not due may never happen: a request, a fault, or the last

@@ -7,12 +7,10 @@ type setup struct {
 	limit   int     // of the rule: so many a minute
 	tries   int     // of a code
 	sends   int     // requests of one holder for one recipient
-	looks   int     // requests for the quota
 	checks  int     // of a code that has arrived
 	replies []reply // that the mail server may give
 	faults  faults  // that may happen
 	broken  mutation
-	without exception // is not let pass
 }
 
 // reply is what a mail server says to a mail.
@@ -55,9 +53,6 @@ func (m *model) next(s state, buffer []step) []step {
 			x.takeOver(r, i)
 			x.repeatRefund(r, i)
 		}
-	}
-	for i := range m.looks {
-		x.request(sends + i)
 	}
 	for c := range m.checks {
 		x.check(c)
@@ -144,9 +139,6 @@ func (s *state) abandon(i int) {
 	q := &s.requests[i]
 	if q.pc == beginning || q.pc == overruled || q.settle != settled {
 		s.seen.abandoned = s.seen.abandoned.with(i)
-	}
-	if q.pc.underWay() {
-		s.seen.unheard = s.seen.unheard.with(i)
 	}
 	if q.settle = settled; !q.pc.underWay() {
 		return

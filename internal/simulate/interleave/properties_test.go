@@ -7,24 +7,12 @@ type property struct {
 	breaks func(m *model, s *state, i int) bool // asked for each send
 }
 
-// exception is an order of calls that is known to break a property. It is let pass, and TestBrokenModels shows that it is still there.
-type exception string
-
-const (
-	unheard        exception = "the limiter was flushed between Take and Begin, and the process died or did not hear of its commit"
-	lostTombstones exception = "the limiter was flushed after a refund, and then given a history that was read before that"
-)
-
-// mayLack are the sends that the limiter may lack although it is marked as complete: those that are recorded before their answer, and
-// those of an exception.
-func (m *model) mayLack(s *state) (lacking set) {
+// mayLack are the sends that the limiter may lack although it is marked as complete: those that are recorded before their answer.
+func (s *state) mayLack() (lacking set) {
 	for i, q := range s.requests {
 		if q.pc == syncAdmitted {
 			lacking = lacking.with(i)
 		}
-	}
-	if m.without != unheard && s.seen.flushed {
-		lacking |= s.seen.unheard
 	}
 	return lacking
 }
@@ -57,7 +45,7 @@ var properties = []property{
 	}},
 	{givenAway, false, func(m *model, s *state, i int) bool {
 		logged, _ := s.logged()
-		return logged[i] != never && s.limiter.events[i] == never && !s.seen.flushed && !m.mayLack(s).has(i)
+		return logged[i] != never && s.limiter.events[i] == never && !s.seen.flushed && !s.mayLack().has(i)
 	}},
 	{overCompared, false, func(m *model, s *state, i int) bool {
 		return s.seen.compared[i] > s.codes[i].tries || int(s.seen.compared[i]) > m.tries
@@ -67,7 +55,7 @@ var properties = []property{
 	{shortLook, false, func(m *model, s *state, _ int) bool {
 		logged, which := s.logged()
 		a := m.ask(s.limiter, call{op: peek})
-		return (!a.incomplete || m.broken == noCompletion) && a.wait < m.explain(logged.of(which&^m.mayLack(s))).RetryAfter
+		return (!a.incomplete || m.broken == noCompletion) && a.wait < m.explain(logged.of(which&^s.mayLack())).RetryAfter
 	}},
 	{stuck, true, func(_ *model, s *state, i int) bool { return s.rows[i].status == sending }},
 	{lost, true, func(_ *model, s *state, i int) bool {
@@ -79,7 +67,7 @@ var properties = []property{
 	}},
 	{leaked, true, func(m *model, s *state, i int) bool {
 		abandoned := s.rows[i].status == unwritten && s.seen.abandoned.has(i)
-		rewritten := s.seen.lostRefund.has(i) && m.without != lostTombstones
+		rewritten := s.seen.lostRefund.has(i) && m.broken != lostTombstones
 		return s.limiter.events[i] != never && !s.rows[i].counts && !abandoned && !rewritten
 	}},
 }

@@ -2,7 +2,7 @@ package interleave
 
 import "time"
 
-// The steps of Service.Send, and of a look, over Gate of internal/gates.
+// The steps of Service.Send over Gate of internal/gates.
 
 // request makes the next call of a request, and one that was parked.
 func (x *expansion) request(i int) {
@@ -54,34 +54,23 @@ func (x *expansion) start(i int) {
 		s := x.from
 		q := &s.requests[i]
 		_, q.before = s.logged()
-		if q.at = int8(r); i < sends {
-			x.take(&s, i)
-			x.may(s, "Replica {replica} takes send {send} in the limiter", i, r)
-		} else {
-			x.look(&s, i, x.ask(s.limiter, call{op: peek}))
-			x.may(s, "Replica {replica} looks at the limiter", i, r)
-		}
+		q.at = int8(r)
+		x.take(&s, i)
+		x.may(s, "Replica {replica} takes send {send} in the limiter", i, r)
 	}
 }
 
-// take is Gate.TakeSend.
+// take is Gate.TakeSend, with Gate.CompleteFromLog where the limiter refused and that is called for.
 func (x *expansion) take(s *state, i int) {
 	q := &s.requests[i]
 	a := x.ask(s.limiter, call{op: take, send: int8(i)})
 	if s.limiter, q.met = a.limiter, a.events; a.admitted {
 		q.pc = beginning
+	} else if a.incomplete && x.broken != noCompletion {
+		q.pc = reading
 	} else {
-		x.look(s, i, a)
+		x.answer(s, i, ended, a.wait)
 	}
-}
-
-// look is the end of Gate.Peek, and of a Take that the limiter refused: Gate.CompleteFromLog, where that is called for.
-func (x *expansion) look(s *state, i int, a answer) {
-	if a.incomplete && x.broken != noCompletion {
-		s.requests[i].pc = reading
-		return
-	}
-	x.answer(s, i, ended, a.wait)
 }
 
 // begin is store.Begin, and what Service.decide makes of its answer.
@@ -117,7 +106,6 @@ func (x *expansion) beginFails(i, r int) {
 	}
 	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", i, r)
 	q.parked, q.settle = beginning, lookUp // Outbox.ReconcileLater
-	s.seen.unheard = s.seen.unheard.with(i)
 	if x.broken == uncertainGivenBack {
 		q.settle = giveBack
 	}
@@ -181,7 +169,7 @@ func (x *expansion) answer(s *state, i int, end pc, wait time.Duration) {
 		known = known.with(i)
 	}
 	logged, _ := s.logged()
-	s.seen.shortWait = s.seen.shortWait || wait < x.explain(logged.of(known&^x.mayLack(s))).RetryAfter
+	s.seen.shortWait = s.seen.shortWait || wait < x.explain(logged.of(known&^s.mayLack())).RetryAfter
 	s.requests[i] = request{pc: end, at: q.at}
 }
 

@@ -5,7 +5,6 @@ import "time"
 const (
 	sends    = 2
 	replicas = 2
-	looks    = 2 // requests that only look: after those that send
 )
 
 // set is a set of sends.
@@ -58,7 +57,7 @@ func (a ages) of(s set) (some ages) {
 
 // state is all that a step reads or changes. It is a plain value, so that it can be a key.
 type state struct {
-	requests [sends + looks]request // those that send first
+	requests [sends]request
 	checks   [2]check
 	flights  [replicas][sends]flight
 	alive    [replicas]bool
@@ -70,7 +69,7 @@ type state struct {
 	seen     history
 }
 
-// request is a send from the first gate to its answer, or a look.
+// request is a send from the first gate to its answer.
 type request struct {
 	pc     pc
 	parked pc   // a call that may still arrive: its process was killed, or its connection broke
@@ -209,7 +208,6 @@ type history struct {
 
 	abandoned  set // by a process that was killed between the gates, or before it had given back what it took
 	lostRefund set // a flush took the tombstone
-	unheard    set // a process was killed, or lost its connection, before it could record what the limiter lacks
 	compared   [sends]uint8
 	approvals  [sends]uint8
 	shortWait  bool // an answer gave a shorter wait than the log
