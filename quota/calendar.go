@@ -100,9 +100,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	return wall, time.Unix(from, 0).UTC(), time.Unix(to, 0).UTC()
 }
 
-// PeriodStarts returns the starts of four periods: the one before now, the current one and the next two; for a rule with Days, the starts
+// periodStarts returns the starts of four periods: the one before now, the current one and the next two; for a rule with Days, the starts
 // of four dates. A script whose clock differs a little from now finds its own period between them.
-func (r Rule) PeriodStarts(now time.Time) [4]time.Time {
+func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.asDaily()
 	start, end := one.Period(now)
 	before, _ := one.Period(start.Add(-time.Microsecond))

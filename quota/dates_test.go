@@ -68,7 +68,7 @@ func TestDatesOfManyInstants(t *testing.T) {
 			if counts != now.Before(end) {
 				t.Fatalf("%s, %d dates: at %v, %v counts: %v, and leaves at %v", name, r.Days, now, at, counts, end)
 			}
-			if turns := r.PeriodStarts(end.Add(-µs)); turns[2] != end && !twice {
+			if turns := r.periodStarts(end.Add(-µs)); turns[2] != end && !twice {
 				t.Fatalf("%s, %d dates: %v leaves at %v, which is no turn of %v", name, r.Days, at, end, turns)
 			}
 			if start, end := r.Period(now); end.Sub(start) > r.Keep() {

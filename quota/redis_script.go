@@ -64,7 +64,7 @@ func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
 	}
-	turns := r.PeriodStarts(near)
+	turns := r.periodStarts(near)
 	if r.Days > 0 {
 		numbers = append(numbers, byDates)
 	} else {
