@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -68,16 +67,6 @@ func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 		return next(cmds)
 	}))
 	allAre(t, nil, calls(t, limiter, 31))
-}
-
-func TestACallThatItsCallerGaveUpIsNotAdmitted(t *testing.T) {
-	limiter, _ := real(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	d, err := limiter.Take(ctx, request("one", defaults...))
-	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) || d.Admitted {
-		t.Errorf("%+v, %v", d, err)
-	}
 }
 
 // onServer returns a world on the server's own clock.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +21,9 @@ var visits = quota.Policy{Name: "web", Rules: []quota.Rule{{Name: "visits", Scop
 // web is a server with a Guard on a clock that the test moves.
 type web struct {
 	*echo.Echo
-	t       *testing.T
-	now     time.Time
-	guard   *Guard
-	handled atomic.Int64
+	t     *testing.T
+	now   time.Time
+	guard *Guard
 }
 
 func serve(t *testing.T, c Config) *web {
@@ -41,14 +39,14 @@ func serve(t *testing.T, c Config) *web {
 		t.Fatal(err)
 	}
 	w.guard = guard
-	w.GET("/prices/:id", w.ok, guard.Take)
-	w.GET("/stock", w.ok, guard.Take)
-	w.GET("/look", w.ok, guard.Peek)
-	w.GET("/hook", w.ok, guard.Record)
+	w.GET("/prices/:id", ok, guard.Take)
+	w.GET("/stock", ok, guard.Take)
+	w.GET("/look", ok, guard.Peek)
+	w.GET("/hook", ok, guard.Record)
 	return w
 }
 
-func (w *web) ok(c echo.Context) error { w.handled.Add(1); return c.String(http.StatusOK, "ok") }
+func ok(c echo.Context) error { return c.String(http.StatusOK, "ok") }
 
 func (w *web) get(path, peer string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -87,9 +85,6 @@ func TestWhatARefusalSays(t *testing.T) {
 	w.spend("/stock", ann, 0)
 	w.now = w.now.Add(18_287 * time.Millisecond)
 	rec := w.wants(http.StatusTooManyRequests, "/stock", ann)
-	if w.handled.Load() != 100 {
-		t.Errorf("the handler saw %d requests", w.handled.Load())
-	}
 	for name, want := range map[string]string{
 		"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Retry-After": "42", "RateLimit": `"visits";r=0;t=42`,
 		"RateLimit-Policy": `"visits";q=100;w=60`,
@@ -216,7 +211,7 @@ func TestAllRoutes(t *testing.T) {
 	w := serve(t, Config{})
 	e := echo.New()
 	e.Use(w.guard.Take)
-	e.GET("/a/:x", w.ok)
+	e.GET("/a/:x", ok)
 	w.Echo = e
 	for i := range 100 {
 		w.wants(http.StatusOK, fmt.Sprint("/a/", i), ann)

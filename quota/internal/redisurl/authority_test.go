@@ -33,17 +33,17 @@ func TestAuthoritiesOfEveryKindOfURL(t *testing.T) {
 	pool.AddCert(ca.Certificate)
 	alone, err := standaloneOptions("rediss://u:p%40@h/0?ca=" + file)
 	must(t, err)
-	same(t, "alone", alone.TLSConfig.RootCAs.Equal(pool), true)
-	same(t, "its name and password", alone.TLSConfig.ServerName+" "+alone.Password, "h p@")
+	servertest.Same(t, "alone", alone.TLSConfig.RootCAs.Equal(pool), true)
+	servertest.Same(t, "its name and password", alone.TLSConfig.ServerName+" "+alone.Password, "h p@")
 	sentinel, err := sentinelOptions("rediss+sentinel://h1,h2/m?sentinel_password=s&ca=" + file)
 	must(t, err)
-	same(t, "sentinel", sentinel.TLSConfig.RootCAs.Equal(pool) && sentinel.SentinelPassword == "s", true)
+	servertest.Same(t, "sentinel", sentinel.TLSConfig.RootCAs.Equal(pool) && sentinel.SentinelPassword == "s", true)
 	cluster, err := clusterOptions("rediss+cluster://h1,h2?pool_size=5&ca=" + file)
 	must(t, err)
-	same(t, "cluster", cluster.TLSConfig.RootCAs.Equal(pool) && cluster.PoolSize == 5, true)
+	servertest.Same(t, "cluster", cluster.TLSConfig.RootCAs.Equal(pool) && cluster.PoolSize == 5, true)
 	without, err := standaloneOptions("rediss://h")
 	must(t, err)
-	same(t, "the system's", without.TLSConfig.RootCAs == nil, true)
+	servertest.Same(t, "the system's", without.TLSConfig.RootCAs == nil, true)
 }
 
 func TestAuthoritiesThatCannotBeRead(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/servertest"
 )
 
 // shortSteps fails the test unless each step of a client ends well within Budget.
@@ -22,49 +24,49 @@ func secure(c *tls.Config) bool { return c.MinVersion >= tls.VersionTLS12 && !c.
 func TestURLs(t *testing.T) {
 	o, err := standaloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
 	must(t, err)
-	same(t, "host, user and password", o.Addr+" "+o.Username+" "+o.Password, "redis.example:7000 user p@ss")
-	same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{3, 7, 1})
-	same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "redis.example", true)
-	same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
+	servertest.Same(t, "host, user and password", o.Addr+" "+o.Username+" "+o.Password, "redis.example:7000 user p@ss")
+	servertest.Same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{3, 7, 1})
+	servertest.Same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "redis.example", true)
+	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
 	o, err = standaloneOptions("redis://h?read_timeout=300ms&max_retries=1")
 	must(t, err)
-	same(t, "chosen read timeout", o.ReadTimeout, 300*time.Millisecond)
-	same(t, "chosen retries, and a context's deadline", o.MaxRetries == 1 && o.ContextTimeoutEnabled, true)
+	servertest.Same(t, "chosen read timeout", o.ReadTimeout, 300*time.Millisecond)
+	servertest.Same(t, "chosen retries, and a context's deadline", o.MaxRetries == 1 && o.ContextTimeoutEnabled, true)
 	for url, want := range map[string]string{"redis://h": "h:6379", "redis://[::1]:6380/0": "[::1]:6380"} {
-		same(t, url, opened(t, url).Options().Addr, want)
+		servertest.Same(t, url, opened(t, url).Options().Addr, want)
 	}
 }
 
 func TestSentinelURLs(t *testing.T) {
 	o, err := sentinelOptions("rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
 	must(t, err)
-	same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
-	same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword, "user p@s/s su sp")
-	same(t, "master", o.MasterName, "main")
-	same(t, "db and dials", [2]int{o.DB, o.DialerRetries}, [2]int{4, 1})
-	same(t, "TLS", secure(o.TLSConfig), true)
-	same(t, "replicas", o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly, false)
-	same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
+	servertest.Same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
+	servertest.Same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword, "user p@s/s su sp")
+	servertest.Same(t, "master", o.MasterName, "main")
+	servertest.Same(t, "db and dials", [2]int{o.DB, o.DialerRetries}, [2]int{4, 1})
+	servertest.Same(t, "TLS", secure(o.TLSConfig), true)
+	servertest.Same(t, "replicas", o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly, false)
+	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
 	o, err = sentinelOptions("redis+sentinel://one/main")
 	must(t, err)
-	same(t, "no TLS, first database", o.TLSConfig == nil && o.DB == 0, true)
+	servertest.Same(t, "no TLS, first database", o.TLSConfig == nil && o.DB == 0, true)
 }
 
 func TestClusterURLs(t *testing.T) {
 	o, err := clusterOptions("rediss+cluster://user:p%40s%2Fs@one,two:7000,[::1]:7001?pool_size=7&max_redirects=2")
 	must(t, err)
-	same(t, "nodes", strings.Join(o.Addrs, " "), "one:6379 two:7000 [::1]:7001")
-	same(t, "user", o.Username+" "+o.Password, "user p@s/s")
-	same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "", true)
-	same(t, "chosen pool and redirects", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
+	servertest.Same(t, "nodes", strings.Join(o.Addrs, " "), "one:6379 two:7000 [::1]:7001")
+	servertest.Same(t, "user", o.Username+" "+o.Password, "user p@s/s")
+	servertest.Same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "", true)
+	servertest.Same(t, "chosen pool and redirects", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
 	o, err = clusterOptions("redis+cluster://one/")
 	must(t, err)
-	same(t, "no TLS", o.TLSConfig == nil, true)
+	servertest.Same(t, "no TLS", o.TLSConfig == nil, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
-	same(t, "dials, and a context's deadline", o.DialerRetries == 1 && o.ContextTimeoutEnabled, true)
-	same(t, "replicas", o.ReadOnly || o.RouteByLatency || o.RouteRandomly, false)
+	servertest.Same(t, "dials, and a context's deadline", o.DialerRetries == 1 && o.ContextTimeoutEnabled, true)
+	servertest.Same(t, "replicas", o.ReadOnly || o.RouteByLatency || o.RouteRandomly, false)
 }
 
 func opened(t *testing.T, url string) *redis.Client {
@@ -79,13 +81,6 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
