@@ -57,7 +57,9 @@ func rivals(b *testing.B, fresh bool) []rival {
 
 func bare(client redis.UniversalClient) rival {
 	script := redis.NewScript("return 1")
-	return rival{"a script that returns 1", client, func(ctx context.Context) error { return script.Run(ctx, client, []string{"quota:bare"}).Err() }}
+	return rival{"a script that returns 1", client, func(ctx context.Context) error {
+		return script.Run(ctx, client, []string{"quota:bare"}).Err()
+	}}
 }
 
 // recipients returns a new recipient each time, or always one that is refused.

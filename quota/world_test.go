@@ -191,7 +191,7 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// Servers that tests share, and leave as they were. A cluster needs seconds to start. Its long node timeout keeps it whole on a slow machine.
+// Servers that tests share, and leave as they were. A cluster needs seconds to start; its long node timeout keeps it whole.
 var (
 	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
 	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) {
@@ -257,7 +257,7 @@ return 1`)
 // toldClock is the Lua source of a clock that returns the script's last argument.
 const toldClock = "local told = tonumber(table.remove(ARGV))\nlocal function clock() return told end\n"
 
-// hook stands between a client and its server: it gets the commands of a round trip, sends these or others with next, and returns the error.
+// hook stands between a client and its server. It gets the commands of a round trip, and sends these or others with next.
 type hook func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error
 
 func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -32,8 +32,8 @@ func LogSources(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
 }
 
-// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns the stricter decision. If
-// the log fails, it logs that and returns d.
+// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns the stricter decision.
+// If the log fails, it logs that and returns d.
 func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	completed, err := g.complete(ctx, s, s.Buckets(), d)
 	if err != nil {
@@ -114,8 +114,8 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	return taken
 }
 
-// limiterLacks reports whether the log counts an event that the limiter lacks. It ignores the waits of calendar rules, since their ends differ
-// with the clocks.
+// limiterLacks reports whether the log counts an event that the limiter lacks. It ignores the waits of calendar rules, since their ends
+// differ with the clocks.
 func limiterLacks(logged, limited []quota.State) bool {
 	for i, l := range logged {
 		if l.Used > limited[i].Used || !l.Calendar() && l.RetryAfter > limited[i].RetryAfter {
