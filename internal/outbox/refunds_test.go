@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -58,11 +58,10 @@ func (l *limiter) RecordFailures(_ context.Context, bucket string, events []quot
 // fakeLog notes the calls that it gets.
 type fakeLog struct {
 	Store
-	calls   []string
-	away    map[string]bool            // calls that fail
-	rows    map[uuid.UUID]store.Status // those that are there; nil: all are
-	reset   map[string]bool            // sends that do not count
-	refunds []store.Held               // confirmed
+	calls []string
+	away  map[string]bool            // calls that fail
+	rows  map[uuid.UUID]store.Status // those that are there; nil: all are
+	reset map[string]bool            // sends that do not count
 }
 
 func (l *fakeLog) call(call string) error {
@@ -97,9 +96,7 @@ func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, in
 
 func (l *fakeLog) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
 
-func (l *fakeLog) Renew(context.Context, time.Duration, []store.Held) error {
-	return l.call("Renew")
-}
+func (l *fakeLog) Renew(context.Context, time.Duration, []store.Held) error { return l.call("Renew") }
 
 // idle is an outbox that does not run, between a log and a limiter that note what they are asked for, on a clock that the test moves.
 type idle struct {
@@ -110,10 +107,9 @@ type idle struct {
 	now time.Time
 }
 
-func hourly(name string) policy.Set {
-	rules := []quota.Rule{{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}}
-	return policy.Set{Purposes: map[string]policy.Purpose{"login": {Name: "login", Policy: quota.Policy{Name: name, Rules: rules}}}}
-}
+var login = policy.Purpose{Name: "login", Policy: quota.Policy{Name: "own", Rules: []quota.Rule{
+	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+}}}
 
 func newIdle(t *testing.T) *idle {
 	r := &idle{
@@ -121,17 +117,17 @@ func newIdle(t *testing.T) *idle {
 		now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
 	now := func() time.Time { return r.now }
-	r.Outbox = New(Config{}, Parts{Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now,
-		Logger: slog.New(slog.DiscardHandler)})
+	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
+	r.Outbox = New(Config{}, Parts{
+		Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(set, now), Now: now, Logger: slog.New(slog.DiscardHandler),
+	})
 	return r
 }
 
 // asked compares what the log was asked for, and what the limiter was told, since the last time.
 func (r *idle) asked(what string, calls []string, told ...string) {
 	r.Helper()
-	if !slices.Equal(r.log.calls, calls) {
-		r.Errorf("%s: the log was asked %q, want %q", what, r.log.calls, calls)
-	}
+	servertest.Same(r.T, what+": calls of the log", fmt.Sprintf("%q", r.log.calls), fmt.Sprintf("%q", calls))
 	r.wants(what, told...)
 	r.log.calls = nil
 }
@@ -139,9 +135,7 @@ func (r *idle) asked(what string, calls []string, told ...string) {
 // wants compares the calls since the last time.
 func (r *idle) wants(what string, calls ...string) {
 	r.Helper()
-	if !slices.Equal(r.calls, calls) {
-		r.Errorf("%s: %q, want %q", what, r.calls, calls)
-	}
+	servertest.Same(r.T, what, fmt.Sprintf("%q", r.calls), fmt.Sprintf("%q", calls))
 	r.calls = nil
 }
 
@@ -151,7 +145,7 @@ func place(name string) map[quota.Scope]string { return map[quota.Scope]string{q
 
 // sent is a send of the recipient that the log let in alone.
 func (r *idle) sent(h byte, id string) (bucket string) {
-	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: hourly("own").Purposes["login"]}
+	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
 	r.RecordLater(s, fmt.Sprintf("%-16s", id), r.now)
 	return s.Buckets()[quota.Recipient]
 }
@@ -235,9 +229,7 @@ func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 	for range maxSyncs + 1 {
 		r.enqueueSync(pendingSync{})
 	}
-	if n := len(r.syncs); n != maxSyncs {
-		t.Errorf("%d wait", n)
-	}
+	servertest.Same(t, "changes that wait", len(r.syncs), maxSyncs)
 }
 
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
@@ -335,8 +327,7 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s.lanes[recipient.Email].behind = true // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Deliver(t.Context(), work, time.Nanosecond)
-	if _, waits := s.waiters.Load(work.Send.ID); waits || sent.Status != store.Queued {
-		t.Errorf("%s, still waits: %v", sent.Status, waits)
-	}
+	_, waits := s.waiters.Load(work.Send.ID)
+	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits), "queued false")
 	s.work.Wait()
 }
