@@ -23,7 +23,8 @@ func TestSendArrives(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		v := a.View
-		r.WantLine("the answer", "a•••@example.com pending queued 1 10m0s", v.To, v.State, v.Send.Status, v.Send.Number, v.ExpiresAt.Sub(v.CreatedAt))
+		r.WantLine("the answer", "a•••@example.com pending queued 1", v.To, v.State, v.Send.Status, v.Send.Number)
+		r.Want("the life", v.ExpiresAt.Sub(v.CreatedAt), 10*time.Minute)
 		r.Want("characters of the ID, of 5 bits each", len(v.ID), 26)
 		r.WantBlockedBy(a.Quota, "minute", time.Minute)
 		mails := r.MailServer.Attempts()

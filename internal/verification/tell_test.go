@@ -45,8 +45,10 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"blocked": {want: []string{"send.failed blocked"}, run: send, prepare: func(s *vtest.Settings) {
 			s.Blocks = policy.Blocks{Domains: map[string]bool{"example.com": true}}
 		}},
-		"a test recipient": {want: []string{"send.sent (test)", "verification.approved (test)"}, prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
-			run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") }},
+		"a test recipient": {
+			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"), want: []string{"send.sent (test)", "verification.approved (test)"},
+			run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") },
+		},
 		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
 			for _, code := range []string{vtest.WrongCode(r.Code(0)), r.Code(0), r.Code(0)} {
