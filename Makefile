@@ -85,16 +85,16 @@ lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulnche
 	tools/outside/outside.sh
 
 bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md; some seven minutes (BENCH_ROUNDS=5)
-	@go run ./tools/bench -rounds=$(BENCH_ROUNDS) -write=docs/PERFORMANCE.md
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)/docs/PERFORMANCE.md
 
 bench-rows: ## what a send costs on 1 and 10 million rows, into the same document; some fifteen minutes, and 20 GB of room
-	@go run ./tools/bench -rounds=$(BENCH_ROUNDS) -rows=1000000,10000000 -write=docs/PERFORMANCE.md
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.rows=1000000,10000000 -perf.write=$(CURDIR)/docs/PERFORMANCE.md
 
 bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
-	@go run ./tools/bench -hour=1h -write=docs/PERFORMANCE.md
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.hour=1h -perf.write=$(CURDIR)/docs/PERFORMANCE.md
 
 bench-admin: ## what an administrator waits for with 1 and 10 million rows; some ten minutes, and 10 GB of room
-	@go run ./tools/bench -admin=1000000,10000000
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.admin=1000000,10000000
 
 drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
 	@bin/ensure

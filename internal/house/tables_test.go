@@ -113,7 +113,7 @@ var edges = map[string]string{
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
 	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/servertest",
-	"tools/bench":       "tools/rows internal/servertest internal/app internal/store/postgres internal/config",
+	"tools/bench":       "",
 	"tools/drill":       "",
 	"tools/ensure":      "internal/servertest/locate",
 	"tools/floor":       "",
@@ -162,6 +162,7 @@ var extraInTests = map[string]string{
 	"internal/delivery/mailbox":    "internal/delivery/smtp",                                    // sends to it
 	"internal/api":                 "internal/message templates internal/policy internal/gates", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/recipient tools/rows",
+	"tools/bench":                  "internal/app internal/config internal/store/postgres tools/rows",
 	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
 	"internal/console/auth":        "internal/store/sqlite",
 	"internal/console/live":        "internal/store/sqlite",
@@ -188,14 +189,14 @@ var modules = map[string]string{
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/bench tools/rows tools/floor",
+	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
 	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
-	"github.com/prometheus/procfs":          "tools/bench",
-	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor tools/bench",
+	"github.com/prometheus/procfs":          testsOnly, // tools/bench
+	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",

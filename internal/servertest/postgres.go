@@ -30,7 +30,13 @@ type PostgresServer struct {
 // Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it afterwards.
 func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
-	s, err := StartPostgres(t.Context(), settings...)
+	return PostgresIn(t, fastTempDir(), settings...)
+}
+
+// PostgresIn is Postgres with the cluster in a directory of parent, which every user must be able to reach.
+func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer {
+	t.Helper()
+	s, err := startPostgres(t.Context(), parent, settings)
 	return kept(t, s, err)
 }
 
@@ -40,11 +46,10 @@ func Postgres(t testing.TB, settings ...string) *PostgresServer {
 // start where it has no deadline). The error is a *locate.Missing where Postgres is not
 // installed. The caller must Close it.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
-	return StartPostgresIn(ctx, fastTempDir(), settings...)
+	return startPostgres(ctx, fastTempDir(), settings)
 }
 
-// StartPostgresIn is StartPostgres with the cluster in a directory of parent, which every user must be able to reach.
-func StartPostgresIn(ctx context.Context, parent string, settings ...string) (*PostgresServer, error) {
+func startPostgres(ctx context.Context, parent string, settings []string) (*PostgresServer, error) {
 	bin, err := locate.Postgres.Find()
 	if err != nil {
 		return nil, err

@@ -1,19 +1,18 @@
-package main
+package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"testing"
 
 	"github.com/prometheus/procfs"
 )
 
 // preface says what is measured, when, and on what.
-func (b *rig) preface(ctx context.Context, p plan, when string) (string, error) {
+func (b *rig) preface(when string) string {
 	model, memory := runtime.GOARCH, 0.
 	if fs, err := procfs.NewDefaultFS(); err == nil {
 		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 && cpus[0].ModelName != "" {
@@ -24,7 +23,8 @@ func (b *rig) preface(ctx context.Context, p plan, when string) (string, error) 
 		}
 	}
 	var version, fsync string
-	err := b.admin.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('fsync')").Scan(&version, &fsync)
+	const settings = "SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('fsync')"
+	b.must(b.admin.QueryRow(b.Context(), settings).Scan(&version, &fsync))
 	return fmt.Sprintf(`# Performance
 
 <!-- Written by make bench. Do not edit. -->
@@ -37,7 +37,7 @@ Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server
 - **fair floor**: 300 lines that write the same rows without our promises: one Redis script, one transaction, the answer, the mail, one UPDATE;
   in batches, as the service does.
 - **plain floor**: a script, an INSERT and a mail in turn, then the answer. **bare HTTP**: reads the request and answers.
-`, when, runtime.NumCPU(), model, memory, version, fileSystem(ctx, b.dir), fsync, p.rounds, p.length, b.foreign()), err
+`, when, runtime.NumCPU(), model, memory, version, fileSystem(b.dir), fsync, b.rounds, b.length, b.foreign())
 }
 
 // foreign says how much the machine was disturbed.
@@ -55,13 +55,13 @@ func (b *rig) foreign() string {
 }
 
 // commit is the commit that is checked out, and whether there are changes that are in none. The document itself does not count.
-func commit(ctx context.Context) string {
-	id, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=10", "HEAD").Output()
+func commit() string {
+	id, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
 	name := strings.TrimSpace(string(id))
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ".",
+	changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", ".",
 		":!docs/PERFORMANCE.md").Output()
 	if err != nil || len(changes) > 0 {
 		name += " with changes"
@@ -69,26 +69,22 @@ func commit(ctx context.Context) string {
 	return name
 }
 
-// errNoDisk: where fsync waits for nothing, nothing that was measured would be true.
-var errNoDisk = errors.New("the directory for temporary files is in memory: set TMPDIR to one on a disk")
-
-// realDisk is a directory on a disk, not in memory.
-func realDisk(ctx context.Context) (string, error) {
+// realDisk is a directory on a disk, not in memory: where fsync waits for nothing, nothing that was measured would be true.
+func realDisk(t *testing.T) string {
+	t.Helper()
 	here, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
 	for _, dir := range []string{os.TempDir(), "/var/tmp", here} {
-		if kind := fileSystem(ctx, dir); kind != "" && kind != "tmpfs" && kind != "ramfs" {
-			return dir, nil
+		if kind := fileSystem(dir); kind != "" && kind != "tmpfs" && kind != "ramfs" {
+			return dir
 		}
 	}
-	return "", errNoDisk
+	t.Skip("the directory for temporary files is in memory: set TMPDIR to one on a disk", err)
+	return ""
 }
 
 // fileSystem names that of a directory; "" where df does not say.
-func fileSystem(ctx context.Context, dir string) string {
-	said, _ := exec.CommandContext(ctx, "df", "--output=fstype", dir).Output()
+func fileSystem(dir string) string {
+	said, _ := exec.Command("df", "--output=fstype", dir).Output()
 	_, name, _ := strings.Cut(string(said), "\n") // below the column's title
 	return strings.TrimSpace(name)
 }

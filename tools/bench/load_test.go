@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -44,26 +44,27 @@ func (b *rig) send(x *caller) (int64, error) {
 }
 
 // measure has callers make requests for a time, and returns what these cost. Those that send codes last until their mails are there.
-func (b *rig) measure(ctx context.Context, c contender, callers int, length time.Duration, request request, mails bool) (r run, err error) {
-	before, err := b.look(ctx, c)
-	if err != nil {
-		return r, err
-	}
-	samples, err := ask(ctx, c, callers, length, request)
-	if err == nil {
-		r, err = b.arrivals(samples, mails)
-	}
-	if err != nil {
-		return r, err
-	}
+func (b *rig) measure(c contender, callers int, length time.Duration, request request, mails bool) run {
+	before := b.look(c)
+	r := b.arrivals(b.ask(c, callers, length, request), mails)
 	<-time.After(quiet)
-	err = b.spent(ctx, c, before, &r)
-	return r, err
+	b.spent(c, before, &r)
+	return r
 }
 
 // sends is measure of codes.
-func (b *rig) sends(ctx context.Context, c contender, callers int, length time.Duration) (run, error) {
-	return b.measure(ctx, c, callers, length, b.send, c.name != bareHTTP)
+func (b *rig) sends(c contender, callers int, length time.Duration) run {
+	return b.measure(c, callers, length, b.send, c.name != bareHTTP)
+}
+
+// ask has callers make requests of a contender, and ends the test if one fails.
+func (b *rig) ask(c contender, callers int, length time.Duration, request request) []sample {
+	b.Helper()
+	samples, err := ask(b.Context(), c, callers, length, request)
+	if err != nil {
+		b.Fatalf("%s: %v", c.name, err)
+	}
+	return samples
 }
 
 // ask has callers make one request after the other for a time, or until there are no more.
@@ -91,9 +92,9 @@ func ask(ctx context.Context, c contender, callers int, length time.Duration, re
 }
 
 // arrivals makes a run of samples. Where each sent a mail, the samples have all recipients of a stretch, and their mails are waited for.
-func (b *rig) arrivals(samples []sample, mails bool) (r run, err error) {
+func (b *rig) arrivals(samples []sample, mails bool) (r run) {
 	if len(samples) == 0 {
-		return r, errors.New("nothing was asked")
+		b.Fatal("nothing was asked")
 	}
 	began, last, first, end := samples[0].asked, samples[0].answered, samples[0].n, samples[0].n
 	for _, s := range samples {
@@ -103,9 +104,7 @@ func (b *rig) arrivals(samples []sample, mails bool) (r run, err error) {
 	}
 	if mails {
 		came, err := b.mails.collect(first, end+1)
-		if err != nil {
-			return r, err
-		}
+		b.must(err)
 		for _, s := range samples {
 			at := came[s.n-first].at
 			r.mails = append(r.mails, max(0, at.Sub(s.answered)))
@@ -113,7 +112,7 @@ func (b *rig) arrivals(samples []sample, mails bool) (r run, err error) {
 		}
 	}
 	r.sends, r.took = len(samples), last.Sub(began)
-	return r, nil
+	return r
 }
 
 func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
@@ -121,14 +120,14 @@ func latest(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b
 
 // paced asks for codes at a rate, at random instants, also when answers take long: the wait of a request begins when it was due. It returns
 // how many were refused.
-func (b *rig) paced(ctx context.Context, c contender, rate float64, length time.Duration) (samples []sample, refused int, err error) {
+func (b *rig) paced(c contender, rate float64, length time.Duration) (samples []sample, refused int) {
 	idle := make(chan *caller, 100_000)
 	var mu sync.Mutex
 	var failures []error
 	var all sync.WaitGroup
 	began := time.Now()
 	pause := func() time.Duration { return time.Duration(rand.ExpFloat64() / rate * float64(time.Second)) }
-	for due := began; ctx.Err() == nil && due.Sub(began) < length; due = due.Add(pause()) {
+	for due := began; due.Sub(began) < length; due = due.Add(pause()) {
 		<-time.After(time.Until(due))
 		n := b.recipients.Add(1) - 1
 		all.Go(func() {
@@ -154,13 +153,14 @@ func (b *rig) paced(ctx context.Context, c contender, rate float64, length time.
 	for range len(idle) {
 		(<-idle).close()
 	}
-	return samples, refused, errors.Join(append(failures, ctx.Err())...)
+	b.must(errors.Join(failures...))
+	return samples, refused
 }
 
 // unitCallers is the number of callers at which costs are measured: 64, or the most there are.
-func unitCallers(p plan) int {
-	if slices.Contains(p.callers, 64) {
+func (b *rig) unitCallers() int {
+	if slices.Contains(b.callers, 64) {
 		return 64
 	}
-	return slices.Max(p.callers)
+	return slices.Max(b.callers)
 }

@@ -1,10 +1,9 @@
-package main
+package bench
 
 import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"testing"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,6 +25,8 @@ const firstRecipient = 1_000_000
 
 // rig is what all contenders share, the contenders, and what of one part the later ones need.
 type rig struct {
+	*testing.T
+	plan
 	dir        string // on the disk
 	redis      *servertest.RedisServer
 	postgres   *servertest.PostgresServer
@@ -32,83 +34,59 @@ type rig struct {
 	mails      *receiver
 	contenders []contender
 	recipients atomic.Int64 // no recipient is used twice
-	progress   io.Writer
-	closers    []func() error
 
 	sent   []*entry // of sends
 	checks []run
 	goals  *grid
 }
 
-func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
-	b := &rig{progress: progress, goals: newGoals()}
+func openRig(t *testing.T, p plan) *rig {
+	t.Helper()
+	b := &rig{T: t, plan: p, goals: newGoals()}
 	b.recipients.Store(firstRecipient)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.close())
-		}
-	}()
-	parent, err := realDisk(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if b.dir, err = os.MkdirTemp(parent, "sendcode-bench-"); err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, func() error { return os.RemoveAll(b.dir) })
-	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres may run as another user
-		return nil, err
-	}
-	if b.redis, err = servertest.StartRedis(ctx, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, b.redis.Close)
+	var err error
+	b.dir, err = os.MkdirTemp(realDisk(t), "sendcode-bench-")
+	b.must(err)
+	b.Cleanup(func() { b.must(os.RemoveAll(b.dir)) })
+	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
+	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	// Postgres is set as by default where it matters for speed, but that no checkpoint falls into a run.
-	b.postgres, err = servertest.StartPostgresIn(ctx, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
+	b.postgres = servertest.PostgresIn(t, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
 		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
-	if err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, b.postgres.Close)
-	if b.admin, err = pgx.Connect(ctx, b.postgres.AdminURL()); err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, func() error { return b.admin.Close(context.Background()) })
-	if b.mails, err = startReceiver(); err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, b.mails.Close)
-	_, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
-	return b, err
+	b.admin, err = pgx.Connect(b.Context(), b.postgres.AdminURL())
+	b.must(err)
+	b.Cleanup(func() { _ = b.admin.Close(context.Background()) })
+	b.mails, err = startReceiver()
+	b.must(err)
+	b.Cleanup(func() { _ = b.mails.Close() })
+	_, err = b.admin.Exec(b.Context(), "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
+	b.must(err)
+	return b
 }
 
-func (b *rig) close() (err error) {
-	for _, end := range slices.Backward(b.closers) {
-		err = errors.Join(err, end())
+// must ends the test unless err is nil.
+func (b *rig) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
 	}
-	b.closers = nil
-	return err
 }
 
 func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
 
 // startAll starts the service, has it show an answer and a mail, and starts the floors with these.
-func (b *rig) startAll(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor")
+func (b *rig) startAll() {
+	build := exec.CommandContext(b.Context(), "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor")
 	if said, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the floor: %w: %s", err, said)
+		b.Fatalf("building the floor: %v: %s", err, said)
 	}
 	for _, name := range []string{ours, fairFloor, plainFloor, bareHTTP} { // in the order of the tables
-		c, err := b.startContender(ctx, name, b.direct())
-		if err == nil && name == ours {
-			err = b.takeSamples(c)
-		}
-		if err != nil {
-			return err
+		c := b.startContender(name, b.direct())
+		if name == ours {
+			b.takeSamples(c)
 		}
 		b.contenders = append(b.contenders, c)
 	}
-	return nil
 }
 
 // contender is a program that is measured.
@@ -131,57 +109,49 @@ type child struct {
 	output *bufio.Reader
 }
 
-// end closes the input and returns what the program says at last; the second time nothing.
-func (c *child) end() (said []byte, err error) {
-	if c.cmd.ProcessState != nil {
-		return nil, nil
-	}
-	closed := c.input.Close()
-	said, err = io.ReadAll(c.output)
-	return said, errors.Join(closed, err, c.cmd.Wait())
-}
-
-func (c *child) close() error {
-	_, err := c.end()
-	return err
-}
-
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // start runs a program whose first line is its address.
-func (b *rig) start(name string, cmd *exec.Cmd) (c contender, err error) {
+func (b *rig) start(name string, cmd *exec.Cmd) contender {
+	b.Helper()
 	log, err := os.CreateTemp(b.dir, "log-")
-	if err != nil {
-		return c, err
-	}
+	b.must(err)
 	defer log.Close()
 	cmd.Stderr = log
 	x := &child{cmd: cmd}
-	if x.input, err = cmd.StdinPipe(); err != nil {
-		return c, err
-	}
+	x.input, err = cmd.StdinPipe()
+	b.must(err)
 	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return c, err
-	}
-	if err := cmd.Start(); err != nil {
-		return c, err
-	}
-	b.closers = append(b.closers, x.close)
+	b.must(err)
+	b.must(cmd.Start())
+	c := contender{name: name, process: x}
+	b.Cleanup(func() { b.end(c) })
 	x.output = bufio.NewReader(output)
 	address, err := x.output.ReadString('\n')
 	if err != nil {
 		said, _ := os.ReadFile(log.Name())
-		return c, fmt.Errorf("%s did not start: %w: %s", name, err, said)
+		b.Fatalf("%s did not start: %v: %s", name, err, said)
 	}
-	return contender{name: name, base: strings.TrimPrefix(strings.TrimSpace(address), "http://"), process: x}, nil
+	c.base = strings.TrimPrefix(strings.TrimSpace(address), "http://")
+	return c
 }
 
-// self runs this program as one of its commands.
-func self(args ...string) (*exec.Cmd, error) {
-	program, err := os.Executable()
-	return exec.Command(program, args...), err
+// end ends a program and returns what it says at last; the second time nothing.
+func (b *rig) end(c contender) (said string) {
+	b.Helper()
+	if c.process.cmd.ProcessState != nil {
+		return ""
+	}
+	_ = c.process.input.Close()
+	rest, err := io.ReadAll(c.process.output)
+	if err := errors.Join(err, c.process.cmd.Wait()); err != nil {
+		b.Errorf("%s: %v", c.name, err)
+	}
+	return string(rest)
 }
+
+// self runs the test's own program as one of its commands.
+func self(args ...string) *exec.Cmd { return exec.Command(os.Args[0], args...) }
 
 // addresses are where a program finds its servers.
 type addresses struct{ redis, postgres, mail string }
@@ -200,49 +170,40 @@ type serviceSettings struct {
 }
 
 // startService runs the service as a child: by environment alone, as the binary does. Its file has a limit that refuses nothing here.
-func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, error) {
+func (b *rig) startService(s serviceSettings) contender {
 	if s.to == (addresses{}) {
 		s.to = b.direct()
 	}
 	if s.database == "" {
 		var err error
-		if s.database, err = b.postgres.CreateDatabase(ctx); err != nil {
-			return contender{}, err
-		}
+		s.database, err = b.postgres.CreateDatabase(b.Context())
+		b.must(err)
 	}
 	if s.dir == "" {
 		var err error
-		if s.dir, err = os.MkdirTemp(b.dir, "data-"); err != nil {
-			return contender{}, err
-		}
+		s.dir, err = os.MkdirTemp(b.dir, "data-")
+		b.must(err)
 	}
-	cmd, err := self(serveCommand, s.profile)
-	if err != nil {
-		return contender{}, err
-	}
+	cmd := self(serveCommand, s.profile)
 	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n"
-	if err := os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600); err != nil {
-		return contender{}, err
-	}
+	b.must(os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600))
 	cmd.Env = append(s.more, "SENDCODE_CONFIG="+b.path("limits.yaml"),
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY="+apiKey, "SENDCODE_DATA_DIR="+s.dir,
 		"SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
 		"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
 		"SENDCODE_SMTP_URL=smtp://"+s.to.mail+"?conns=16")
-	c, err := b.start(ours, cmd)
+	c := b.start(ours, cmd)
 	c.database = s.database
-	return c, err
+	return c
 }
 
 // startContender starts the service or a floor, on a new database.
-func (b *rig) startContender(ctx context.Context, name string, to addresses) (contender, error) {
+func (b *rig) startContender(name string, to addresses) contender {
 	if name == ours {
-		return b.startService(ctx, serviceSettings{to: to})
+		return b.startService(serviceSettings{to: to})
 	}
-	database, err := b.postgres.CreateDatabase(ctx)
-	if err != nil {
-		return contender{}, err
-	}
+	database, err := b.postgres.CreateDatabase(b.Context())
+	b.must(err)
 	kind, _, _ := strings.Cut(name, " ")
 	cmd := exec.Command(b.path("floor"))
 	cmd.Env = []string{

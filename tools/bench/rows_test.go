@@ -1,7 +1,6 @@
-package main
+package bench
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,65 +20,42 @@ import (
 )
 
 // measureRows has services on databases of several sizes take turns.
-func (b *rig) measureRows(ctx context.Context, p plan) (string, error) {
+func (b *rig) measureRows() string {
 	var all []*entry
-	for _, size := range p.rows {
-		c, err := b.onRows(ctx, size)
-		if err != nil {
-			return "", err
-		}
+	for _, size := range b.sizes {
+		c := b.onRows(size)
 		name := number(float64(size))
-		all = append(all, &entry{name: name + " rows", cells: []string{name}, measure: func(ctx context.Context) (run, error) {
-			return b.sends(ctx, c, unitCallers(p), p.length)
+		all = append(all, &entry{name: name + " rows", cells: []string{name}, measure: func() run {
+			return b.sends(c, b.unitCallers(), b.length)
 		}})
 	}
-	if err := inTurns(ctx, p.rounds, all); err != nil {
-		return "", err
-	}
+	b.inTurns(all)
 	ofFirst := func(runs []run) float64 { return median(runs, costOfSend) / median(all[0].runs, costOfSend) }
 	g := table([]string{"rows"}, all, rates("sends/s"), medians("the program, µs", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
 		medians(inRedis, cpu(inRedis)), medians("WAL, bytes", walBytes),
 		column{"all three ÷ first", func(runs []run) string { return number(ofFirst(runs)) }})
 	goals := newGoals()
 	goals.most("processor time of a send with the last number of rows ÷ with the first", 1.15, ofFirst(all[len(all)-1].runs), "")
-	return "Sends of 64 callers on databases with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" + goals.String(), nil
+	return "Sends of 64 callers on databases with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" + goals.String()
 }
 
 // onRows starts a service on a database with so many rows, of which nothing waits to be written.
-func (b *rig) onRows(ctx context.Context, size int) (c contender, err error) {
-	database, err := b.postgres.CreateDatabase(ctx)
-	if err != nil {
-		return c, err
-	}
+func (b *rig) onRows(size int) contender {
+	database, err := b.postgres.CreateDatabase(b.Context())
+	b.must(err)
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"),
 		"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
-	if err == nil {
-		err = app.Migrate(ctx, cfg)
-	}
-	if err == nil {
-		err = rows.Fill(ctx, database, size)
-	}
-	if err == nil {
-		err = countAhead(ctx, database)
-	}
-	if err == nil {
-		_, err = b.admin.Exec(ctx, "CHECKPOINT")
-	}
-	if err != nil {
-		return c, fmt.Errorf("%d rows: %w", size, err)
-	}
-	return b.startService(ctx, serviceSettings{database: database,
+	b.must(err)
+	b.must(app.Migrate(b.Context(), cfg))
+	b.must(rows.Fill(b.Context(), database, size))
+	log, err := postgres.Open(b.Context(), database, "")
+	b.must(err)
+	_, err = log.CountHours(b.Context(), 90*24*time.Hour, 10_000) // which the service would do beside the sends
+	b.must(errors.Join(err, log.Close()))
+	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
+	b.must(err)
+	return b.startService(serviceSettings{database: database,
 		more: []string{"SENDCODE_ADMIN_TOKEN=" + adminToken, "SENDCODE_ADMIN_TOKEN_ROLE=owner"}})
-}
-
-// countAhead does at once what the service would do beside the sends, a few hours a second.
-func countAhead(ctx context.Context, database string) error {
-	log, err := postgres.Open(ctx, database, "")
-	if err != nil {
-		return err
-	}
-	_, err = log.CountHours(ctx, 90*24*time.Hour, 10_000)
-	return errors.Join(err, log.Close())
 }
 
 const (
@@ -114,17 +90,12 @@ type waits struct {
 }
 
 // measureAdmin measures what an administrator waits for on databases of several sizes.
-func (b *rig) measureAdmin(ctx context.Context, p plan) (string, error) {
+func (b *rig) measureAdmin() string {
 	g := newGrid("question")
-	for _, size := range p.admin {
-		service, err := b.onRows(ctx, size)
-		if err != nil {
-			return "", err
-		}
-		all, err := askAll(ctx, service.base, size)
-		if err := errors.Join(err, service.process.close()); err != nil {
-			return "", err
-		}
+	for _, size := range b.adminRows {
+		service := b.onRows(size)
+		all := b.askAll(service.base, size)
+		b.end(service)
 		g.rows[0] = append(g.rows[0], number(float64(size))+" rows: p50, ms", "p99, ms")
 		for i, w := range all {
 			if len(g.rows) == i+1 {
@@ -133,42 +104,35 @@ func (b *rig) measureAdmin(ctx context.Context, p plan) (string, error) {
 			g.rows[i+1] = append(g.rows[i+1], fmt.Sprintf("%.2f", quantile(.5, w.took)), fmt.Sprintf("%.2f", quantile(.99, w.took)))
 		}
 	}
-	return g.String(), nil
+	return g.String()
 }
 
-func askAll(ctx context.Context, base string, size int) (all []waits, err error) {
+func (b *rig) askAll(base string, size int) (all []waits) {
 	for _, q := range questions() {
 		w := waits{name: q.name}
 		for range asked {
-			if _, err := w.ask(ctx, base, q, size); err != nil {
-				return nil, fmt.Errorf("%s: %w", q.name, err)
-			}
+			w.ask(b, base, q, size)
 		}
 		all = append(all, w)
 	}
 	pages, stories := waits{name: "1,000 pages on end"}, waits{name: "one send"}
 	for cursor := ""; len(pages.took) < pagesOnEnd; {
-		answer, err := pages.ask(ctx, base, question{path: "/v1/admin/sends?cursor=" + url.QueryEscape(cursor)}, size)
+		answer := pages.ask(b, base, question{path: "/v1/admin/sends?cursor=" + url.QueryEscape(cursor)}, size)
 		var page struct {
 			Sends []struct{ ID string }
 			Next  string
 		}
-		if err == nil {
-			err = json.Unmarshal(answer, &page)
-		}
-		if err != nil || page.Next == "" {
-			return nil, fmt.Errorf("page %d: %d rows, no next one: %w", len(pages.took), len(page.Sends), err)
+		if err := json.Unmarshal(answer, &page); err != nil || page.Next == "" {
+			b.Fatalf("page %d: %d rows, no next one: %v", len(pages.took), len(page.Sends), err)
 		}
 		cursor = page.Next
-		if _, err := stories.ask(ctx, base, question{path: "/v1/admin/sends/" + page.Sends[0].ID}, size); err != nil {
-			return nil, err
-		}
+		stories.ask(b, base, question{path: "/v1/admin/sends/" + page.Sends[0].ID}, size)
 	}
-	return append(all, pages, waits{"the last 100 of them", pages.took[len(pages.took)-100:]}, stories), nil
+	return append(all, pages, waits{"the last 100 of them", pages.took[len(pages.took)-100:]}, stories)
 }
 
 // ask asks once, of a random row, and notes how long it took.
-func (w *waits) ask(ctx context.Context, base string, q question, size int) (answer []byte, err error) {
+func (w *waits) ask(b *rig, base string, q question, size int) []byte {
 	ago := func(days int) string {
 		return url.QueryEscape(time.Now().AddDate(0, 0, -days).UTC().Format(time.RFC3339))
 	}
@@ -179,22 +143,18 @@ func (w *waits) ask(ctx context.Context, base string, q question, size int) (ans
 	if q.body != "" {
 		method = http.MethodPost
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+base+row.Replace(q.path), strings.NewReader(row.Replace(q.body)))
-	if err != nil {
-		return nil, err
-	}
+	request, err := http.NewRequestWithContext(b.Context(), method, "http://"+base+row.Replace(q.path), strings.NewReader(row.Replace(q.body)))
+	b.must(err)
 	request.Header.Set("Authorization", "Bearer "+adminToken)
 	request.Header.Set("Content-Type", "application/json")
 	began := time.Now()
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
+	b.must(err)
 	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
+	answer, err := io.ReadAll(response.Body)
 	w.took = append(w.took, time.Since(began))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %d", method, q.path, response.StatusCode)
+	if err != nil || response.StatusCode != http.StatusOK {
+		b.Fatalf("%s %s: %d %v", method, q.path, response.StatusCode, err)
 	}
-	return answer, err
+	return answer
 }

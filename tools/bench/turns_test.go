@@ -1,8 +1,6 @@
-package main
+package bench
 
 import (
-	"context"
-	"fmt"
 	"slices"
 )
 
@@ -11,26 +9,22 @@ type entry struct {
 	name    string
 	callers int
 	cells   []string // before its figures
-	measure func(context.Context) (run, error)
+	measure func() run
 	runs    []run // one of each round
 }
 
 // inTurns measures all entries in each round, which begins with another entry each time. The round before the first warms them up and does
 // not count.
-func inTurns(ctx context.Context, rounds int, all []*entry) error {
-	for round := range rounds + 1 {
+func (b *rig) inTurns(all []*entry) {
+	b.Helper()
+	for round := range b.rounds + 1 {
 		for i := range all {
 			e := all[(i+round)%len(all)]
-			r, err := e.measure(ctx)
-			if err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
-			}
-			if round > 0 {
+			if r := e.measure(); round > 0 {
 				e.runs = append(e.runs, r)
 			}
 		}
 	}
-	return nil
 }
 
 // runsOf returns the runs of the entry with this name and number of callers; nil if there is none.

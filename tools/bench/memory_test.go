@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -13,34 +13,25 @@ import (
 
 // measureMemory measures the service's memory, and how long it takes from the start of a process to its first 202, on a database that has
 // its schema.
-func (b *rig) measureMemory(ctx context.Context, p plan) (string, error) {
+func (b *rig) measureMemory() string {
 	_, most := memoryOf(b.contender(ours).process.pid())
-	database, err := b.postgres.CreateDatabase(ctx)
-	if err != nil {
-		return "", err
-	}
+	database, err := b.postgres.CreateDatabase(b.Context())
+	b.must(err)
 	var atStart float64
 	var starts []float64
-	for range p.rounds + 1 { // the first one makes the schema
+	for range b.rounds + 1 { // the first one makes the schema
 		began := time.Now()
-		c, err := b.startService(ctx, serviceSettings{dir: b.path("start"), database: database})
-		if err != nil {
-			return "", err
-		}
+		c := b.startService(serviceSettings{dir: b.path("start"), database: database})
 		x := caller{base: c.base}
 		_, err = b.send(&x)
 		starts = append(starts, float64(time.Since(began))/float64(time.Millisecond))
 		x.close()
-		if err != nil {
-			return "", err
-		}
+		b.must(err)
 		atStart, _ = memoryOf(c.process.pid())
-		if err := c.process.close(); err != nil {
-			return "", err
-		}
+		b.end(c)
 	}
 	return fmt.Sprintf("%s resident after the start, %s at most in all runs. %s ms from the start to the first 202.\n",
-		size(atStart), size(most), spreadOf(starts[1:])), nil
+		size(atStart), size(most), spreadOf(starts[1:]))
 }
 
 // units are the costs of one send with its check, as measured.
@@ -52,49 +43,37 @@ type units struct {
 }
 
 // measureNeeds measures what sends leave behind, and works out what so many sends a day need.
-func (b *rig) measureNeeds(ctx context.Context, p plan) (string, error) {
-	service, runs := b.contender(ours), runsOf(b.sent, ours, unitCallers(p))
+func (b *rig) measureNeeds() string {
+	service, runs := b.contender(ours), runsOf(b.sent, ours, b.unitCallers())
 	cost := func(process string) float64 { return median(runs, cpu(process)) + median(b.checks, cpu(process)) }
 	u := units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis), wal: median(runs, walBytes)}
-	before, err := b.redisMemory(ctx)
-	if err != nil {
-		return "", err
-	}
-	sends := sendsFor(2 * p.length)
-	if _, err := b.open(ctx, service, sends); err != nil {
-		return "", err
-	}
-	after, err := b.redisMemory(ctx)
-	if err != nil {
-		return "", err
-	}
-	u.key = max(0, after-before) / float64(sends)
-	u.row, err = bytesOfARow(ctx, service.database)
-	return needs(u), err
+	before, sends := b.redisMemory(), sendsFor(2*b.length)
+	b.open(service, sends)
+	u.key = max(0, b.redisMemory()-before) / float64(sends)
+	u.row = b.bytesOfARow(service.database)
+	return needs(u)
 }
 
 // bytesOfARow is what a send takes on the disk, of all tables and their indexes.
-func bytesOfARow(ctx context.Context, database string) (bytes float64, err error) {
-	conn, err := pgx.Connect(ctx, database)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	err = conn.QueryRow(ctx, `
+func (b *rig) bytesOfARow(database string) (bytes float64) {
+	conn, err := pgx.Connect(b.Context(), database)
+	b.must(err)
+	defer conn.Close(context.Background())
+	b.must(conn.QueryRow(b.Context(), `
 SELECT sum(pg_total_relation_size(c.oid))::float8 / (SELECT count(*) FROM sends) FROM pg_class c
-WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`).Scan(&bytes)
-	return bytes, err
+WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`).Scan(&bytes))
+	return bytes
 }
 
 // redisMemory is what Redis has in use, in bytes.
-func (b *rig) redisMemory(ctx context.Context) (float64, error) {
+func (b *rig) redisMemory() float64 {
 	client := redis.NewClient(&redis.Options{Addr: b.redis.Addr()})
 	defer client.Close()
-	memory, err := client.InfoMap(ctx, "memory").Result()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(memory["Memory"]["used_memory"], 64)
+	memory, err := client.InfoMap(b.Context(), "memory").Result()
+	b.must(err)
+	used, err := strconv.ParseFloat(memory["Memory"]["used_memory"], 64)
+	b.must(err)
+	return used
 }
 
 // What the arithmetic takes for granted.

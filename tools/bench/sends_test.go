@@ -1,8 +1,6 @@
-package main
+package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,28 +10,24 @@ import (
 )
 
 // measureSends has all contenders take turns. The plain floor and bare HTTP are measured at one number of callers.
-func (b *rig) measureSends(ctx context.Context, p plan) (string, error) {
-	if err := b.startAll(ctx); err != nil {
-		return "", err
-	}
-	for _, n := range p.callers {
+func (b *rig) measureSends() string {
+	b.startAll()
+	for _, n := range b.callers {
 		for _, c := range b.contenders {
-			if n == unitCallers(p) || c.name == ours || c.name == fairFloor {
+			if n == b.unitCallers() || c.name == ours || c.name == fairFloor {
 				b.sent = append(b.sent, &entry{name: c.name, callers: n, cells: []string{fmt.Sprint(n), c.name},
-					measure: func(ctx context.Context) (run, error) { return b.sends(ctx, c, n, p.length) }})
+					measure: func() run { return b.sends(c, n, b.length) }})
 			}
 		}
 	}
-	if err := inTurns(ctx, p.rounds, b.sent); err != nil {
-		return "", err
-	}
+	b.inTurns(b.sent)
 	for _, n := range []int{64, 256} {
-		if slices.Contains(p.callers, n) {
+		if slices.Contains(b.callers, n) {
 			b.goals.least(fmt.Sprintf("sends/s ÷ fair floor, %d callers", n), .95, b.againstFair(n, rate))
 			b.goals.most(fmt.Sprintf("processor time ÷ fair floor, %d callers", n), 1.2, b.againstFair(n, cpu()), "")
 		}
 	}
-	if slices.Contains(p.callers, 64) {
+	if slices.Contains(b.callers, 64) {
 		own, fair := runsOf(b.sent, ours, 64), runsOf(b.sent, fairFloor, 64)
 		b.goals.most("202 of one caller, p50 ÷ fair floor", 1.5, b.againstFair(1, answered(.5)), "")
 		b.goals.most("Postgres for a send, 64 callers", 130, median(own, cpu(inPostgres)), " µs")
@@ -42,7 +36,7 @@ func (b *rig) measureSends(ctx context.Context, p plan) (string, error) {
 	}
 	columns := slices.Concat([]column{rates("sends/s")}, answers("202 "), mails())
 	return table([]string{"callers", "program"}, b.sent, columns...).String() +
-		"\nMail: from the 202 to the end of the mail at the mail server; 0 if the mail was first.\n", nil
+		"\nMail: from the 202 to the end of the mail at the mail server; 0 if the mail was first.\n"
 }
 
 // againstFair divides a value of the service by the fair floor's.
@@ -51,8 +45,8 @@ func (b *rig) againstFair(callers int, value figure) float64 {
 }
 
 // measureCosts says what a send costs beside one of the fair floor. Round trips are counted with programs of their own.
-func (b *rig) measureCosts(ctx context.Context, p plan) (string, error) {
-	n := unitCallers(p)
+func (b *rig) measureCosts() string {
+	n := b.unitCallers()
 	g := newGrid(fmt.Sprintf("%d callers", n), ours, fairFloor)
 	own, fair := runsOf(b.sent, ours, n), runsOf(b.sent, fairFloor, n)
 	for _, line := range []struct {
@@ -68,45 +62,35 @@ func (b *rig) measureCosts(ctx context.Context, p plan) (string, error) {
 	}
 	var trips [2]map[string]float64
 	for i, name := range []string{ours, fairFloor} {
-		var err error
-		if trips[i], err = b.trips(ctx, name, n, p.length/2); err != nil {
-			return "", err
-		}
+		trips[i] = b.trips(name, n, b.length/2)
 	}
 	for _, server := range []string{inPostgres, inRedis} {
 		g.add("round trips to "+server, number(trips[0][server]), number(trips[1][server]))
 	}
-	return g.String(), nil
+	return g.String()
 }
 
 // trips counts the round trips of a send to each server.
-func (b *rig) trips(ctx context.Context, name string, callers int, length time.Duration) (map[string]float64, error) {
+func (b *rig) trips(name string, callers int, length time.Duration) map[string]float64 {
 	counters := map[string]*tripCounter{inPostgres: {to: b.postgres.Addr()}, inRedis: {to: b.redis.Addr()}}
 	for _, t := range counters {
-		if err := t.listen(b); err != nil {
-			return nil, err
-		}
+		t.listen(b)
 	}
 	to := b.direct()
 	to.postgres, to.redis = counters[inPostgres].address, counters[inRedis].address
-	c, err := b.startContender(ctx, name, to)
-	if err != nil {
-		return nil, err
-	}
+	c := b.startContender(name, to)
 	made := map[string]float64{}
 	for range 2 { // the first time warms up
 		for _, t := range counters {
 			t.trips.Store(0)
 		}
-		r, err := b.sends(ctx, c, callers, length)
-		if err != nil {
-			return nil, err
-		}
+		r := b.sends(c, callers, length)
 		for server, t := range counters {
 			made[server] = float64(t.trips.Load()) / float64(r.sends)
 		}
 	}
-	return made, c.process.close()
+	b.end(c)
+	return made
 }
 
 // tripCounter stands between a program and a server, and counts how often the program turns from reading to writing: each is a wait
@@ -117,12 +101,10 @@ type tripCounter struct {
 }
 
 // listen has the server reached through the counter.
-func (t *tripCounter) listen(b *rig) error {
+func (t *tripCounter) listen(b *rig) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	b.closers = append(b.closers, listener.Close)
+	b.must(err)
+	b.Cleanup(func() { _ = listener.Close() })
 	t.address = listener.Addr().String()
 	go func() {
 		for {
@@ -144,7 +126,6 @@ func (t *tripCounter) listen(b *rig) error {
 			go pass(client, server, func() { asking.Store(false) })
 		}
 	}()
-	return nil
 }
 
 // pass copies until one side ends.
@@ -167,25 +148,23 @@ func pass(to io.WriteCloser, from io.ReadCloser, seen func()) {
 }
 
 // measureHalf runs those that record what they do at half the highest rate of the service.
-func (b *rig) measureHalf(ctx context.Context, p plan) (string, error) {
+func (b *rig) measureHalf() string {
 	highest := 0.
-	for _, n := range p.callers {
+	for _, n := range b.callers {
 		highest = max(highest, median(runsOf(b.sent, ours, n), rate))
 	}
 	var all []*entry
 	for _, name := range []string{ours, fairFloor} {
-		all = append(all, &entry{name: name, cells: []string{name}, measure: func(ctx context.Context) (run, error) {
-			samples, refused, err := b.paced(ctx, b.contender(name), highest/2, p.length)
-			if err != nil || refused > 0 {
-				return run{}, errors.Join(err, fmt.Errorf("%d refused", refused))
+		all = append(all, &entry{name: name, cells: []string{name}, measure: func() run {
+			samples, refused := b.paced(b.contender(name), highest/2, b.length)
+			if refused > 0 {
+				b.Fatalf("%s: %d refused", name, refused)
 			}
 			return b.arrivals(samples, true)
 		}})
 	}
-	if err := inTurns(ctx, p.rounds, all); err != nil {
-		return "", err
-	}
+	b.inTurns(all)
 	b.goals.most("202 to end of mail at half the highest rate, p50", 5, median(all[0].runs, mailed(.5)), " ms")
 	shown := table([]string{"program"}, all, append(answers("202 "), mails()...)...)
-	return number(highest/2) + " requests a second at random times.\n\n" + shown.String(), nil
+	return number(highest/2) + " requests a second at random times.\n\n" + shown.String()
 }

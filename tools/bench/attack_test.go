@@ -1,9 +1,8 @@
-package main
+package bench
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,42 +18,30 @@ const honestRate = 100
 
 // measureAttack measures how long honest requests wait, by turns with and without callers that ask for one recipient as often as
 // they are answered. The attackers are a process of their own, on one processor.
-func (b *rig) measureAttack(ctx context.Context, p plan) (string, error) {
+func (b *rig) measureAttack() string {
 	service, refusals, rates := b.contender(ours), 0, []float64{}
-	honest := func(ctx context.Context) (r run, err error) {
-		samples, refused, err := b.paced(ctx, service, honestRate, p.length)
-		if err != nil {
-			return r, err
-		}
+	honest := func() run {
+		samples, refused := b.paced(service, honestRate, b.length)
 		refusals += refused
 		return b.arrivals(samples, false)
 	}
 	quiet := &entry{name: "quiet", measure: honest}
-	attacked := &entry{name: "attacked", measure: func(ctx context.Context) (r run, err error) {
-		cmd, err := self(attackCommand, service.base, strconv.Itoa(p.attackers))
-		if err != nil {
-			return r, err
-		}
-		attackers, err := b.start("attackers", cmd)
-		if err != nil {
-			return r, err
-		}
-		r, err = honest(ctx)
-		said, ended := attackers.process.end()
-		made, unread := strconv.Atoi(strings.TrimSpace(string(said)))
-		rates = append(rates, float64(made)/p.length.Seconds())
-		return r, errors.Join(err, ended, unread)
+	attacked := &entry{name: "attacked", measure: func() run {
+		attackers := b.start("attackers", self(attackCommand, service.base, strconv.Itoa(b.attackers)))
+		r := honest()
+		made, err := strconv.Atoi(strings.TrimSpace(b.end(attackers)))
+		b.must(err)
+		rates = append(rates, float64(made)/b.length.Seconds())
+		return r
 	}}
-	if err := inTurns(ctx, p.rounds, []*entry{quiet, attacked}); err != nil {
-		return "", err
-	}
+	b.inTurns([]*entry{quiet, attacked})
 	b.goals.most("honest requests refused beside an attack", 0, float64(refusals), "")
 	before, during := quiet.allAnswers(), attacked.allAnswers()
 	b.goals.most("honest p99 beside an attack ÷ quiet", 2, quantile(.99, during)/quantile(.99, before), "")
 	return fmt.Sprintf("%d honest requests a second for different recipients, beside %d callers that request codes for one recipient without "+
 		"pause (%s requests/s). %d honest requests were refused. Their 202: p50 %.2f ms quiet and %.2f ms attacked, p99 %.2f ms quiet and "+
-		"%.2f ms attacked.\n", honestRate, p.attackers, number(spreadOf(rates).median), refusals,
-		quantile(.5, before), quantile(.5, during), quantile(.99, before), quantile(.99, during)), nil
+		"%.2f ms attacked.\n", honestRate, b.attackers, number(spreadOf(rates).median), refusals,
+		quantile(.5, before), quantile(.5, during), quantile(.99, before), quantile(.99, during))
 }
 
 // allAnswers are the waits for the answers of all rounds.

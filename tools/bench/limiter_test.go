@@ -1,7 +1,6 @@
-package main
+package bench
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -13,23 +12,20 @@ import (
 type rival struct{ rate, redis, bare float64 }
 
 // measureLimiter runs that benchmark, which has its own rivals and rounds.
-func (b *rig) measureLimiter(ctx context.Context, _ plan) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=Rivals/^admitted$/^64$", "-timeout=10m", "sendcode/quota")
+func (b *rig) measureLimiter() string {
+	cmd := exec.CommandContext(b.Context(), "go", "test", "-run=^$", "-bench=Rivals/^admitted$/^64$", "-timeout=10m", "sendcode/quota")
 	said, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, said)
-	}
 	all := rivals(string(said))
 	ours, rateLimit, bare := all["the policy, coalesced"], all["three calls of redis_rate"], all["a script that returns 1"]
-	if ours.rate == 0 || rateLimit.bare == 0 || bare.rate == 0 {
-		return "", fmt.Errorf("the benchmark of the limiter printed no table: %s", said)
+	if err != nil || ours.rate == 0 || rateLimit.bare == 0 || bare.rate == 0 {
+		b.Fatalf("the benchmark of the limiter: %v: %s", err, said)
 	}
 	// Both were compared with the bare script round by round, which the median rates were not.
 	b.goals.least("limiter ÷ redis_rate ×3, 64 callers admitted", 3.5, ours.bare/rateLimit.bare)
 	b.goals.least("limiter ÷ bare script, 64 callers admitted", .8, ours.bare)
 	return fmt.Sprintf("The default policy without HTTP and Postgres, 64 callers: %s decisions/s at %s µs of Redis each; three calls of "+
 		"redis_rate make %s, a script that returns 1 makes %s ([more](../quota/README.md#how-fast)).\n",
-		number(ours.rate), number(ours.redis), number(rateLimit.rate), number(bare.rate)), nil
+		number(ours.rate), number(ours.redis), number(rateLimit.rate), number(bare.rate))
 }
 
 var rivalLine = regexp.MustCompile(`(?m)^\s+(\S.*?)\s+(\d+)/s\s+([\d.]+) µs of Redis,\s+([\d.]+) of the bare script`)

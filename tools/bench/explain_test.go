@@ -1,8 +1,6 @@
-package main
+package bench
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -34,27 +32,16 @@ func stages() []stage {
 }
 
 // explain runs the service once more, profiled, and says where its processor time went.
-func (b *rig) explain(ctx context.Context, p plan) (string, error) {
+func (b *rig) explain() string {
 	profile := b.path("profile")
-	service, err := b.startService(ctx, serviceSettings{profile: profile})
-	if err != nil {
-		return "", err
-	}
-	if _, err := b.sends(ctx, service, unitCallers(p), 2*p.length); err != nil {
-		return "", err
-	}
-	if err := service.process.close(); err != nil {
-		return "", err
-	}
+	service := b.startService(serviceSettings{profile: profile})
+	b.sends(service, b.unitCallers(), 2*b.length)
+	b.end(service)
 	program, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", program,
+	b.must(err)
+	top, err := exec.CommandContext(b.Context(), "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", program,
 		profile).Output()
-	if err != nil {
-		return "", fmt.Errorf("reading the profile: %w", err)
-	}
+	b.must(err)
 	g := newGrid("part", "share")
 	for _, s := range stages() {
 		if share := cumulative(string(top), s.function); share != "" {
@@ -64,7 +51,7 @@ func (b *rig) explain(ctx context.Context, p plan) (string, error) {
 	if len(g.rows) == 1 { // a short run on a busy machine
 		g.add("too few samples", "–")
 	}
-	return "64 callers; each part includes what it calls.\n\n" + g.String(), nil
+	return "64 callers; each part includes what it calls.\n\n" + g.String()
 }
 
 // cumulative finds a function's share, itself and what it calls, in what pprof says.

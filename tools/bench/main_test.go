@@ -1,0 +1,249 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// plan is what is asked for. A length or number of 0 leaves its part out.
+type plan struct {
+	rounds    int
+	length    time.Duration
+	callers   []int
+	attackers int
+	level     time.Duration // autovacuum off
+	limiter   bool
+	hour      time.Duration // autovacuum on; a run of its own
+	sizes     []int         // a run of its own
+	adminRows []int         // a run of its own
+}
+
+var (
+	rounds = flag.Int("perf.rounds", 0, "how often each program is measured at each number of callers; 0: a short run of everything")
+	length = flag.Duration("perf.for", 2*time.Second, "for how long callers ask in each of them")
+	hour   = flag.Duration("perf.hour", 0, "measure nothing but a database with autovacuum for so long")
+	sizes  = flag.String("perf.rows", "", "measure nothing but sends on databases with so many rows, by commas")
+	admin  = flag.String("perf.admin", "", "measure nothing but what an administrator waits for on databases with so many rows, by commas")
+	write  = flag.String("perf.write", "", "the document to write")
+)
+
+// commands are what this program is as a child of its own.
+var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		os.Exit(m.Run())
+	}
+	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// Measures, then prints and writes the document; the file also keeps what was not measured this time. A short run leaves the limiter out,
+// which is a benchmark of its own: then the document has all sections and figures, and the floors' answers and mails are as long as the
+// service's.
+func TestBench(t *testing.T) {
+	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256, level: time.Minute, limiter: true, hour: *hour}
+	for text, list := range map[string]*[]int{*sizes: &p.sizes, *admin: &p.adminRows} {
+		if err := json.Unmarshal([]byte("["+text+"]"), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := len(p.sizes) > 0 || len(p.adminRows) > 0 || p.hour > 0
+	short := *rounds == 0 && !alone
+	if short {
+		p.length, p.callers, p.attackers, p.level, p.limiter = 200*time.Millisecond, []int{2}, 2, time.Second, false
+	}
+	b := openRig(t, p)
+	texts := b.run(!alone)
+	when := time.Now().UTC().Format(time.DateOnly) + " at commit " + commit()
+	preface := b.preface(when)
+	if short {
+		b.isWhole(preface, texts)
+		b.saysAsMuch()
+		return
+	}
+	fmt.Print(document("", preface, when, texts))
+	if *write != "" {
+		old, err := os.ReadFile(*write)
+		if !errors.Is(err, fs.ErrNotExist) {
+			b.must(err)
+		}
+		b.must(os.WriteFile(*write, []byte(document(string(old), preface, when, texts)), 0o644))
+	}
+}
+
+// run measures what the plan asks for, and returns sections of the document by title.
+func (b *rig) run(whole bool) map[string]string {
+	texts := map[string]string{}
+	for _, s := range []struct {
+		title   string
+		wanted  bool
+		measure func() (text string)
+	}{
+		{titleRows, len(b.sizes) > 0, b.measureRows},
+		{titleAdmin, len(b.adminRows) > 0, b.measureAdmin},
+		{titleHour, b.hour > 0, b.measureHour},
+		{"Sends", whole, b.measureSends},
+		{"What a send costs", whole, b.measureCosts},
+		{"At half the highest rate", whole, b.measureHalf},
+		{"Other requests", whole, b.measureOthers},
+		{titleTakes, whole, b.measureTakes},
+		{"One recipient attacked", whole, b.measureAttack},
+		{"Memory and start", whole, b.measureMemory},
+		{"What 10 and 100 million sends a day need", whole, b.measureNeeds},
+		{"A minute on a fresh database", whole, b.measureLevel},
+		{"The limiter alone", whole && b.limiter, b.measureLimiter},
+		{"Where the program's processor time goes", whole, b.explain},
+	} {
+		if s.wanted {
+			began := time.Now()
+			texts[s.title] = s.measure()
+			b.Logf("%s: %.0f s", s.title, time.Since(began).Seconds())
+		}
+	}
+	if whole {
+		texts["Goals"] = b.goals.String()
+	}
+	return texts
+}
+
+// isWhole fails the test unless a document has all that was measured, and keeps what was not.
+func (b *rig) isWhole(preface string, texts map[string]string) {
+	b.Helper()
+	const kept = "## The limiter alone\n\nkept\n\n## With millions of rows\n\nMeasured before.\n\nkept\n"
+	whole := document("# Performance\n\n"+kept, preface, "now", texts)
+	parse(b.T, whole)
+	for _, want := range []string{
+		"with fsync on", kept, "0 honest requests were refused", "2 callers for 1 s.", ours, fairFloor, plainFloor, bareHTTP,
+	} {
+		if !strings.Contains(whole, want) {
+			b.Errorf("%q is missing in:\n%s", want, whole)
+		}
+	}
+	with := document(whole, "another", "now", map[string]string{titleRows: "rows\n"})
+	if with != strings.Replace(whole, "Measured before.\n\nkept", "Measured now.\n\nrows", 1) {
+		b.Errorf("a run of one part changes another:\n%s", with)
+	}
+}
+
+// saysAsMuch fails the test if a floor answers or sends other bytes than the service: none of them wins by saying less.
+func (b *rig) saysAsMuch() {
+	b.Helper()
+	var answer, mail int
+	for _, c := range b.contenders {
+		head, body, text, to := b.sendOne(c)
+		if c.name == ours {
+			answer, mail = len(head)+len(body), len(text)
+		}
+		if len(head)+len(body) != answer {
+			b.Errorf("%s answers with other than the service's %d bytes:\n%s%s", c.name, answer, head, body)
+		}
+		if c.name == bareHTTP {
+			continue
+		}
+		if len(b.codeIn(text)) != 6 || len(text) != mail {
+			b.Errorf("%s sends a mail of other than the service's %d bytes:\n%s", c.name, mail, text)
+		}
+		if c.name == fairFloor { // at most once in a minute
+			again := caller{base: c.base}
+			defer again.close()
+			if err := again.must(http.StatusTooManyRequests, sendPath, sendBody(to)); err != nil {
+				b.Errorf("a second send: %v", err)
+			}
+		}
+	}
+}
+
+// parse holds a document to its form: all sections, and tables whose rows have as many cells as their heads.
+func parse(t *testing.T, text string) {
+	t.Helper()
+	_, found := sections(text)
+	for _, title := range titles {
+		if _, ok := found[title]; !ok && !slices.Contains(optional, title) {
+			t.Errorf("the section %q is missing", title)
+		}
+	}
+	if !regexp.MustCompile(`(?m)^Measured \d{4}-\d\d-\d\d at commit [0-9a-z ]+ on \d+ processors \(.+\) with \d+ GB of memory\.$`).MatchString(text) {
+		t.Error("it does not say when, at which commit and on what machine")
+	}
+	tables := regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(text, -1)
+	for _, table := range tables {
+		cells := 0
+		for line := range strings.Lines(table[1]) {
+			n := len(regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1))
+			if cells = max(cells, n); n != cells {
+				t.Errorf("%d cells, want %d: %s", n, cells, line)
+			}
+		}
+	}
+	if len(tables) < 8 || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {
+		t.Errorf("%d tables, or a figure is none:\n%s", len(tables), text)
+	}
+}
+
+// What make bench has written last.
+func TestPerformanceDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/PERFORMANCE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse(t, string(text))
+}
+
+func TestNeeds(t *testing.T) {
+	lines := map[string]bool{}
+	for line := range strings.Lines(needs(units{program: 500, postgres: 250, redis: 50, wal: 1500, row: 1000, key: 200})) {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, want := range []string{
+		"sends a second, peak 463 4,630", "processors for the program 0.46 4.63", "replicas 2 2", "processors for Postgres 0.23 2.31",
+		"WAL a day 15.0 GB 150 GB", "whole pages in the WAL a day, at most 164 GB 1.64 TB", "disk for the log 900 GB 9.00 TB",
+		"connections to Postgres 26 26", "connections to mail servers, peak 139 1,389", "memory of Redis 2.00 GB 20.0 GB",
+	} {
+		if !lines[want] {
+			t.Errorf("%q is not in %v", want, lines)
+		}
+	}
+}
+
+func TestRivals(t *testing.T) {
+	const said = `BenchmarkRivals/admitted/64-2         	       1
+--- BENCH: BenchmarkRivals/admitted/64-2
+    bench_test.go:129: 
+        a script that returns 1                     46285/s    8.9 µs of Redis,  1.00 of the bare script (1.00 to 1.00)
+        the policy, coalesced                       40000/s   12.7 µs of Redis,  0.82 of the bare script (0.69 to 3.20)
+PASS
+`
+	want := map[string]rival{"a script that returns 1": {46285, 8.9, 1}, "the policy, coalesced": {40000, 12.7, .82}}
+	if got := rivals(said); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// What the fair floor does, beside HTTP and the bytes that it copies, stays a program that one reads in ten minutes.
+func TestFairFloorIsSmall(t *testing.T) {
+	lines := 0
+	for _, file := range []string{"fair.go", "sharing.go", "mailer.go"} {
+		raw, err := os.ReadFile("../floor/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(raw), "\n")
+	}
+	if lines > 300 {
+		t.Errorf("%d lines, want at most 300", lines)
+	}
+}
