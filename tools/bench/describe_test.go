@@ -61,8 +61,8 @@ func commit() string {
 		return "unknown"
 	}
 	name := strings.TrimSpace(string(id))
-	changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", ".",
-		":!docs/PERFORMANCE.md").Output()
+	changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", ":/",
+		":(top,exclude)docs/PERFORMANCE.md").Output()
 	if err != nil || len(changes) > 0 {
 		name += " with changes"
 	}

@@ -55,7 +55,8 @@ func TestMain(m *testing.M) {
 // which is a benchmark of its own: then the document has all sections and figures, and the floors' answers and mails are as long as the
 // service's.
 func TestBench(t *testing.T) {
-	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256, level: time.Minute, limiter: true, hour: *hour}
+	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256, level: time.Minute, limiter: true,
+		hour: *hour}
 	for text, list := range map[string]*[]int{*sizes: &p.sizes, *admin: &p.adminRows} {
 		if err := json.Unmarshal([]byte("["+text+"]"), list); err != nil {
 			t.Fatal(err)

@@ -54,7 +54,8 @@ func (b *rig) measureOthers() string {
 	}
 	b.checks = all[len(all)-1].runs
 	columns := append([]column{rates("requests/s")}, answers("")...)
-	columns = append(columns, medians("the program, µs", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)), medians(inRedis, cpu(inRedis)))
+	columns = append(columns, medians("the program, µs", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
+		medians(inRedis, cpu(inRedis)))
 	return table([]string{"request", "callers"}, all, columns...).String()
 }
 
