@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -90,12 +89,8 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	bare, err := marshalEvent(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
-	var p struct{ Data map[string]any }
-	if err != nil || json.Unmarshal(bare, &p) != nil {
-		t.Fatal(err)
-	}
-	if d := p.Data; d["send_id"] != nil || d["reason"] != nil || d["reference"] != nil || d["test"] != true || len(d) != 10 {
-		t.Errorf("%s", bare)
+	if err != nil || !strings.Contains(string(bare), `"send_id":null`) || !strings.HasSuffix(string(bare), `"reason":null,"reference":null,"test":true}}`) {
+		t.Errorf("%s, %v", bare, err)
 	}
 }
 

@@ -31,19 +31,18 @@ func TestConnectionServesHundredMails(t *testing.T) {
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{})
-		sendAll(t, s, 1, 1)
-		time.Sleep(30*time.Second - time.Millisecond)
-		sendAll(t, s, 2, 2) // within 30 s: the same connection, and its time starts anew
-		time.Sleep(30*time.Second - time.Millisecond)
-		synctest.Wait()
-		expectCounts(t, server, 2, 1)
-		if server.Open() != 1 {
-			t.Errorf("closed too early")
+		for n := range 2 { // within 30 s: the same connection, and its time starts anew
+			sendAll(t, s, n, n)
+			time.Sleep(30*time.Second - time.Millisecond)
 		}
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		if server.Open() != 0 || !strings.HasSuffix(verbs(server), "QUIT") {
-			t.Errorf("%d connections open after 30 s, dialogue %q", server.Open(), verbs(server))
+		for _, open := range []int{1, 0} {
+			if synctest.Wait(); server.Open() != open || server.Connections() != 1 {
+				t.Errorf("%d of %d connections are open, want %d", server.Open(), server.Connections(), open)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if !strings.HasSuffix(verbs(server), "QUIT") {
+			t.Errorf("dialogue %q", verbs(server))
 		}
 		sendAll(t, s, 3, 3)
 		expectCounts(t, server, 3, 2)

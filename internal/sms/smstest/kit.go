@@ -228,28 +228,29 @@ func everyCarrier(t *testing.T, r Rig) {
 			t.Errorf("%v", fail)
 		}
 	})
-	t.Run("nothing listens", func(t *testing.T) {
-		_, fail := Send(t, t.Context(), r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))))
-		if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
-			t.Errorf("%v", fail)
-		}
-	})
-	t.Run("over before it began", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, fail := try(t, r, ctx, Says(r.Taken), 0); fail == nil || fail.Class != delivery.Temporary {
-			t.Errorf("%v", fail)
-		}
-	})
-	t.Run("no handshake", func(t *testing.T) {
-		secured := r
-		secured.Make = func(t *testing.T, endpoint string) sms.Carrier {
-			return r.Make(t, strings.Replace(endpoint, "http:", "https:", 1))
-		}
-		if _, fail := try(t, secured, t.Context(), Says(r.Taken), 0); fail == nil || fail.Class != delivery.Temporary {
-			t.Errorf("%v", fail)
-		}
-	})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	secured := r
+	secured.Make = func(t *testing.T, endpoint string) sms.Carrier {
+		return r.Make(t, strings.Replace(endpoint, "http:", "https:", 1))
+	}
+	nowhere := r
+	nowhere.Make = func(t *testing.T, _ string) sms.Carrier {
+		return r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t)))
+	}
+	for name, c := range map[string]struct {
+		rig Rig
+		ctx context.Context
+	}{
+		"over before it began": {r, over}, "no handshake": {secured, t.Context()}, "nothing listens": {nowhere, t.Context()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, fail := try(t, c.rig, c.ctx, Says(r.Taken), 0)
+			if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
+				t.Errorf("%v", fail)
+			}
+		})
+	}
 }
 
 // Asked is a carrier that can be asked, with what is asked and answered on the wire.

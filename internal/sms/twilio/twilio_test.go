@@ -100,23 +100,14 @@ func TestTwilioProbe(t *testing.T) {
 
 // The example in the vendor's own libraries (twilio-ruby, spec/security/request_validator_spec.rb).
 func TestTwilioSignatureAsPublished(t *testing.T) {
-	form := url.Values{}
-	for name, value := range map[string]string{
-		"ToState": "California", "CalledState": "California", "Direction": "inbound", "FromState": "CA",
-		"AccountSid": "ACba8bc05eacf94afdae398e642c9cc32d",
-		"Caller":     "+14153595711", "CallerZip": "94108", "CallerCountry": "US", "From": "+14153595711", "FromCity": "SAN FRANCISCO",
-		"CallerCity": "SAN FRANCISCO",
-		"To":         "+14157669926", "FromZip": "94108", "FromCountry": "US", "ToCity": "", "CallStatus": "ringing", "CalledCity": "",
-		"CallerState": "CA", "CalledZip": "",
-		"ToZip": "", "ToCountry": "US", "CallSid": "CA136d09cd59a3c0ec8dbff44da5c03f31", "CalledCountry": "US", "Called": "+14157669926",
-		"ApiVersion":     "2010-04-01",
-		"ApplicationSid": "AP44efecad51364e80b133bb7c07eb8204",
-	} {
-		form.Set(name, value)
-	}
-	if got := webhookSignature("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice",
-		form); got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
-		t.Errorf("%s", got)
+	form, err := url.ParseQuery("ToState=California&CalledState=California&Direction=inbound&FromState=CA&FromCity=SAN+FRANCISCO&To=%2B14157669926" +
+		"&AccountSid=ACba8bc05eacf94afdae398e642c9cc32d&Caller=%2B14153595711&CallerZip=94108&CallerCountry=US&From=%2B14153595711&ToCity=" +
+		"&CallerCity=SAN+FRANCISCO&FromZip=94108&FromCountry=US&CallStatus=ringing&CalledCity=&CallerState=CA&CalledZip=&ToZip=&ToCountry=US" +
+		"&CallSid=CA136d09cd59a3c0ec8dbff44da5c03f31&CalledCountry=US&Called=%2B14157669926&ApiVersion=2010-04-01" +
+		"&ApplicationSid=AP44efecad51364e80b133bb7c07eb8204")
+	got := webhookSignature("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice", form)
+	if err != nil || got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 
