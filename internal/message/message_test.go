@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sendcode/templates"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -205,10 +203,7 @@ func TestCanonicalTags(t *testing.T) {
 }
 
 func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
-	r, err := New(templates.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := renderer(t)
 	for list, want := range map[string]string{
 		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "", "": "", "zh": "zh",
 		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH", strings.Repeat("en,", 100): "",
@@ -239,10 +234,7 @@ func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer
 	prepared, err := renderer(t).Prepare(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}} {
+	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}, err} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb, v)
 		}

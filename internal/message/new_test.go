@@ -131,10 +131,18 @@ func TestNewFindsEveryFault(t *testing.T) {
 		"locale not canonical":        {"mail/default/zh-hans/subject.txt", "Hello", "zh-hans/subject.txt: the locale"},
 		"half a language":             {"mail/default/fr/subject.txt", "Bonjour", "mail/default/fr/text.txt: missing"},
 		"not utf-8":                   {subject, "Hello \xff", subject + ": not valid UTF-8"},
+		"text without code":           {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
+		"text with the code twice":    {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
+		"text with a code in parts":   {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}", "code must stand in it once"},
+		"text with an address behind": {"sms/default/en/text.txt", "{{.Code}}\n@evil.example #1", "begins with @"},
+		"misspelt file of texts":      {"sms/default/en/html.html", "x", "no such template"},
 		"empty directory":             {"default/en/subject.txt", "Hello", `no directory "mail"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := New(builtin(), files(map[string]string{c.file: c.text}))
+			if strings.HasPrefix(c.file, "sms/") {
+				r, err = nil, textsError(c.file, c.text)
+			}
 			if err == nil || r != nil {
 				t.Fatal("accepted")
 			}

@@ -79,28 +79,15 @@ func TestTextsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestTextsOfOnesOwn(t *testing.T) {
-	r := texts(t, fstest.MapFS{"sms/gift/en/text.txt": {Data: []byte("Gift: {{.Code}}\r\n")}}, TextLimits{})
-	got, err := r.Render(Request{Purpose: "gift", Data: Data{App: "A", Code: "739154", Minutes: 1}})
-	if err != nil || got.Text != "Gift: 739154" {
-		t.Errorf("%q, %v", got.Text, err)
-	}
-	for name, c := range map[string]struct{ path, content, want string }{
-		"no code":    {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
-		"twice":      {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
-		"in parts":   {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}", "code must stand in it once"},
-		"last line":  {"sms/default/en/text.txt", "{{.Code}}\n@evil.example #1", "begins with @"},
-		"file":       {"sms/default/en/html.html", "x", "no such template"},
-		"no English": {"", "", ""},
-	} {
-		_, err := NewTexts(TextLimits{Measure: one, Segments: 1}, templates.FS, fstest.MapFS{c.path: {Data: []byte(c.content)}})
-		if c.path == "" {
-			_, err = NewTexts(TextLimits{Measure: one, Segments: 1}, fstest.MapFS{})
-			c.want = "sms/default/en: missing"
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+// textsError is what NewTexts finds wrong with a file.
+func textsError(file, text string) error {
+	_, err := NewTexts(TextLimits{Measure: one, Segments: 1}, templates.FS, files(map[string]string{file: text}))
+	return err
+}
+
+func TestNewTextsWantsEnglish(t *testing.T) {
+	if _, err := NewTexts(TextLimits{}, fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "sms/default/en: missing") {
+		t.Error(err)
 	}
 }
 
