@@ -50,7 +50,7 @@ func (a *App) newOutbox() error {
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{
 		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(), AskAfter: a.receiptPollDelay(),
-		Workers: max(outbox.DefaultWorkers, a.servers.Conns()), // a connection without a worker would be of no use
+		Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
 		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Renderer: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,

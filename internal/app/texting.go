@@ -37,7 +37,7 @@ func (a *App) openCarriers() error {
 	var routes []sms.Route
 	for _, c := range a.cfg.SMS.Carriers {
 		routes = append(routes, sms.Route{
-			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Asked: c.Polled(),
+			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Polled: c.Polled(),
 		})
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.logHealth("carrier", "carrier")}

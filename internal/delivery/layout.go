@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Form gives the texts of mails of one kind. They differ only in the characters of a fill. Forms are compared with ==. Implementation:
-// message.Form.
+// Form renders the texts of mails of one kind, which differ only in the characters of fill: the code and the support reference. Forms are
+// compared with ==. Implementation: message.Form.
 type Form interface {
 	Texts(fill string) (subject, text, html string, err error)
 }

@@ -22,8 +22,8 @@ type Prepared struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// Prepare is Render, but leaves rendering to the form. It renders the first mail of each form, and returns the errors of that; so the names
-// of the others have passed. It does not check the support references of the others, which must be ours.
+// Prepare returns a mail that Form.Texts renders later. The first mail of each form it renders itself, to return the errors of Render. Of
+// later mails, whose names are those of the first, it checks only Notify and the code: their support references must be ours.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if err := checkCode(req); err != nil {
 		return Prepared{}, err

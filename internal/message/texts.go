@@ -66,7 +66,7 @@ func (t *Texts) CheckLength(title string, codeLength int) error {
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
 func (t *Texts) Locales(app string) []string { return slices.Clone(t.forApp(app, t).locales) }
 
-// Prefer is as with mails; see [Renderer.Prefer].
+// Prefer returns for text messages what [Renderer.Prefer] returns for mails.
 func (t *Texts) Prefer(app, list string) string { return t.forApp(app, t).preferredTag(list) }
 
 // Render renders a text message. The error has neither the code nor any text of the request. It ignores Notify.

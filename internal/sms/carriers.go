@@ -16,8 +16,8 @@ type Route struct {
 	Prefixes []string // of numbers, with their "+"; none: all
 	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where none is named.
 	Prices map[string]int64
-	// Asked has the carrier asked what became of messages, where it can be.
-	Asked        bool
+	// Polled: the carrier is polled for receipts, if it is an Asker.
+	Polled       bool
 	DefaultPrice int64
 }
 
@@ -34,12 +34,12 @@ func (r Route) costOf(m Message) int64 {
 type Options struct {
 	Sender  string            // what they come from; empty: the carrier's choice
 	Senders map[string]string // the same by country
-	// Callback gives the URL at which a carrier tells what became of a send; nil: nowhere.
+	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are given none.
 	Callback func(carrier, send string) string
-	// Reserve sets the cost of a message aside before a carrier hears of it, and gives what takes it back. Its failure is
-	// the message's, unless another carrier is cheaper. May be nil.
+	// Reserve reserves the cost of a message before the message is offered to a carrier, and returns a function that releases the cost
+	// again. If it fails, the carrier is skipped, and the error is the message's if no other carrier is tried. May be nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
-	// Watch hears when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
+	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
 	Watch func(failover.Health)
 }
 
@@ -60,7 +60,7 @@ const (
 	errNoRoute = delivery.Problem("no carrier takes the number")
 )
 
-// NewCarriers returns carriers in this order of preference.
+// NewCarriers returns Carriers that prefer the routes in this order.
 func NewCarriers(routes []Route, o Options) *Carriers {
 	c := &Carriers{Options: o}
 	if c.Reserve == nil {
@@ -94,7 +94,7 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
 	fail = &Error{Class: delivery.Temporary, Stage: StageDial, Err: errNoRoute}
 	aside := &Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
-	var over *Error // why a carrier could not be paid
+	var over *Error // why Reserve failed
 	for _, r := range c.routes {
 		if !r.acceptsNumber(m.To) {
 			continue

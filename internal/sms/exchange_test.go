@@ -129,7 +129,7 @@ func (p *probed) Ask(context.Context, Inquiry) (Report, bool, error) {
 
 func TestWhoCanBeAsked(t *testing.T) {
 	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
-	routes := []Route{{Carrier: silent}, {Carrier: listed, Asked: true}, {Carrier: &scripted{name: "mute"}, Asked: true}}
+	routes := []Route{{Carrier: silent}, {Carrier: listed, Polled: true}, {Carrier: &scripted{name: "mute"}, Polled: true}}
 	all := NewCarriers(routes, Options{Callback: func(string, string) string { return "x" }})
 	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
 		if _, ok := all.Asker(name); ok != want {

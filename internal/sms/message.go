@@ -14,7 +14,7 @@ type Message struct {
 	App string
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
-	// Sender is what it comes from: a number, a short code or a name; empty: the carrier's own choice.
+	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's own choice.
 	Sender string
 	// Text is what the person reads. Carriers with templates of their own take Code and Minutes instead.
 	Text string
@@ -25,7 +25,7 @@ type Message struct {
 	Minutes int
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
-	// Callback is where the carrier tells what became of it; empty: nowhere.
+	// Callback is the URL to which the carrier sends the receipt; empty: it sends none.
 	Callback string
 	// Life is for how long the code will be good; a carrier that can drops the message afterwards.
 	Life time.Duration
@@ -37,7 +37,7 @@ type Receipt = delivery.Receipt
 // OnOff is a switch, on or off.
 type OnOff bool
 
-// UnmarshalText reads it.
+// UnmarshalText reads "on" or "off"; other texts give ErrOnOff.
 func (o *OnOff) UnmarshalText(text []byte) error {
 	if *o = string(text) == "on"; string(text) != "on" && string(text) != "off" {
 		return ErrOnOff
@@ -45,7 +45,7 @@ func (o *OnOff) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes it.
+// MarshalText writes "on" or "off".
 func (o OnOff) MarshalText() ([]byte, error) {
 	if o {
 		return []byte("on"), nil
@@ -53,7 +53,7 @@ func (o OnOff) MarshalText() ([]byte, error) {
 	return []byte("off"), nil
 }
 
-// ErrOnOff is of a switch that is neither.
+// ErrOnOff is the error for a switch whose text is neither on nor off.
 const ErrOnOff = delivery.Problem("must be on or off; of a carrier of type http off, or how it is asked: " +
 	"{url: …, status: $.status, delivered: […]}")
 

@@ -25,9 +25,9 @@ type Report struct {
 }
 
 var (
-	// ErrForged: the signature is not the carrier's.
+	// ErrForged: the signature of a receipt is not the carrier's.
 	ErrForged = errors.New("sms: the signature of a receipt is wrong")
-	// ErrReport: it can't be read.
+	// ErrReport: a receipt can't be read.
 	ErrReport = errors.New("sms: a receipt can't be read")
 )
 
@@ -50,7 +50,7 @@ type Inquiry struct {
 func (c *Carriers) Asker(name string) (Asker, bool) {
 	r := c.routeByName(name)
 	asker, ok := r.Carrier.(Asker)
-	return asker, ok && r.Asked
+	return asker, ok && r.Polled
 }
 
 // ToldByID reports whether the receipts of the carrier of a name have its own IDs of messages.

@@ -166,7 +166,7 @@ func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 	})
 }
 
-// adjustShare ends an attempt, before the log is written, and widens or narrows the app's share.
+// adjustShare counts an attempt as ended, before its result is recorded, and widens or narrows the app's share.
 func (d *Deliverer) adjustShare(l *lane, got answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

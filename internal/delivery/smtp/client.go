@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/failover"
 )
 
-// client sends messages to one of the Servers over kept connections. Safe for concurrent use.
+// client sends mails to one of the Servers over connections that it keeps. Safe for concurrent use.
 type client struct {
 	config  Config
 	pool    *pool
@@ -19,9 +19,10 @@ type client struct {
 	layouts *delivery.Layouts
 }
 
-// admit acquires a connection, or the right to open one, and asks for the leave to try the server; spare says whether another one is up.
-// end is nil without a failure if the mail is better offered elsewhere; see try.
-func (s *client) admit(ctx context.Context, spare func() bool) (kept *session, end func(verdict error), fail *delivery.Error) {
+// admit acquires a connection, or the right to open one (kept is nil), and asks the breaker for an attempt. end ends the attempt; see
+// startAttempt. end and fail are nil if the mail should go to another server: the breaker admits none, or all connections stayed in use
+// while another server was up, as otherUp reports.
+func (s *client) admit(ctx context.Context, otherUp func() bool) (kept *session, end func(verdict error), fail *delivery.Error) {
 	state, _ := s.health.State()
 	if state == gobreaker.StateOpen {
 		return nil, nil, nil
@@ -30,14 +31,14 @@ func (s *client) admit(ctx context.Context, spare func() bool) (kept *session, e
 	switch {
 	case state == gobreaker.StateHalfOpen:
 		patience = 0
-	case spare():
+	case otherUp():
 		patience = crowdedAfter
 	}
 	kept, ok, fail := s.pool.acquire(ctx, patience)
 	if !ok {
 		return nil, nil, fail
 	}
-	if end = s.startAttempt(spare); end == nil {
+	if end = s.startAttempt(otherUp); end == nil {
 		s.pool.release(kept, true)
 	}
 	return kept, end, nil
@@ -101,16 +102,16 @@ func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	return fail // no recipient has been named yet
 }
 
-// startAttempt starts an attempt; nil if the breaker does not admit it. end must be called with the verdict on it. An attempt that takes
-// longer than slowAfter is a fault if another server is up by then, as spare says.
-func (s *client) startAttempt(spare func() bool) (end func(verdict error)) {
+// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end once, with the verdict on the attempt. An
+// attempt that takes longer than slowAfter counts as a fault if another server is up by then, as otherUp reports.
+func (s *client) startAttempt(otherUp func() bool) (end func(verdict error)) {
 	report, ok := s.health.Allow()
 	if !ok {
 		return nil
 	}
 	var once sync.Once
 	slow := time.AfterFunc(slowAfter, func() {
-		if spare() {
+		if otherUp() {
 			once.Do(func() { report(errSlow) })
 		}
 	})

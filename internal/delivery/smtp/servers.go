@@ -72,8 +72,8 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	for _, server := range s {
-		spare := func() bool { return s.anotherIsUp(server) }
-		kept, end, shut := server.admit(ctx, spare)
+		otherUp := func() bool { return s.anotherIsUp(server) }
+		kept, end, shut := server.admit(ctx, otherUp)
 		if end == nil && shut == nil {
 			continue
 		}
@@ -138,8 +138,8 @@ func (s Servers) Watch(f func(failover.Health)) {
 	}
 }
 
-// Conns returns how many connections all servers may have together, which bounds how many mails are under way at once.
-func (s Servers) Conns() (n int) {
+// MaxConns returns how many connections all servers may have together, which bounds how many mails are under way at once.
+func (s Servers) MaxConns() (n int) {
 	for _, server := range s {
 		n += server.config.MaxConns
 	}

@@ -309,7 +309,7 @@ func (c Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	r := c.Rig
 	r.Check = c.Check
 	carrier := r.Make(t, NewFake(t, r, respond).URL)
-	asker, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Asked: true}}, sms.Options{}).Asker(carrier.Name())
+	asker, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.Options{}).Asker(carrier.Name())
 	if !ok {
 		t.Fatal("it can't be asked")
 	}
