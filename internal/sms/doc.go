@@ -25,16 +25,16 @@
 //	it has a request that does no harm                        Prober, with smstest.ProbeContract
 //	it may need a sender of ours                              SenderSettings
 //
-// Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where the
-// HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is always
-// 200 and a code in it tells, it is [ByCode] (aliyun, tencent): a code that is not in its table is temporary, which ErrorByStatus would
-// call unknown. An answer that can't be read is ErrorByStatus. Every carrier passes smstest.Contract.
+// Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where
+// the HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
+// always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in its table is temporary, which
+// ErrorByStatus would call unknown. An answer that can't be read is ErrorByStatus. Every carrier passes smstest.Contract.
 //
 // # What a failure means
 //
-// The verdicts of a table are [Refused] (the recipient), [OptedOut], [Limited] (too many messages to this recipient: refused, with a
-// hold, since trying again does not get around it), [Later] (our account, template, sender or configuration: another carrier may do
-// better) and [Doubtful].
+// The verdicts of a table are [VerdictRejected] (the recipient), [VerdictOptedOut], [VerdictLimited] (too many messages to this
+// recipient: refused, with a hold, since trying again does not get around it), [VerdictTemporary] (our account, template, sender or
+// configuration: another carrier may do better) and [VerdictUnknown].
 //
 // Without a verdict, what decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every
 // failure is temporary; after, only an answer that can be read as the carrier's documentation has it is more than
