@@ -30,8 +30,7 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []func(*testing.T, context.Context){
-		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, anUnansweredQuestionIsAskedAgain, sleepCounts,
-		theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
+		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
 		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
 		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
 		aWidgetsOtherChannel, aWidgetWithoutTextMessages, theTableOfCards,

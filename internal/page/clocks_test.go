@@ -3,7 +3,6 @@ package page_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -112,51 +111,4 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	w.Codes.Settle(store.Sent)
 	b.run(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
 	b.card("code", "Check your mail")
-}
-
-// anUnansweredQuestionIsAskedAgain though the page is not looked at, and whatever else asks in the meantime: in the end a page from the
-// browser's cache says what the server says.
-func anUnansweredQuestionIsAskedAgain(t *testing.T, browser context.Context) {
-	const shown = `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`
-	w := sent(t)
-	w.Codes.Settle(store.Unknown)
-	b := open(t, browser, w, pagetest.Look{})
-	b.tolerate = "Failed to load resource"
-	b.visit("")
-	b.card("code", "It may still arrive")
-	w.Codes.SetDown(true)
-	b.until(`document.readyState === 'complete'`)
-	b.run(looks)
-	b.await("a look that failed", func() bool { return strings.Contains(w.Log.String(), `"status":503`) })
-	w.Codes.Settle(store.Sent)
-	w.Codes.SetDown(false)
-	b.card("code", "Check your mail")
-	w.Codes.SetDown(true)
-	b.run(looks, shown, looks)
-	b.card("away")
-	w.Codes.SetDown(false)
-	b.card("code", "Check your mail")
-	b.do(pagetest.Offline(true))
-	b.run(`window.real = fetch`, `window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e })`, shown)
-	b.until(`window.failed`)
-	w.Codes.SetDown(true)
-	b.do(pagetest.Offline(false))
-	b.card("away")
-}
-
-// sleepCounts: the steady clock stands still while the machine sleeps, and the server cannot be reached on waking. What else clocks do is
-// in theButtonKeepsToTheServer.
-func sleepCounts(t *testing.T, browser context.Context) {
-	b := visiting(t, browser, sent(t))
-	b.tolerate = "ERR_INTERNET_DISCONNECTED"
-	b.card("code", "Send again in")
-	b.do(pagetest.Offline(true))
-	b.run(`freeze()`, looks)
-	before := b.left()
-	b.jump(30*time.Second, 0)
-	if after := b.left(); after != before-30 && after != before-29 { // the clocks' own milliseconds may begin at another moment
-		b.Errorf("%d s before half a minute of sleep, %d after it", before, after)
-	}
-	b.jump(time.Minute, 0)
-	b.until(b.q("#again") + `.innerText.trim() === 'Send again'`)
 }

@@ -48,19 +48,6 @@ func formOf(t *testing.T, w *pagetest.World, query, act string, fields ...string
 	return form
 }
 
-func TestPostsEndInARedirectThatSaysNothing(t *testing.T) {
-	w := world(t)
-	for _, to := range []string{pagetest.Address, "not an address", pagetest.Slip} {
-		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", to), nil)
-		if answer.StatusCode != http.StatusSeeOther {
-			t.Fatalf("%s: status %d", to, answer.StatusCode)
-		}
-		if location := answer.Header.Get("Location"); location != "/" && location != "/?view=change" {
-			t.Errorf("%s: the redirect goes to %q", to, location)
-		}
-	}
-}
-
 func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 	w := world(t)
 	form := formOf(t, w, "", "send", "to", pagetest.Address)
