@@ -32,7 +32,7 @@ var static = sync.OnceValue(func() map[string]*compress.File {
 		panic(err)
 	}
 	files["icon.svg"] = compress.NewFile("image/svg+xml", icon)
-	files["plans.js"] = compress.NewFile(mime.TypeByExtension(".js"), plans())
+	files["plans.js"] = compress.NewFile(mime.TypeByExtension(".js"), phonePlansModule())
 	return files
 })
 
@@ -57,9 +57,9 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f.ServeHTTP(w, r)
 }
 
-// plans returns a module with the formats of phone numbers: by country its code, trunk prefix and an example; by code the main country and
+// phonePlansModule returns a module with the formats of phone numbers: by country its code, trunk prefix and an example; by code the main country and
 // the groups of digits, as in recipient.Grouping.
-func plans() []byte {
+func phonePlansModule() []byte {
 	plans, shared := recipient.Plans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}
 	for country, p := range plans {

@@ -78,7 +78,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		key.used.Store(now.UnixMilli())
 		switch {
-		case !key.has(r.scope):
+		case !key.hasScope(r.scope):
 			return &server.Problem{Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + "."}
 		case r.secret != "" && key.Kind != verification.Secret:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
@@ -101,5 +101,7 @@ const (
 // Scopes lists all scopes.
 var Scopes = []Scope{ScopeSend, ScopeCheck, ScopeRead, ScopeLimit}
 
-// has reports whether the key has the scope. A key without scopes has all.
-func (k *Key) has(needed Scope) bool { return len(k.Scopes) == 0 || slices.Contains(k.Scopes, needed) }
+// hasScope reports whether the key has the scope. A key without scopes has all.
+func (k *Key) hasScope(needed Scope) bool {
+	return len(k.Scopes) == 0 || slices.Contains(k.Scopes, needed)
+}

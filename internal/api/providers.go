@@ -35,8 +35,8 @@ type Limiter interface {
 // differ by a minute.
 var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*events.MaxAge + time.Minute}
 
-// Providers serves /v1/events, where mail providers report what became of mails.
-type Providers struct {
+// ProviderEvents serves /v1/events, where mail providers report what became of mails.
+type ProviderEvents struct {
 	sources map[string]events.Source
 	events  Ingester
 	used    Limiter
@@ -45,11 +45,11 @@ type Providers struct {
 	now     func() time.Time
 }
 
-// NewProviders returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of each event,
+// NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of each event,
 // and of each request that was rejected.
-func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count func(provider, outcome string),
-	logger *slog.Logger) *Providers {
-	p := &Providers{sources: map[string]events.Source{}, events: h, used: limiter, count: count, logger: logger, now: time.Now}
+func NewProviderEvents(sources []events.Source, ingester Ingester, limiter Limiter, count func(provider, outcome string),
+	logger *slog.Logger) *ProviderEvents {
+	p := &ProviderEvents{sources: map[string]events.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -57,7 +57,7 @@ func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count fu
 }
 
 // Register adds the route.
-func (p *Providers) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.receive) }
+func (p *ProviderEvents) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.receive) }
 
 // Outcomes of requests, beside the results of events.
 const (
@@ -78,7 +78,7 @@ func ProviderOutcomes() []string {
 
 // receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
 // here, so that the provider does not send them again; 503 while the log is away, so that it does.
-func (p *Providers) receive(c echo.Context) error {
+func (p *ProviderEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
@@ -108,7 +108,7 @@ func (p *Providers) receive(c echo.Context) error {
 
 // ingestOnce records the events, unless their signature was used before: some signatures do not cover the events, so a person who has seen
 // one could send any. A repetition is no error, so that a provider whose first answer was lost does not go on.
-func (p *Providers) ingestOnce(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
+func (p *ProviderEvents) ingestOnce(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
 		return p.ingestAll(ctx, source.Name, all)
@@ -132,7 +132,7 @@ func (p *Providers) ingestOnce(ctx context.Context, source events.Source, body [
 }
 
 // ingestAll records the events in order, up to the first error. Error: verification.ErrUnavailable if the provider should send them again.
-func (p *Providers) ingestAll(ctx context.Context, provider string, all []events.Event) error {
+func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []events.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
 		if err == nil {

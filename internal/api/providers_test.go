@@ -58,7 +58,7 @@ func providerAPIWith(t *testing.T, auth events.Auth, limiter Limiter, now func()
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := NewProviders([]events.Source{source}, x.events, limiter, func(p, o string) {
+	p := NewProviderEvents([]events.Source{source}, x.events, limiter, func(p, o string) {
 		mu.Lock()
 		defer mu.Unlock()
 		x.counts = append(x.counts, p+" "+o)

@@ -31,9 +31,9 @@ type ReceiptAddresses struct {
 	Key       []byte // that tokens are made with
 }
 
-// Of returns the address for a carrier's receipts of a send; with send "", of all sends. Its token is a secret between the carrier and this
+// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token is a secret between the carrier and this
 // service, for this send alone.
-func (a ReceiptAddresses) Of(carrier, send string) string {
+func (a ReceiptAddresses) URL(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {
 		query.Set("send", send)

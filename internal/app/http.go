@@ -103,7 +103,7 @@ func (a *App) registerProviders(e *echo.Echo) {
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
 	if len(sources) > 0 {
-		api.NewProviders(sources, a.providers, a.gate, a.metrics.ProviderEvent, a.logger).Register(e)
+		api.NewProviderEvents(sources, a.providers, a.gate, a.metrics.ProviderEvent, a.logger).Register(e)
 	}
 }
 

@@ -42,7 +42,7 @@ func (a *App) openCarriers() error {
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.logHealth("carrier", "carrier")}
 	if a.cfg.SMS.PublicURL != "" {
-		options.Callback = ReceiptAddresses(a.cfg).Of
+		options.Callback = ReceiptAddresses(a.cfg).URL
 	}
 	var caps []spending.Cap
 	for _, c := range a.cfg.SMS.Spend {

@@ -29,9 +29,9 @@ type File struct {
 }
 
 // NewFile returns a file with a body and its Content-Type.
-func NewFile(kind string, body []byte) *File {
+func NewFile(contentType string, body []byte) *File {
 	sum := sha256.Sum256(body)
-	f := &File{kind: kind, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{}}
+	f := &File{kind: contentType, body: body, version: hex.EncodeToString(sum[:6]), encoded: map[string]func() []byte{}}
 	for encoding := range encoders {
 		f.encoded[encoding] = sync.OnceValue(func() []byte { return encodeIfSmaller(body, encoding) })
 	}

@@ -100,13 +100,13 @@ func (l *visit) endedCard(v verification.View) *card {
 	return k
 }
 
-// awayCard returns the card for an error of the service. With reading, the state could not be read and the card only offers to reload;
+// awayCard returns the card for an error of the service. With onlyReload, the state could not be read and the card only offers to reload;
 // else a post failed, and it can be repeated.
-func (l *visit) awayCard(reading bool) *card {
+func (l *visit) awayCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
-	k.Lead, k.Away, k.Reload = l.t.html("AwayLead"), true, reading
+	k.Lead, k.Away, k.Reload = l.t.html("AwayLead"), true, onlyReload
 	wait := awayWait
-	if !reading {
+	if !onlyReload {
 		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())
 	}
 	if l.session.To != "" {

@@ -24,71 +24,71 @@ type Kind struct {
 // kinds are all kinds, by slug.
 var kinds = map[string]Kind{}
 
-func kind(slug string, status int, title, explanation string) Kind {
+func registerKind(slug string, status int, title, explanation string) Kind {
 	kinds[slug] = Kind{slug, status, title, explanation}
 	return kinds[slug]
 }
 
 // The kinds of problems. Each has a page at /problems/<slug>.
 var (
-	MalformedJSON = kind("malformed-json", http.StatusBadRequest, "Not valid JSON",
+	MalformedJSON = registerKind("malformed-json", http.StatusBadRequest, "Not valid JSON",
 		"The body could not be read as one JSON object. `position` is the byte at which reading stopped.")
-	UnknownField = kind("unknown-field", http.StatusBadRequest, "Unknown field",
+	UnknownField = registerKind("unknown-field", http.StatusBadRequest, "Unknown field",
 		"The body holds a field that this endpoint does not know; `field` names it. Nothing was done.")
-	BadRequest   = kind("bad-request", http.StatusBadRequest, "Bad request", "The request could not be understood.")
-	Unauthorized = kind("unauthorized", http.StatusUnauthorized, "Not authorised",
+	BadRequest   = registerKind("bad-request", http.StatusBadRequest, "Bad request", "The request could not be understood.")
+	Unauthorized = registerKind("unauthorized", http.StatusUnauthorized, "Not authorised",
 		"Send an API key: `Authorization: Bearer sk_…`. `sendcode key` makes one.")
-	Forbidden    = kind("forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that.")
-	ScopeMissing = kind("insufficient-scope", http.StatusForbidden, "Insufficient scope",
+	Forbidden    = registerKind("forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that.")
+	ScopeMissing = registerKind("insufficient-scope", http.StatusForbidden, "Insufficient scope",
 		"The API key has `scopes`, and the one that this request needs is not among them; `detail` names it. Nothing was done.")
-	NotFound = kind("not-found", http.StatusNotFound, "Not found",
+	NotFound = registerKind("not-found", http.StatusNotFound, "Not found",
 		"Page not found.")
-	MethodNotAllowed = kind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
+	MethodNotAllowed = registerKind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
 		"The header Allow names the methods that this address knows.")
-	Conflict = kind("conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on.")
-	NotDone  = kind("not-done", http.StatusConflict, "Not done",
+	Conflict = registerKind("conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on.")
+	NotDone  = registerKind("not-done", http.StatusConflict, "Not done",
 		"What was asked for is not possible any more, or a rule is against it. It is recorded that it was tried.")
-	ProofRedeemed = kind("proof-redeemed", http.StatusConflict, "Proof redeemed before",
+	ProofRedeemed = registerKind("proof-redeemed", http.StatusConflict, "Proof redeemed before",
 		"A proof or reference is exchanged for the address once. A repetition needs the Idempotency-Key of the first request.")
-	Erased    = kind("erased", http.StatusGone, "Erased", "The recipient was erased since; its address is not kept any more.")
-	KeyReused = kind("idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
+	Erased    = registerKind("erased", http.StatusGone, "Erased", "The recipient was erased since; its address is not kept any more.")
+	KeyReused = registerKind("idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
 		"This Idempotency-Key came with another request in the last 24 hours. Use a new key for a new request. Nothing was done.")
-	TooLarge         = kind("too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB.")
-	UnsupportedMedia = kind("unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type",
+	TooLarge         = registerKind("too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB.")
+	UnsupportedMedia = registerKind("unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type",
 		"Send `Content-Type: application/json`.")
-	InvalidField = kind("invalid-field", http.StatusUnprocessableEntity, "Invalid field",
+	InvalidField = registerKind("invalid-field", http.StatusUnprocessableEntity, "Invalid field",
 		"`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence.")
-	QuotaExceeded = kind("quota-exceeded", http.StatusTooManyRequests, "Too many codes",
+	QuotaExceeded = registerKind("quota-exceeded", http.StatusTooManyRequests, "Too many codes",
 		"At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a "+
 			"request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline.")
-	TooManyChecks = kind("too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
+	TooManyChecks = registerKind("too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
 		"Too many wrong codes were entered for this recipient or from this network, so none is compared now. A new code gives no new tries, "+
 			"and none is sent that could not be checked: recipients are counted apart for what browsers and what secret keys asked for. "+
 			"`retry_after` is the wait in whole seconds. Nothing was counted or sent.")
-	TooManyAttempts = kind("too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says.")
-	TooManyRequests = kind("too-many-requests", http.StatusTooManyRequests, "Too many requests",
+	TooManyAttempts = registerKind("too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says.")
+	TooManyRequests = registerKind("too-many-requests", http.StatusTooManyRequests, "Too many requests",
 		"Browsers of your network made too many requests in the last minute, whatever they asked for. Wait as long as Retry-After says. "+
 			"Nothing was done, and nothing was counted against a recipient. Back ends with a secret key have no such limit.")
-	Internal = kind("internal", http.StatusInternalServerError, "Internal error",
+	Internal = registerKind("internal", http.StatusInternalServerError, "Internal error",
 		"Something went wrong on our side; the request's X-Request-Id finds it in the log.")
-	DeliveryFailed = kind("delivery-failed", http.StatusBadGateway, "Could not be delivered",
+	DeliveryFailed = registerKind("delivery-failed", http.StatusBadGateway, "Could not be delivered",
 		"The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; "+
 			"`paused`: nothing is sent for now). The attempt did not count: another code may be asked for at once.")
-	Unavailable = kind("unavailable", http.StatusServiceUnavailable, "Temporarily unavailable",
+	Unavailable = registerKind("unavailable", http.StatusServiceUnavailable, "Temporarily unavailable",
 		"A part that decides is away. This is not a quota: try again after Retry-After. `may_have_counted` false: nothing was sent, and "+
 			"nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may "+
 			"count; what it did not take is given back once it answers.")
 )
 
-func invalidField(field, reason, detail string) *Problem {
+func invalidFieldProblem(field, reason, detail string) *Problem {
 	return &Problem{Kind: InvalidField, Detail: detail, Extra: map[string]any{"field": field, "reason": reason}}
 }
 
 // table maps errors to problems: the first function that does not return nil decides. An error without a match becomes a 500, and is
 // logged. Package console has its own texts for errors on its pages.
 var table = []func(error) *Problem{
-	as(func(e *verification.InvalidError) *Problem { return invalidField(e.Field, e.Reason, e.Detail) }),
-	as(func(e *verification.TooManyChecksError) *Problem {
+	forType(func(e *verification.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
+	forType(func(e *verification.TooManyChecksError) *Problem {
 		wait := max(1, quota.Seconds(e.RetryAfter))
 		next := "checked"
 		if e.Send {
@@ -96,9 +96,9 @@ var table = []func(error) *Problem{
 		}
 		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
 	}),
-	is(verification.ErrNotFound, Problem{Kind: NotFound}),
-	is(limits.ErrUnknown, Problem{Kind: NotFound}),
-	as(func(e *limits.KeyError) *Problem { return invalidField(e.Field, e.Reason, e.Detail) }),
+	forError(verification.ErrNotFound, Problem{Kind: NotFound}),
+	forError(limits.ErrUnknown, Problem{Kind: NotFound}),
+	forType(func(e *limits.KeyError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
 	func(err error) *Problem {
 		if !errors.Is(err, verification.ErrUnavailable) {
 			return nil
@@ -111,11 +111,11 @@ var table = []func(error) *Problem{
 		}
 		return p
 	},
-	is(verification.ErrBusy, Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}),
-	is(verification.ErrOtherRequest, Problem{Kind: KeyReused}),
-	is(redemption.ErrRedeemed, Problem{Kind: ProofRedeemed}),
-	is(redemption.ErrErased, Problem{Kind: Erased}),
-	as(func(e *echo.HTTPError) *Problem {
+	forError(verification.ErrBusy, Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	forError(verification.ErrOtherRequest, Problem{Kind: KeyReused}),
+	forError(redemption.ErrRedeemed, Problem{Kind: ProofRedeemed}),
+	forError(redemption.ErrErased, Problem{Kind: Erased}),
+	forType(func(e *echo.HTTPError) *Problem {
 		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
 			return nil
 		}
@@ -123,8 +123,8 @@ var table = []func(error) *Problem{
 	}),
 }
 
-// as returns a row of the table for errors of one type.
-func as[E error](problem func(E) *Problem) func(error) *Problem {
+// forType returns a row of the table for errors of one type.
+func forType[E error](problem func(E) *Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if e, ok := errors.AsType[E](err); ok {
 			return problem(e)
@@ -133,8 +133,8 @@ func as[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// is returns a row of the table for one error. Each call of the row returns a copy, which must not change the shared Header.
-func is(target error, problem Problem) func(error) *Problem {
+// forError returns a row of the table for one error. Each call of the row returns a copy, which must not change the shared Header.
+func forError(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {
 			return nil

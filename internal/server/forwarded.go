@@ -99,7 +99,7 @@ func ClientIP(c echo.Context) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
-func ipNet(p netip.Prefix) *net.IPNet {
+func toIPNet(p netip.Prefix) *net.IPNet {
 	p = p.Masked()
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -25,8 +25,8 @@ func writePage(c echo.Context, status int, title, detail, explanation string) er
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// problemPage serves the page that explains a kind of problem, at the address in its member `type`.
-func problemPage(c echo.Context) error {
+// serveProblemPage serves the page that explains a kind of problem, at the address in its member `type`.
+func serveProblemPage(c echo.Context) error {
 	k, ok := kinds[c.Param("slug")]
 	if !ok {
 		return echo.ErrNotFound

@@ -89,13 +89,13 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 // either.
 func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
-	if r.knows(narrow) || len(r.counts) < r.largest {
+	if r.hasCount(narrow) || len(r.counts) < r.largest {
 		return narrow, true
 	}
-	return wide, r.knows(wide) || len(r.counts) < 2*r.largest
+	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
 }
 
-func (r *RequestLimiter) knows(id netip.Prefix) bool {
+func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
 

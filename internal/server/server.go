@@ -53,7 +53,7 @@ func New(c Config) *echo.Echo {
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isEventsRequest}))
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", problemPage)
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", serveProblemPage)
 	return e
 }
 
@@ -138,7 +138,7 @@ func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 func trustOptions(proxies []netip.Prefix) []echo.TrustOption {
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, p := range proxies {
-		options = append(options, echo.TrustIPRange(ipNet(p)))
+		options = append(options, echo.TrustIPRange(toIPNet(p)))
 	}
 	return options
 }

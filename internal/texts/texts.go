@@ -91,7 +91,7 @@ func PluralForm(tag language.Tag, n int) string {
 // ForConsole returns the console's language for an Accept-Language header; English if the console has none of its languages. Only base
 // languages are compared, so that readers of traditional Chinese get simplified Chinese.
 func ForConsole(header string) Words {
-	return forBase(ConsoleLanguages(), header, ConsoleLanguages()[0])
+	return matchBaseLanguage(ConsoleLanguages(), header, ConsoleLanguages()[0])
 }
 
 // ByTag returns the console's language with this tag, as Lang returns it; false if there is none.
@@ -105,15 +105,17 @@ func ByTag(tag string) (Words, bool) {
 
 // ForReply returns the language of replies for a list of languages, chosen as in ForConsole; otherwise if replies have none of them.
 func ForReply(locales string, otherwise Words) Words {
-	return forBase(replyLanguages(), locales, otherwise)
+	return matchBaseLanguage(replyLanguages(), locales, otherwise)
 }
 
 var replyLanguages = sync.OnceValue(func() []Words { return languagesWith(Replies) })
 
 // ForPage returns the page's language for a list of languages, chosen as in ForConsole; English if the page has none of them.
-func ForPage(locales string) Words { return forBase(PageLanguages(), locales, PageLanguages()[0]) }
+func ForPage(locales string) Words {
+	return matchBaseLanguage(PageLanguages(), locales, PageLanguages()[0])
+}
 
-func forBase(all []Words, locales string, otherwise Words) Words {
+func matchBaseLanguage(all []Words, locales string, otherwise Words) Words {
 	wanted, _, err := language.ParseAcceptLanguage(locales)
 	if err != nil {
 		return otherwise

@@ -149,7 +149,7 @@ func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.AccountSettings)
 		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
-			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.ReceiptAddresses(d.cfg).Of(c.Name, ""))
+			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
 		}
 	}
 }
