@@ -33,7 +33,7 @@ func TestInABrowser(t *testing.T) {
 		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
 		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
 		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
-		aWidgetsOtherChannel, aWidgetWithoutTextMessages, theTableOfCards,
+		aWidgetsOtherChannel, aWidgetWithoutTextMessages, theTableOfCards, wrongCodes, offline,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {
@@ -41,15 +41,12 @@ func TestInABrowser(t *testing.T) {
 			test(t, browser)
 		})
 	}
-	for name, test := range map[string]func(*testing.T){
-		"wrong codes":                  func(t *testing.T) { onPageAndWidget(t, browser, wrongCodes) },
-		"offline":                      func(t *testing.T) { onPageAndWidget(t, browser, offline) },
-		"a widget in one accent":       func(t *testing.T) { oneAccentColoursAWidget(t, browser, engine) },
-		"every other page can be used": func(t *testing.T) { everyOtherPage(t, browser, engine) },
+	for name, test := range map[string]func(*testing.T, context.Context, *axe.Engine){
+		"a widget in one accent": oneAccentColoursAWidget, "every other page can be used": everyOtherPage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t)
+			test(t, browser, engine)
 		})
 	}
 	const shares = 4 // run beside each other

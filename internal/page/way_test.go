@@ -79,7 +79,9 @@ func onPageAndWidget(t *testing.T, browser context.Context, test func(b *tab)) {
 }
 
 // wrongCodes are explained at the field, and not checked until that is asked for. Slips stay in the field and cost no try.
-func wrongCodes(b *tab) {
+func wrongCodes(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, typesWrongCodes) }
+
+func typesWrongCodes(b *tab) {
 	b.card("code")
 	for typed, words := range map[string]string{
 		"48291": "The code has 6 digits.", "48291x": "digits only", " ": "Enter the code from the mail.",
@@ -167,7 +169,9 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 
 // offline: the countdown goes on, also while the machine sleeps and its steady clock stands still; what was typed stays, and the card recovers
 // by itself. What else clocks do is in theButtonKeepsToTheServer.
-func offline(b *tab) {
+func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
+
+func losesItsConnection(b *tab) {
 	w := b.world
 	b.tolerate = "ERR_INTERNET_DISCONNECTED"
 	b.card("code", "Send again in 0:")
