@@ -80,7 +80,10 @@ func everyState(t *testing.T, browser context.Context, engine *axe.Engine, state
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "status of"                 // 503 of an outage, 429 of a limit
 	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { shown.Load().ServeHTTP(w, r) }))
+	mux := http.NewServeMux()
+	mux.Handle("/axe.js", engine)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { shown.Load().ServeHTTP(w, r) })
+	site := httptest.NewServer(mux)
 	t.Cleanup(site.Close)
 	for n, s := range states {
 		if s.NoScript || s.Offline {
@@ -94,6 +97,8 @@ func everyState(t *testing.T, browser context.Context, engine *axe.Engine, state
 		shown.Store(w)
 		look := lookOf(n)
 		b.do(w.Adopt(), look.Apply(), chromedp.Navigate(site.URL+"/"+s.Query))
+		b.run(`document.head.append(Object.assign(document.createElement('script'), { src: '/axe.js' }))`)
+		b.until(`window.axe`)
 		b.fits(engine, s.Name, look, n, "html")
 		if eval[bool](b, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
 			t.Errorf("%s: the bar moves where motion is not welcome", s.Name)
