@@ -183,7 +183,7 @@ func (b *tab) visit(query string) {
 
 func eval[T any](b *tab, expression string) T {
 	b.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		b.Fatalf("%s: %v", expression, err)
 	}

@@ -218,11 +218,13 @@ func (p *person) within(from, to time.Duration) time.Duration {
 	return from + time.Duration(p.whims.Int64N(int64(to-from)))
 }
 
+// lives asks for a code, and presses on until the code of the first mail that is noticed is typed.
 func (p *person) lives() {
 	time.Sleep(p.within(0, 10*time.Minute))
 	p.look(0, "")
 	p.submit(0, "send", "to", p.address)
 	expires, second, leaves := time.Now().Add(10*time.Minute), time.After(p.within(time.Second, time.Minute)), time.After(15*time.Minute)
+	inbox, mailed, typed := p.inbox, "", (<-chan time.Time)(nil)
 	for {
 		tab, wait := p.next()
 		select {
@@ -230,11 +232,14 @@ func (p *person) lives() {
 			p.look(1, "")
 		case <-time.After(wait):
 			p.submit(tab, "again")
-		case mailed := <-p.inbox:
+		case mailed = <-inbox:
 			if time.Now().Before(expires) {
 				p.inTime++
 			}
-			p.fetches(mailed, expires)
+			inbox, leaves = nil, nil
+			typed = time.After(p.within(0, 10*time.Second) + p.within(3*time.Second, 12*time.Second))
+		case <-typed:
+			p.enters(mailed, expires)
 			return
 		case <-leaves:
 			return
@@ -242,26 +247,8 @@ func (p *person) lives() {
 	}
 }
 
-// next is the tab whose button can be pressed first, and when.
-func (p *person) next() (tab int, wait time.Duration) {
-	if p.tabs[1] != "" && (p.due[1].Before(p.due[0]) || p.due[1].Equal(p.due[0]) && p.whims.IntN(2) == 0) {
-		tab = 1
-	}
-	return tab, max(0, time.Until(p.due[tab]))
-}
-
-// fetches notices the mail and types its code, pressing on until then.
-func (p *person) fetches(mailed string, expires time.Time) {
-	typed := time.After(p.within(0, 10*time.Second) + p.within(3*time.Second, 12*time.Second))
-	for waiting := true; waiting; {
-		tab, wait := p.next()
-		select {
-		case <-time.After(wait):
-			p.submit(tab, "again")
-		case <-typed:
-			waiting = false
-		}
-	}
+// enters types a code, and types it again after a slip.
+func (p *person) enters(mailed string, expires time.Time) {
 	for range 5 {
 		tab, entry := p.whims.IntN(2), mailed
 		if p.tabs[1] == "" {
@@ -289,6 +276,14 @@ func (p *person) fetches(mailed string, expires time.Time) {
 		}
 		time.Sleep(p.within(3*time.Second, 12*time.Second))
 	}
+}
+
+// next is the tab whose button can be pressed first, and when.
+func (p *person) next() (tab int, wait time.Duration) {
+	if p.tabs[1] != "" && (p.due[1].Before(p.due[0]) || p.due[1].Equal(p.due[0]) && p.whims.IntN(2) == 0) {
+		tab = 1
+	}
+	return tab, max(0, time.Until(p.due[tab]))
 }
 
 // slip is a code as a finger types it that slipped.

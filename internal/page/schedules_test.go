@@ -56,15 +56,11 @@ func theButtonKeepsToTheServer(t *testing.T, browser context.Context) {
 	b := open(t, browser, worlds[0].world, pagetest.Look{})
 	b.do(chromedp.Navigate(s.URL + "/schedules"))
 	b.until("window.schedules")
-	eval[bool](b, fmt.Sprintf(`schedules(%d, %d, %d, %q).then((done) => { window.done = done }, (error) => { window.done = { Wrong: [String(error.stack)] } }), true`,
-		*firstOf, *scheduled, len(worlds), web.StaticURL("page.js")))
-	if !awaitFor(30*time.Minute, func() bool { return eval[bool](b, "!!window.done") }) {
-		t.Fatal("the schedules do not end")
-	}
 	done := eval[struct {
 		Sends int
 		Wrong []string
-	}](b, "window.done")
+	}](b, fmt.Sprintf(`schedules(%d, %d, %d, %q).catch((error) => ({ Sends: 0, Wrong: [String(error.stack)] }))`,
+		*firstOf, *scheduled, len(worlds), web.StaticURL("page.js")))
 	for _, wrong := range done.Wrong {
 		t.Errorf("%s", wrong)
 	}
