@@ -12,7 +12,7 @@ import (
 // patience is far more than one page takes.
 const patience = time.Minute
 
-// DoAndWait runs the steps in the tab and waits, at most a minute, until a newly loaded page's path and query begin with prefix. It
+// DoAndWaitForPath runs the steps in the tab and waits, at most a minute, until a newly loaded page's path and query begin with prefix. It
 // fails if a step fails or no such page is loaded.
 func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
 	// What stands in a page's window is gone with the page.

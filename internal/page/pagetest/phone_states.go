@@ -15,8 +15,11 @@ func texting(countries ...string) Step {
 }
 
 // text asks for a code by text message.
-func text(number string) Step {
-	return post("?view=new", "send", "channel", "sms", "country", "DE", "phone", number)
+func text(number string) Step { return textFrom("?view=new", number) }
+
+// textFrom asks for one from a view of the page.
+func textFrom(view, number string) Step {
+	return post(view, "send", "channel", "sms", "country", "DE", "phone", number)
 }
 
 // phoneStates are those in which the page offers text messages, or has sent one.
@@ -45,15 +48,10 @@ func phoneStates() []State {
 		{Name: "phone-expired", Steps: steps{texted, later(11 * time.Minute)}},
 		{Name: "phone-away", Steps: steps{both, down, text(Number)}},
 		{Name: "phone-approved", Steps: steps{texted, later(10 * time.Second), check(Code)}},
-		{Name: "phone-after-mail", Steps: steps{mailed, later(70 * time.Second), instead(Number), settle(store.Sent), later(75 * time.Second)}},
+		{Name: "phone-after-mail", Steps: steps{mailed, later(70 * time.Second), textFrom("?view=instead", Number), settle(store.Sent), later(75 * time.Second)}},
 		{Name: "phone-mail-ready", Steps: steps{mailed, later(75 * time.Second)}},
-		{Name: "phone-mail-other-waits", Query: "?view=other", Steps: steps{mailed, later(40 * time.Second), instead(Number), settle(store.Sent), later(25 * time.Second)}},
+		{Name: "phone-mail-other-waits", Query: "?view=other", Steps: steps{mailed, later(40 * time.Second), textFrom("?view=instead", Number), settle(store.Sent), later(25 * time.Second)}},
 	}
-}
-
-// instead asks for a code by text message from the page of a mailed code.
-func instead(number string) Step {
-	return post("?view=instead", "send", "channel", "sms", "country", "DE", "phone", number)
 }
 
 // bar makes the carrier refuse the newest recipient for d.
