@@ -37,8 +37,3 @@ func TestMistakesOfAdmin(t *testing.T) {
 	})
 	refused(t, map[string]string{"": "SENDCODE_ADMIN_TOKEN_ROLE: a role is"}, "SENDCODE_ADMIN_TOKEN_ROLE=root")
 }
-
-func TestAdminTokenRoleOfTheEnvironment(t *testing.T) {
-	c := must(t, "admin: {token_role: owner}", "SENDCODE_ADMIN_TOKEN_ROLE=operator")
-	is(t, "role", c.Admin.TokenRole, "operator")
-}

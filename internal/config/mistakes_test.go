@@ -17,6 +17,8 @@ func TestMistakesOfVariables(t *testing.T) {
 		"unknown": {[]string{"SENDCODE_COLOUR=red"}, "SENDCODE_COLOUR: there is no such variable"},
 		"port":    {[]string{"SENDCODE_PORT=80"}, "SENDCODE_PORT: there is no such variable, did you mean SENDCODE_ADDR=host:port?"},
 
+		"empty":        {[]string{"SENDCODE_Q="}, "SENDCODE_Q: there is no such variable"},
+		"log level":    {[]string{"SENDCODE_LOG_LEVEL=loud"}, "SENDCODE_LOG_LEVEL: must be debug, info, warn or error"},
 		"twice":        {[]string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_API_KEY_FILE=/x"}, "SENDCODE_API_KEY: is given twice, also as SENDCODE_API_KEY_FILE; keep one"},
 		"empty file":   {[]string{"SENDCODE_API_KEY_FILE=/empty"}, "SENDCODE_API_KEY_FILE: /empty is empty"},
 		"not UTF-8":    {[]string{"SENDCODE_DATA_DIR=\xff"}, "SENDCODE_DATA_DIR: is not UTF-8 text"},
@@ -73,7 +75,12 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"policies: {p: [{name: a, scope: ip, limit: 1, window: 1h}]}\npurposes: {x: {policy: p}, y: {policy: p}}":       "c.yaml:2: purposes.x.policy: the policy p has no rule with scope recipient that is enforced; every purpose needs one",
 		"policies: {p: [{name: a, scope: recipient, limit: 1, window: 1h, mode: observe}]}\npurposes: {x: {policy: p}}": "c.yaml:2: purposes.x.policy: the policy p has no rule with scope recipient that is enforced; every purpose needs one",
 		"policies: {default: [{name: a, scope: ip, limit: 1, window: 1h}]}":                                             "purposes.default: the policy default has no rule with scope recipient that is enforced; every purpose needs one",
-		"purposes: {x: {ttl: 601s}}": "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes",
+		"purposes: {x: {code: {length: 4}}}":                                "c.yaml:1: purposes.x.code.length: must be from 6 to 10",
+		"purposes: {x: {code: {alphabet: letters}}}":                        "c.yaml:1: purposes.x.code.alphabet: must be digits or unambiguous",
+		"purposes: {x: {notify: loud}}":                                     "c.yaml:1: purposes.x.notify: must be private or glance",
+		rule("name: a, scope: contry, limit: 1, window: 1h, mode: enforce"): "c.yaml:4: policies.p[1].scope: must be recipient, ip",
+		rule("name: a, scope: ip, limit: 0, window: 1h"):                    "c.yaml:4: policies.p[1].limit: 0 is not within 1 and",
+		"purposes: {x: {ttl: 601s}}":                                        "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes",
 
 		"apps: [{name: a}, {name: a}]":                                                                                           "c.yaml:1: apps[1].name: there is another app with this name",
 		key("id: a, kind: secret, expires: tomorrow, sha256: " + hash):                                                           "c.yaml:2: apps[0].keys[0].expires: is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z",
@@ -115,41 +122,4 @@ func TestMistakesDoNotBreedOthers(t *testing.T) {
 		"SENDCODE_ADDR: must be host:port, as in 127.0.0.1:8080",
 	}
 	is(t, "mistakes", mistakes(err), want)
-}
-
-func TestTwentyMistakesInOneList(t *testing.T) {
-	_, err := loadYAML(`
-addr: nowhere
-polices: {}
-api_key: x
-policies:
-  p:
-    - {name: a, scope: contry, limit: 1, window: 1h}
-    - {name: B, scope: ip, limit: 0, window: 7d, mode: watch}
-    - {scope: recipient}
-purposes:
-  x: {policy: q, ttl: 1h, code: {length: 4, alphabet: letters}, notify: loud}
-apps:
-  - {name: shop, origins: ["*"], keys: [{id: a, kind: secret}]}
-trusted_proxies: [0.0.0.0/0]
-page: {app: shopp}
-`, "SENDCODE_XYZ=x", "SENDCODE_ADR=x", "SENDCODE_Q=", "SENDCODE_REDIS_URL=x", "SENDCODE_ADMIN_PASSWORD=short", "SENDCODE_SECRET_KEYS_FILE=/none", "SENDCODE_LOG_LEVEL=loud", "SENDCODE_MAIL_FROM=x")
-	want := []string{
-		"SENDCODE_ADR", "SENDCODE_Q", "SENDCODE_XYZ", "SENDCODE_SECRET_KEYS_FILE", "c.yaml:2: addr", "c.yaml:3: polices", "c.yaml:7: policies.p[0].scope",
-		"c.yaml:8: policies.p[1].window", "c.yaml:8: policies.p[1].mode", "c.yaml:8: policies.p[1].name", "c.yaml:8: policies.p[1].limit",
-		"c.yaml:9: policies.p[2]", "c.yaml:9: policies.p[2]", "c.yaml:9: policies.p[2]",
-		"c.yaml:11: purposes.x.ttl", "c.yaml:11: purposes.x.code.length", "c.yaml:11: purposes.x.code.alphabet", "c.yaml:11: purposes.x.notify",
-		"c.yaml:13: apps[0].origins[0]", "c.yaml:13: apps[0].keys[0]", "c.yaml:14: trusted_proxies[0]",
-		"c.yaml:4: api_key", "SENDCODE_REDIS_URL", "SENDCODE_MAIL_FROM", "SENDCODE_LOG_LEVEL", "SENDCODE_ADMIN_PASSWORD",
-		"c.yaml:11: purposes.x.policy", "c.yaml:15: page.app",
-	}
-	var got []string
-	for _, m := range err.(*document.Errors).Mistakes {
-		got = append(got, m.Where)
-	}
-	is(t, "places", got, want)
-	text := err.Error()
-	if !strings.HasPrefix(text, fmt.Sprintf("the configuration has %d mistakes:\n  - ", len(want))) || strings.Count(text, "\n") != len(want) {
-		t.Errorf("not one line for each: %s", text)
-	}
 }
