@@ -33,10 +33,10 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// App is a service put together and listening. Serve makes it work.
+// App is the service, with all parts built and its ports open. Serve makes it answer and work.
 type App struct {
-	cfg       config.Config // as it was at the start
-	given     config.Config // the same before secrets were filled in
+	cfg       config.Config // of the start, complete
+	given     config.Config // as Load returned it, without secrets of the data directory
 	reload    ReloadOptions
 	logger    *slog.Logger
 	now       func() time.Time
@@ -63,7 +63,7 @@ type App struct {
 
 	listeners []listener
 	writable  *writableLog
-	health    interface{ MarkStopping() }
+	health    *server.Health
 	console   *console.Console // nil when it is off
 	closers   []func() error   // in the order of making; closed in reverse
 }
@@ -75,7 +75,7 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 		return err
 	}
 	a.SetReload(reload)
-	a.banner(out)
+	a.printBanner(out)
 	return a.Serve(ctx)
 }
 
@@ -108,7 +108,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		a.fillSecrets,
 		func() error { return a.openLog(ctx) },
 		func() error { return a.openLimiter(ctx) },
-		a.openSender,
+		a.openMailServers,
 		a.openCarriers,
 		a.newOutbox,
 		func() error { a.newServices(a.outbox); return a.rebuild(ctx) },

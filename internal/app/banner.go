@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// banner tells a person at a terminal where everything is, and the secrets of the data directory: there are some only
+// printBanner tells a person at a terminal where everything is, and the secrets of the data directory: there are some only
 // while only this machine can reach the service.
-func (a *App) banner(out io.Writer) {
+func (a *App) printBanner(out io.Writer) {
 	base := "http://" + a.Addr()
 	fmt.Fprintf(out, "\nsendcode is running.\n\n")
 	if a.cfg.Page.App != "" {

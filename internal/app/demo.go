@@ -25,7 +25,7 @@ func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	a.banner(out)
+	a.printBanner(out)
 	return a.Serve(ctx)
 }
 
@@ -53,7 +53,7 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	defer func() { err = errors.Join(err, a.close()) }()
 	mails := demo.NewMailServer(clock)
 	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), mails, demo.Carrier{MailServer: mails}
-	if a.texts, err = a.newTextRenderer(); err != nil {
+	if a.texts, err = a.newTextRenderer(""); err != nil {
 		return err
 	}
 	if err := runSteps(a.fillSecrets, func() error { return a.openLog(ctx) }, a.newOutbox); err != nil {

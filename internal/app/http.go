@@ -36,9 +36,9 @@ type listener struct {
 	handler *echo.Echo
 }
 
-// Patience of a stop.
+// How long a stop waits.
 const (
-	drainWait    = 5 * time.Second  // not ready, but still answering, so that a load balancer notices
+	drainWait    = 5 * time.Second  // while /readyz fails and requests are answered, so that a load balancer notices
 	shutdownWait = 10 * time.Second // for requests under way
 )
 
@@ -46,7 +46,7 @@ const (
 // another.
 func (a *App) listen() error {
 	a.writable = &writableLog{ping: a.log.Ping, logger: a.logger, now: a.now}
-	health := server.NewHealth(a.probes()...)
+	health := server.NewHealth(a.readinessProbes()...)
 	a.health = health
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
 		if address == "" {
@@ -70,7 +70,7 @@ func (a *App) listen() error {
 	a.api = api.New(a.codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
 	a.api.Register(front)
-	a.registerProviders(front)
+	a.registerProviderEvents(front)
 	widget.Register(front)
 	a.metrics.RegisterKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
@@ -95,8 +95,8 @@ func (a *App) listen() error {
 	return nil
 }
 
-// registerProviders adds the routes on which mail providers report events.
-func (a *App) registerProviders(e *echo.Echo) {
+// registerProviderEvents adds the routes on which mail providers report events.
+func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []events.Source
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
@@ -120,8 +120,8 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 	return nil
 }
 
-// probes returns what /readyz checks: without the log nothing can be sent, without Redis the service works with less.
-func (a *App) probes() []server.Probe {
+// readinessProbes returns what /readyz checks: without the log nothing can be sent, without Redis the service works with less.
+func (a *App) readinessProbes() []server.Probe {
 	probes := []server.Probe{{Required: true, Check: a.writable.Check}}
 	if ping := a.limiterPing(); ping != nil {
 		probes = append(probes, server.Probe{Check: ping})

@@ -35,7 +35,7 @@ func (a *App) watchConfig(ctx context.Context) {
 		return
 	}
 	r := &reloader{App: a, current: a.cfg}
-	file := watchedFile{name: a.cfg.File, read: readFile}
+	file := watchedFile{name: a.cfg.File, read: readRegularFile}
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
 	for first := true; ; {
@@ -43,7 +43,7 @@ func (a *App) watchConfig(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-a.reload.Hangup:
-			r.reloadFrom(ctx, readFile, false)
+			r.reloadFrom(ctx, readRegularFile, false)
 		case <-looks.C:
 			if read := file.changed(); read != nil {
 				r.reloadFrom(ctx, read, first)
@@ -82,8 +82,8 @@ func (w *watchedFile) changed() func(string) ([]byte, error) {
 	}
 }
 
-// readFile reads a file, but not a pipe, which was read at the start and would block.
-func readFile(name string) ([]byte, error) {
+// readRegularFile reads a file, but not a pipe, which was read at the start and would block.
+func readRegularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// services are what everything else is an edge of.
+// services are the use cases, and what several of them need.
 type services struct {
 	policy    *policy.InForce
 	gate      *gates.Gate
@@ -36,7 +36,7 @@ type services struct {
 // runs yet.
 func (a *App) newOutbox() error {
 	var err error
-	if a.mails, err = a.newRenderer(); err != nil {
+	if a.mails, err = a.newRenderer(""); err != nil {
 		return err
 	}
 	own, err := a.readAppTemplates(a.cfg)
@@ -49,8 +49,9 @@ func (a *App) newOutbox() error {
 	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{
-		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(), AskAfter: a.receiptPollDelay(),
-		Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
+		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(),
+		AskAfter: a.receiptPollDelay(),
+		Workers:  max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
 		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Renderer: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,

@@ -33,8 +33,9 @@ func policySet(cfg config.Config) policy.Set {
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
 		Blocks: policyBlocks(cfg), TestRecipients: map[recipient.Hash]policy.TestRecipient{},
 		Checks: policy.Checks{
-			Network: boundRule("network", quota.IP, cfg.Checks.Network), WideNetwork: boundRule("wide_network", quota.Network, cfg.Checks.WideNetwork),
-			App: boundRule("app", quota.App, cfg.Checks.App),
+			Network:     boundRule("network", quota.IP, cfg.Checks.Network),
+			WideNetwork: boundRule("wide_network", quota.Network, cfg.Checks.WideNetwork),
+			App:         boundRule("app", quota.App, cfg.Checks.App),
 		},
 		SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
 		Numbers:   servedNumbers(cfg),

@@ -118,8 +118,8 @@ func (a *App) rebuild(ctx context.Context) error {
 	return a.gate.Rebuild(ctx, a.clock)
 }
 
-// openSender opens the configured mail servers; without any, the dev mailbox behind a real SMTP server.
-func (a *App) openSender() error {
+// openMailServers opens the configured mail servers; without any, the dev mailbox behind a real SMTP server.
+func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
 		box, err := mailbox.New()
@@ -144,14 +144,14 @@ func (a *App) openSender() error {
 		return err
 	}
 	a.onClose(servers.Close)
-	servers.Watch(a.logHealth("mail server", "server"))
+	servers.Watch(a.healthLogger("mail server", "server"))
 	a.servers, a.sender = servers, servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil
 }
 
-// logHealth returns a function that logs when a mail server or a carrier is set aside and when it works again.
-func (a *App) logHealth(what, key string) func(failover.Health) {
+// healthLogger returns a function that logs when a mail server or a carrier is set aside and when it works again.
+func (a *App) healthLogger(what, key string) func(failover.Health) {
 	return func(h failover.Health) {
 		if h.Up {
 			a.logger.Info("a "+what+" works again", key, h.Server)

@@ -11,9 +11,10 @@ import (
 	"sendcode/templates"
 )
 
-// templateTrees returns the named directories, whose files replace built-in templates, later ones first. Empty names are skipped.
-func templateTrees(directories ...string) (trees []fs.FS) {
-	for _, d := range directories {
+// templateTrees returns the directories whose files replace built-in templates: the service's, and an app's ("" for none), which take
+// precedence.
+func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
+	for _, d := range []string{a.cfg.Templates, appDirectory} {
 		if d != "" {
 			trees = append(trees, os.DirFS(d))
 		}
@@ -21,15 +22,13 @@ func templateTrees(directories ...string) (trees []fs.FS) {
 	return trees
 }
 
-func (a *App) newRenderer(own ...string) (*message.Renderer, error) {
-	return message.New(templates.FS, templateTrees(append([]string{a.cfg.Templates}, own...)...)...)
+func (a *App) newRenderer(appDirectory string) (*message.Renderer, error) {
+	return message.New(templates.FS, a.templateTrees(appDirectory)...)
 }
 
-func (a *App) newTextRenderer(own ...string) (*message.Texts, error) {
-	limits := message.TextLimits{
-		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: sms.Segments,
-	}
-	return message.NewTexts(limits, templates.FS, templateTrees(append([]string{a.cfg.Templates}, own...)...)...)
+func (a *App) newTextRenderer(appDirectory string) (*message.Texts, error) {
+	limits := message.TextLimits{Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: sms.Segments}
+	return message.NewTexts(limits, templates.FS, a.templateTrees(appDirectory)...)
 }
 
 // appTemplates are the renderers of apps with templates of their own, by app.

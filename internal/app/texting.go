@@ -25,7 +25,7 @@ func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
 	}
-	texts, err := a.newTextRenderer()
+	texts, err := a.newTextRenderer("")
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (a *App) openCarriers() error {
 			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Polled: c.Polled(),
 		})
 	}
-	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.logHealth("carrier", "carrier")}
+	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = ReceiptAddresses(a.cfg).URL
 	}

@@ -94,7 +94,8 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	}
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-			"it is not made anew, since other keys would end codes under way and free every quota", document.Printable(path), strings.Join(wrong, ", "))
+			"it is not made anew, since other keys would end codes under way and free every quota", document.Printable(path),
+			strings.Join(wrong, ", "))
 	}
 	return secrets, nil
 }

@@ -90,7 +90,7 @@ func (d *loader) readEnviron() {
 	d.reportUnknown()
 	for _, v := range variables {
 		d.Skip[v.key] = v.isSecret()
-		s := d.settingOf(v)
+		s := d.readSetting(v)
 		switch {
 		case s.value == "":
 		case len(s.value) > document.MaxValue: // no mistake repeats the value
@@ -105,8 +105,8 @@ func (d *loader) readEnviron() {
 	}
 }
 
-// settingOf returns the value of one setting from its variable or its file; empty if neither is given, or with a mistake, which it adds.
-func (d *loader) settingOf(v variable) setting {
+// readSetting returns the value of one setting from its variable or its file; empty if neither is given, or with a mistake, which it adds.
+func (d *loader) readSetting(v variable) setting {
 	name := envName(v.key)
 	value, path := strings.TrimSpace(d.environ[name]), strings.TrimSpace(d.environ[name+"_FILE"])
 	if path == "" || v.kind() != "file" {

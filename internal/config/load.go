@@ -111,8 +111,8 @@ func (d *loader) applyEnviron() {
 	}
 }
 
-// where returns where a setting is given: its variable, or its line of the file.
-func (d *loader) where(key string) string {
+// locationOf returns where a setting is given: its variable, or its line of the file.
+func (d *loader) locationOf(key string) string {
 	s, found := d.given[key]
 	switch {
 	case found:

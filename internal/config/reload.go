@@ -13,8 +13,8 @@ var reloadable = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Config]
 	return f.Tag.Get("reload") == ""
 })
 
-// WithReloadable returns c with all settings of next that can change while the service runs. A generated API key stays unless next has a
-// key in its place.
+// WithReloadable returns c with those settings of next that can change while the service runs. A generated API key stays unless next
+// has a key in its place.
 func (c Config) WithReloadable(next Config) Config {
 	into, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(next)
 	key := c.APIKey

@@ -44,7 +44,7 @@ func (d *loader) complete() {
 	d.completePurposes()
 	d.completeApps()
 	d.checkRecipients()
-	d.readDisposable()
+	d.readDisposableDomains()
 	served := c.SMS.Countries
 	if page := d.root.Children["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
 		page[0].AddMistake("country", "%s is not among the countries of sms", document.Printable(c.Page.Country))
@@ -126,8 +126,8 @@ func (d *loader) checkRecipients() {
 	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })
 }
 
-// readDisposable reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
-func (d *loader) readDisposable() {
+// readDisposableDomains reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
+func (d *loader) readDisposableDomains() {
 	c := d.config
 	if c.DisposableFile == "" {
 		return
@@ -162,18 +162,18 @@ func (d *loader) checkCombinations() {
 		page = at[0]
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
-		errs.Add(d.where(keyAdminPasswordHash), "is given beside the password itself; keep one")
+		errs.Add(d.locationOf(keyAdminPasswordHash), "is given beside the password itself; keep one")
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
-		errs.Add(d.where(keyAdminAddr), "is the same as %s; leave it out to have both there", d.where(keyAddr))
+		errs.Add(d.locationOf(keyAdminAddr), "is the same as %s; leave it out to have both there", d.locationOf(keyAddr))
 	}
 	if c.indexKeyOnRing() {
-		errs.Add(d.where(keyIndexKey), "is one of the keys of %s; it needs a key of its own", d.where(keySecretKeys))
+		errs.Add(d.locationOf(keyIndexKey), "is one of the keys of %s; it needs a key of its own", d.locationOf(keySecretKeys))
 	}
 	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
 	same := func(k Key) bool { return k.SHA256 == sum }
 	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
-		errs.Add(d.where(keyAPIKey), "is also among the keys of the file")
+		errs.Add(d.locationOf(keyAPIKey), "is also among the keys of the file")
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
@@ -213,7 +213,7 @@ func (d *loader) checkReachableFromOutside() {
 	need(keyAPIKey, c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
 	need(keySMTPURL, c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
 	if key := c.APIKey.Reveal(); key != "" && checkAPIKey(key) == "" && len(key) < minAPIKey {
-		d.Errs.Add(d.where(keyAPIKey), "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
+		d.Errs.Add(d.locationOf(keyAPIKey), "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}
 }
 

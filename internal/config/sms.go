@@ -95,7 +95,7 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 		wrong["secret_env"] = errors.New("or secret_file is missing")
 	}
 	for _, key := range slices.Sorted(maps.Keys(wrong)) {
-		p.AddMistakeAt(p.Node, document.Join(p.Path, key), "%s", wrong[key])
+		p.AddMistakeAt(p.Node, document.JoinPath(p.Path, key), "%s", wrong[key])
 	}
 }
 

@@ -167,8 +167,8 @@ func loopback(addr string) bool {
 	return err == nil && delivery.IsLoopback(host)
 }
 
-// publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most the name is shown, and that only if it cannot be
-// the end of a password with an & in it.
+// publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most the name is shown, and that only if it
+// cannot be the end of a password with an & in it.
 var publicParameters = []string{
 	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name", "connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",

@@ -90,9 +90,9 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 		}
 		return parts{channel: p.channel, folded: folded}.hash(key)
 	}
-	counted := f[domain].fold(p.folded, domain)
+	counted := f[domain].foldAddress(p.folded, domain)
 	isGoogle := slices.Contains(google, domain)
-	mailbox := Fold{PlusTags: true, Dots: isGoogle}.fold(counted, domain)
+	mailbox := Fold{PlusTags: true, Dots: isGoogle}.foldAddress(counted, domain)
 	if isGoogle {
 		mailbox = strings.TrimSuffix(mailbox, domain) + google[0]
 	}
@@ -102,7 +102,8 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 // google are the domains of Gmail. On both, a local part is the same account, with or without dots.
 var google = []string{"gmail.com", "googlemail.com"}
 
-func (rules Fold) fold(address, domain string) string {
+// foldAddress returns the spelling that all addresses of the same mailbox have in common.
+func (rules Fold) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {
 		local = tagless

@@ -134,7 +134,8 @@ func DomainOf(masked string) string {
 // Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not reveal the length of the hidden part.
 func (r Recipient) Masked() string { return r.parts().masked }
 
-// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; NonGeographic, "001", if it belongs to no country; "" for e-mail.
+// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; NonGeographic, "001", if it belongs to none; "" for
+// e-mail.
 func (r Recipient) Country() string { return r.parts().country }
 
 // Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use blocks of numbers with one prefix.
@@ -148,8 +149,8 @@ func (r Recipient) Prefix() string {
 
 const prefixCut = 4
 
-// VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country code, such as "+86138"; "" for e-mail. It reveals
-// no more than Masked.
+// VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country code, such as "+86138"; "" for e-mail.
+// It reveals no more than Masked.
 func (r Recipient) VisiblePrefix() string {
 	if r.Channel() != SMS {
 		return ""

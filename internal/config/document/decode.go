@@ -66,7 +66,7 @@ func (p *Mapping) Valid() bool { return len(p.Errs.Mistakes) == p.before }
 // nodeAt returns the node and path of a key; those of the mapping if the key is not given.
 func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 	if n := p.Given[key]; n != nil {
-		return n, Join(p.Path, key)
+		return n, JoinPath(p.Path, key)
 	}
 	return p.Node, p.Path
 }

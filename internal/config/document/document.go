@@ -64,7 +64,7 @@ func (d *Decoder) EachEntry(n *yaml.Node, path string, yield func(key string, va
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
-		at := Join(path, k.Value)
+		at := JoinPath(path, k.Value)
 		switch first, twice := seen[k.Value]; {
 		case k.Kind != yaml.ScalarNode || k.Tag == "!!merge":
 			d.AddMistakeAt(k, path, "only plain words can be keys here")
@@ -120,8 +120,8 @@ func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 
 var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// Join appends a key to a path, with a dot between. A key that is not a plain word is shown by Printable.
-func Join(path, key string) string {
+// JoinPath appends a key to a path, with a dot between. A key that is not a plain word is shown by Printable.
+func JoinPath(path, key string) string {
 	if !plainKey.MatchString(key) {
 		key = Printable(key)
 	}
