@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -185,10 +186,7 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 	mail := dns{"A mail.shop.example": {ip}, "PTR " + ip: {"out.shop.example."}, "A out.shop.example": {ip},
 		"TXT shop.example": {"v=spf1 a -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=reject"}}
 	changed := func(key string, value ...string) dns {
-		c := dns{}
-		for k, v := range mail {
-			c[k] = v
-		}
+		c := maps.Clone(mail)
 		if c[key] = value; len(value) == 0 {
 			delete(c, key)
 		}
