@@ -47,12 +47,8 @@ func FuzzFile(f *testing.F) {
 		if c.Page.App != "" && !found || c.Apps[0].Name != DefaultApp {
 			t.Fatalf("accepted page %q of apps %v", c.Page.App, c.Apps)
 		}
-		if strings.Contains(c.YAML(), stars) {
-			return
-		}
-		again, err := loadYAML(c.YAML())
-		if err != nil || again.YAML() != c.YAML() {
-			t.Fatalf("printed\n%s\nloads as\n%s\n%v", c.YAML(), again.YAML(), err)
+		if !strings.Contains(c.YAML(), stars) {
+			readBack(t, c)
 		}
 	})
 }
