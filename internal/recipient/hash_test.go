@@ -30,17 +30,13 @@ func TestHashVectors(t *testing.T) {
 	}
 }
 
-func TestHashDependsOnTheKey(t *testing.T) {
-	r := mustParse(t, Email, "ana@example.com")
-	if r.Hash(testKey) == r.Hash([]byte("another index key for the tests.")) {
-		t.Error("two keys give one hash")
-	}
+func TestHashWithoutAKey(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("an empty key is accepted")
 		}
 	}()
-	r.Hash(nil)
+	mustParse(t, Email, "ana@example.com").Hash(nil)
 }
 
 // Two spellings share the hash of the address, only the one by which sends are counted (with these domains' folding), only the one of
