@@ -21,7 +21,7 @@ import (
 type serveCommand struct{}
 
 func (serveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	reload, stop := p.reloadOptions()
+	reload, stop := p.reloadOnHangup()
 	defer stop()
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))
 }
@@ -34,9 +34,9 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// reloadOptions makes SIGHUP reload the configuration until stop is called. Not at a terminal: closing it sends the same signal, and must
-// end the program; a change of the file is seen there too.
-func (p program) reloadOptions() (reload app.ReloadOptions, stop func()) {
+// reloadOnHangup has SIGHUP read the configuration reload. Not at a terminal: closing it sends the same signal, and must end
+// the program; a change of the file is seen there too.
+func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 	reload.Environ = append([]string{}, p.environ...) // never nil
 	if p.terminal {
 		return reload, func() {}

@@ -41,7 +41,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 // At a terminal SIGHUP says that it was closed: nothing catches it there.
 func TestATerminalThatClosesEndsTheProgram(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
-		reload, stop := program{terminal: terminal}.reloadOptions()
+		reload, stop := program{terminal: terminal}.reloadOnHangup()
 		stop()
 		if reload.Environ == nil || (reload.Hangup == nil) != terminal {
 			t.Errorf("terminal %v: %+v", terminal, reload)
