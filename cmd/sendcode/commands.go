@@ -34,7 +34,7 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// reloadOnHangup has SIGHUP read the configuration reload. Not at a terminal: closing it sends the same signal, and must end
+// reloadOnHangup has SIGHUP read the configuration again. Not at a terminal: closing it sends the same signal, and must end
 // the program; a change of the file is seen there too.
 func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 	reload.Environ = append([]string{}, p.environ...) // never nil

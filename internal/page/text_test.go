@@ -12,8 +12,8 @@ import (
 	"sendcode/web"
 )
 
-// The languages as the tests name them.
-var english, chinese = languages()["en"][recipient.Email], languages()["zh-Hans"][recipient.Email]
+// The page's texts in English.
+var english = languages()["en"][recipient.Email]
 
 // Every reason for which an address or a number is refused has words, but for those that mean no more than "not an address". There are
 // words for no other reason.

@@ -138,4 +138,6 @@ func attemptsLeft(d quota.Decision) int {
 }
 
 // clientNetwork returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
-func clientNetwork(c echo.Context) string { return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none") }
+func clientNetwork(c echo.Context) string {
+	return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none")
+}
