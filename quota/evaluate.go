@@ -33,8 +33,8 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	return d
 }
 
-// LongestWindow returns how long the events of these rules must be kept: the longest Keep; 0 without rules.
-func LongestWindow(rules []Rule) time.Duration {
+// LongestKeep returns how long the events of these rules must be kept: the longest Keep; 0 without rules.
+func LongestKeep(rules []Rule) time.Duration {
 	var longest time.Duration
 	for _, r := range rules {
 		longest = max(longest, r.Keep())

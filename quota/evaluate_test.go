@@ -91,8 +91,8 @@ func TestRoundingUp(t *testing.T) {
 
 func TestLongestAndOfScope(t *testing.T) {
 	rules := []Rule{sliding(IP, 1, time.Hour), sliding(Recipient, 1, time.Minute), sliding(IP, 2, time.Minute)}
-	same(t, "longest", LongestWindow(rules), time.Hour)
-	same(t, "longest of none", LongestWindow(nil), 0)
+	same(t, "longest", LongestKeep(rules), time.Hour)
+	same(t, "longest of none", LongestKeep(nil), 0)
 	sameList(t, "of the address", OfScope(rules, IP), []Rule{rules[0], rules[2]})
 	sameList(t, "of the recipient", OfScope(rules, Recipient), rules[1:2])
 	same(t, "the argument is left as it was", rules[1].Scope, Recipient)

@@ -81,7 +81,7 @@ type Request struct {
 // History is all events that a log has of one bucket, for Restore.
 type History struct {
 	Bucket string
-	Keep   time.Duration // how far back it reaches: at least LongestWindow of the bucket's rules
+	Keep   time.Duration // how far back it reaches: at least LongestKeep of the bucket's rules
 	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing
 	Events []Event       // on the limiter's clock
 
@@ -194,7 +194,7 @@ type Limiter interface {
 	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Record adds events from elsewhere to a bucket, without a decision, so the bucket may exceed a limit. keep is LongestWindow of the
+	// Record adds events from elsewhere to a bucket, without a decision, so the bucket may exceed a limit. keep is LongestKeep of the
 	// bucket's rules. Events older than keep and refunded IDs are skipped; an ID that the bucket counts already gets the later
 	// instant. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error

@@ -53,7 +53,7 @@ func parseEpoch(epoch string) uint64 {
 	return n
 }
 
-// sourceNumber hashes the name of a source to bits, equally in every process.
+// sourceNumber hashes the name of a source to a number of epochBits bits, the same in every process.
 func sourceNumber(source string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(source))

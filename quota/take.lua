@@ -2,10 +2,13 @@
 --
 -- KEYS are the buckets. ARGV:
 --   the ID; 'take', or 'look' to write nothing; how long a refused ID gets a tombstone, 0 for none
---   for each bucket: how long it keeps events, 0 if it is only read; of how many seconds it must have all events, 0 for no check;
---     the number of the log's source that has them too
---   for each rule: the number of its bucket, negative if the rule only observes; its limit; and its window, or 0 and the starts of
---     four periods around now, or -1, the starts of four dates, and for each of the first three the instant from which events count
+--   for each bucket: how long it keeps events, 0 if it is only read; for how many past seconds it must be complete, 0 for no check; the
+--     number of the source in the log that has its events too
+--   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one of
+--     its window
+--     0 and the starts of four calendar periods around now
+--     -1, the starts of four dates, and for each of the first three the instant from which events count
+-- clock.lua and common.lua stand before this file.
 --
 -- Returns a code and the instant. Unless the code is REFUNDED or OUTSIDE, there follow for each rule: how many events it counts,
 -- the oldest of them, and the one that must leave before the next is admitted; 0 for none. After a refusal or a look, there follow
@@ -33,7 +36,7 @@ for i = 1, #KEYS do
     end
   end
   local counts = keep > 0
-  if counts and at and at < -now then
+  if counts and at and at < -now then -- a tombstone's score is minus its end
     return {REFUNDED, now}
   end
   local counted = counts and at and at > now - keep

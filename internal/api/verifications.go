@@ -110,7 +110,7 @@ type quotaBody struct {
 	Purpose string `json:"purpose"`
 }
 
-// quota is POST /v1/quota: the states of a recipient's rules, without counting. Secret keys only, since they reveal how often another
+// quota is POST /v1/quota: the states of a recipient's rules, without counting. Only for secret keys: the states reveal how often another
 // person's address was used.
 func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
 	v, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)

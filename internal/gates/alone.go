@@ -34,8 +34,8 @@ func (g *Gate) PeekAfterSend(ctx context.Context, s policy.Subject, d quota.Deci
 	return g.Peek(ctx, s)
 }
 
-// peekWithoutLimiter returns the state of every rule without the limiter: of rules of the recipient and its failures from the log, of the
-// others from this process.
+// peekWithoutLimiter returns the state of every rule without the limiter: the rules on the recipient and its failures from the log, the
+// other rules from this process.
 func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -46,7 +46,7 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	}
 	history := map[quota.Scope][]quota.Event{quota.Recipient: events}
 	if failures := quota.OfScope(rules, quota.Failures); len(failures) > 0 {
-		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.LogBucket(), quota.LongestWindow(failures)); err != nil {
+		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.LogBucket(), quota.LongestKeep(failures)); err != nil {
 			return quota.Decision{}, err
 		}
 	}

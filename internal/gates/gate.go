@@ -114,8 +114,9 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 }
 
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log
-// does not, on the log's clock. taken: a refused send may have been counted by the limiter, so refund it.
-func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (d quota.Decision, taken bool, err error) {
+// does not; the decision then names the log's clock, so that Begin counts by the log's own time. giveBack: a refused send may have been
+// counted by the limiter, so refund it.
+func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (d quota.Decision, giveBack bool, err error) {
 	if d, err = g.callLimiter(ctx, r, g.shared.Take); !errors.Is(err, errAway) {
 		return d, false, err
 	}

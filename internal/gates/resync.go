@@ -17,9 +17,9 @@ import (
 // RevertOverruled handles a send that the limiter admitted and the log refused: it refunds the send in the limiter and writes the log's
 // history to it. The decision has the log's states; the limiter's where they are stricter, or of rules that the log does not
 // decide. Even then the limiter may admit the next send: if its clock was set ahead, events that it has already keep their instants.
-// refund: the limiter could not be changed, so the caller still has to refund the send.
+// giveBack: the limiter could not be changed, so the caller still has to refund the send.
 func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
-	begun store.Begun) (d quota.Decision, refund bool) {
+	begun store.Begun) (d quota.Decision, giveBack bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
@@ -28,7 +28,7 @@ func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UU
 		states = synced.Rules
 		d.Rules = stricter(d.Rules, states)
 	} else {
-		refund = true
+		giveBack = true
 	}
 	for _, state := range states {
 		if !slices.ContainsFunc(own, func(r quota.Rule) bool { return r.Name == state.Name }) {
@@ -36,7 +36,7 @@ func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UU
 		}
 	}
 	d.Rules = statesInOrder(s.Purpose.Policy.Rules, d.Rules)
-	return d, refund
+	return d, giveBack
 }
 
 // stricter replaces each of the states by the one of the same rule in others if that has a longer wait or, with equal waits, counts

@@ -91,7 +91,7 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 }
 
 // stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose or prefix is paused. Empty: it
-// may. It reads the pauses of prefixes from the log at each attempt, since they change. Error: of the log.
+// may go out. It reads the pauses of prefixes from the log at each attempt, since they change. Error: of the log.
 func (o *Outbox) stopReason(ctx context.Context, set policy.Set, s store.Send) (reason string, err error) {
 	if s.Suppression != uuid.Nil {
 		return store.ReasonSuppressed, nil
@@ -117,7 +117,7 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 }
 
 // send sends the message, and notes a receipt to wait for. The outcome names the provider that answered, and has the status Sent even if
-// fail is not nil.
+// fail is not nil; classifyFailure then replaces it.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
@@ -131,8 +131,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 	return out, fail
 }
 
-// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It queues a
-// carrier's hold at once, and returns a function that records the rest in the log.
+// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It writes a
+// carrier's hold to the log at once, and returns a function that records the rest in the log.
 func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
 	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class, "stage", fail.Stage, "code", out.ProviderCode)
@@ -198,7 +198,7 @@ func (o *Outbox) awaitReceipt(w store.Work, r delivery.Receipt) {
 	})
 }
 
-// backoff returns the wait after the nth attempt: 2 s, doubling up to 30 s, randomly up to a quarter more or less, so that replicas do
+// backoff returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random quarter, so that replicas do
 // not retry in step. The first retry starts within 10 s of the failure, including a tick.
 func (o *Outbox) backoff(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)

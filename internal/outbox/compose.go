@@ -25,7 +25,7 @@ func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmi
 }
 
 // compose decrypts the recipient and the code of a row, checks block lists and number rules again, since the configuration may have
-// changed, and renders the message. If it must not or cannot be sent, it returns nil and the outcome.
+// changed, and renders the message. It returns the function that sends it, or nil and the outcome if it must not or cannot be sent.
 func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
 	v := w.Verification
 	to, address, err := o.recipientOf(w)

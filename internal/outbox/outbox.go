@@ -188,7 +188,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			o.stop()
 			return
 		case <-o.wake:
-			o.flush(o.base)
+			o.syncPending(o.base)
 		case <-renewals:
 			o.renew(ctx)
 		case <-ticks:
@@ -220,14 +220,14 @@ func (o *Outbox) stop() {
 			o.halt()
 		}
 	}
-	o.flush(context.Background())
+	o.syncPending(context.Background())
 	o.halt()
 }
 
 // tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After an outage of the log, takeover pauses
 // for one lease, so that delayed outcomes are written first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
-	o.flush(ctx)
+	o.syncPending(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
 			o.Logger.Warn("log is away", "error", err)

@@ -91,8 +91,8 @@ func (o *Outbox) start(w store.Work) {
 	})
 }
 
-// takeOver leases due rows of the log, which another process left or which waited there, and queues them: of each channel as many as
-// there is room for. If the log fails, it sets away.
+// takeOver leases due rows of the log, which another process left or which waited there, and queues them: for each channel as many as
+// fit in memory. If the log fails, it sets o.away.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, ch := range recipient.Channels() {
 		if err := o.takeOverLane(ctx, o.lanes[ch]); err != nil {
@@ -216,7 +216,7 @@ func (o *Outbox) leaseOf(f *flight) (store.Held, bool) {
 	return f.held, f.inDoubt
 }
 
-// leasesToRenew returns the flights whose lease is older than an eighth, and marks them as renewed. Most flights end before that.
+// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and marks them as renewed. Most flights end before that.
 func (o *Outbox) leasesToRenew() []store.Held {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// finish writes an outcome to the log, and repeats that until it succeeds: else the message would be sent again. It gives up only when
-// the process stops. Then it refunds a failed send, or records its failure, in the limiter, and wakes the request that waits.
+// finish writes an outcome to the log, and repeats the write until it succeeds: without it another process would send the message again. It
+// gives up only when the process stops. Then it refunds a failed send in the limiter, records a rejection there, and wakes the request
+// that waits.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
 	event, err := o.Policy.Get().NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())

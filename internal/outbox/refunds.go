@@ -152,16 +152,16 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 	return places, nil
 }
 
-// flush makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an unavailable
+// syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an unavailable
 // limiter costs only one query of the log.
-func (o *Outbox) flush(ctx context.Context) {
+func (o *Outbox) syncPending(ctx context.Context) {
 	o.mu.Lock()
 	list := o.syncs
 	o.syncs = nil
 	o.mu.Unlock()
 	for n := 1; len(list) > 0; n = maxLookup {
 		some := list[:min(n, len(list))]
-		left, err := o.flushBatch(ctx, some)
+		left, err := o.syncBatch(ctx, some)
 		list = slices.Concat(left, list[len(some):])
 		if err != nil {
 			o.mu.Lock()
@@ -172,9 +172,9 @@ func (o *Outbox) flush(ctx context.Context) {
 	}
 }
 
-// flushBatch makes some pending syncs and returns those that are left. A reset changes the log before the limiter. So if an event no
+// syncBatch makes some pending syncs and returns those that are left. A reset changes the log before the limiter. So if an event no
 // longer counts in the log after it was recorded, it may have been recorded after the reset, and a refund is returned for it.
-func (o *Outbox) flushBatch(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
+func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
 	if _, err := o.replaceUncounted(ctx, list); err != nil {
 		return list, err
 	}

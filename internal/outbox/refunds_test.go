@@ -139,7 +139,7 @@ func (r *idle) wants(what string, calls ...string) {
 	r.calls = nil
 }
 
-func (r *idle) flushed() { r.flush(r.Context()) }
+func (r *idle) flushed() { r.syncPending(r.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 

@@ -84,7 +84,8 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerPolicies returns the names of all policies, current and former, under which this process may have counted a send of the purpose.
+// CurrentAndFormerPolicies returns the names of the policy that the purpose has now and of those that it had before in this process, the
+// last 16: a send may be counted under any of them.
 func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
@@ -101,7 +102,7 @@ func (s Set) LongestWindow() time.Duration { return s.longest(quota.Recipient) }
 
 func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	for _, p := range s.Purposes {
-		d = max(d, quota.LongestWindow(quota.OfScope(p.Policy.Rules, scope)))
+		d = max(d, quota.LongestKeep(quota.OfScope(p.Policy.Rules, scope)))
 	}
 	return d
 }
@@ -115,7 +116,7 @@ func (s Set) RecipientHashRetention() time.Duration {
 
 // LongestWindow returns the longest window of the purpose's rules on recipients.
 func (p Purpose) LongestWindow() time.Duration {
-	return quota.LongestWindow(quota.OfScope(p.Policy.Rules, quota.Recipient))
+	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
 // ForChannel returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text messages

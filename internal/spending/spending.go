@@ -24,7 +24,7 @@ type Cap struct {
 // Ledger is the part of the log that counts what was spent.
 type Ledger interface {
 	Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
-	Unspend(ctx context.Context, spent []store.Spent) error
+	UndoCharges(ctx context.Context, spent []store.Spent) error
 }
 
 // Budget charges the cost of text messages to the log before they go to a carrier. The log's own statement decides, so parallel sends of
@@ -95,7 +95,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	if err := b.ledger.Unspend(ctx, spent); err != nil {
+	if err := b.ledger.UndoCharges(ctx, spent); err != nil {
 		b.logger.Warn("a cost could not be refunded and stays charged", "error", err)
 	}
 }

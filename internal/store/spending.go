@@ -27,7 +27,8 @@ type CarrierHold struct {
 	Whole time.Duration
 }
 
-// PeriodStart returns the first day of t's day or month, in UTC, as "2006-01-02".
+// PeriodStart returns the first day of the period that t is in, which is its day, or its month if per is quota.Month; in UTC, as
+// "2006-01-02".
 func PeriodStart(per quota.Period, t time.Time) string {
 	t = t.UTC()
 	if per == quota.Month {

@@ -193,8 +193,8 @@ type Budgets interface {
 	// Spend makes all charges, or none if one of them passes its cap; then refusedBy is the account of that cap. Parallel calls never
 	// pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
-	// Unspend takes charges back that Spend made, in the period in which it did.
-	Unspend(ctx context.Context, spent []Spent) error
+	// UndoCharges takes charges back that Spend made, in the period in which it did.
+	UndoCharges(ctx context.Context, spent []Spent) error
 }
 
 // CarrierHolds keep messages from a recipient for a while.

@@ -114,8 +114,8 @@ func validatedAct(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// LiftEntry returns the audit entry with the number of lifted suppressions and, if it names no recipient, with theirs.
-func LiftEntry(act AuditEntry, list []Suppression) AuditEntry {
+// WithLifted returns the entry with the number of lifted suppressions as its detail and, if it names no recipient, with that of the first.
+func (act AuditEntry) WithLifted(list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !act.HasRecipient() {
 		act.Recipient, act.To = list[0].Recipient, list[0].To

@@ -78,8 +78,8 @@ func (w PrefixWatch) Exempts(prefix string) bool {
 	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
 }
 
-// LiftEntry returns the audit entry with the app and the prefix of the pause that was lifted.
-func (p PrefixPause) LiftEntry(act AuditEntry) AuditEntry {
+// WithLiftedPause returns the entry with the app and the prefix of the pause that was lifted.
+func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
 	return act
 }

@@ -59,7 +59,7 @@ var ErrTooMuch = errors.New("more sends than can be replayed")
 // verification.ErrUnavailable.
 func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (Replayed, error) {
 	r := replay{
-		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestWindow(rules),
+		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
 		since: d.Now().Add(-period), history: map[replayedBucket]*replayedPast{},
 	}
 	err := d.Store.CountedSends(ctx, store.LogClock, period+r.longest, func(c store.CountedSend) error {

@@ -25,13 +25,13 @@ type Answer struct {
 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *InvalidError,
-// *TooManyChecksError during a lockout, ErrNotFound, ErrUnavailable, ErrBusy, ErrOtherRequest.
+// *TooManyChecksError during a lockout, ErrNotFound, ErrUnavailable, ErrUncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient]); err != nil { // too many requests for this recipient, or the client hung up
+	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient]); err != nil { // no slot in time, or the client hung up
 		return Answer{}, ErrUnavailable
 	}
 	defer a.slot.ReleaseLater()
@@ -79,11 +79,12 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	return s.deliverAdmitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
-// refuseIfHeld refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. Refusals
-// by rules come first, so that a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
+// refuseIfHeld refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. A rule
+// that refuses is reported before the lockout, so that a caller over its own limits learns nothing about the recipient. A hold is shown as
+// one of the rules.
 func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	lockout := s.cachedLockout(a)
-	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
+	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil { // an error goes to peek, which reports it
 		return nil, nil
 	}
 	d, err := s.peek(ctx, a.subject)
@@ -120,8 +121,8 @@ func (s *Service) takeQuota(ctx context.Context, a asked, c claim) (quota.Decisi
 	return d, err
 }
 
-// writeSend decides and writes the send in the log, the second gate. After an error it has the send refunded or, if the log may have written
-// it, reconciled later. Errors: ErrUnavailable, ErrUncertain.
+// writeSend decides and writes the send in the log, the second gate. After an error it queues a refund or, if the log may have written
+// the send, a later look-up. Errors: ErrUnavailable, ErrUncertain.
 func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
 	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
@@ -171,14 +172,14 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
-// that fails, it returns before: the send is admitted in any case.
-func (s *Service) refreshStates(ctx context.Context, a asked, before quota.Decision) quota.Decision {
-	d, err := s.Gate.PeekAfterSend(ctx, a.subject, before)
-	if err == nil && before.Clock != store.LogClock {
+// that fails, it returns old: the send is admitted in any case.
+func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision) quota.Decision {
+	d, err := s.Gate.PeekAfterSend(ctx, a.subject, old)
+	if err == nil && old.Clock != store.LogClock {
 		d, err = s.withCarrierHold(ctx, a.subject, d)
 	}
 	if err != nil {
-		return before
+		return old
 	}
 	return d
 }
@@ -225,7 +226,8 @@ func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	return r
 }
 
-// splitFailedChecksRule removes the rule of withFailedChecksRule from a decision. longer: its limit is reached, so a new code is longer.
+// splitFailedChecksRule removes the rule of withFailedChecksRule from a decision. longer: the app's bound on failed checks is reached, so a
+// new code is longer.
 func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
 	i := slices.IndexFunc(d.Rules, ofChecks)
@@ -249,8 +251,8 @@ func (a asked) codeLength() int {
 // CarrierRule is the name under which a carrier's hold is shown among the rules of an answer.
 const CarrierRule = "carrier"
 
-// carrierHold reads a carrier's hold on the recipient from the log and returns it as the state of a rule; false if there is none. Until
-// it ends, the carrier would refuse messages to the recipient.
+// carrierHold returns the hold that the log has on a text message's recipient, during which the carrier would refuse messages to it. It is
+// returned as the state of a rule named CarrierRule, used up until the hold ends. False: there is none.
 func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil

@@ -46,7 +46,7 @@ func unknownPlaceholders(template string) []string {
 	return unknown
 }
 
-// fillIn replaces the placeholders of a template by their escaped values.
+// fillIn replaces each placeholder in the template by its value, escaped by escape. A placeholder without a value becomes empty.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
 	return placeholder.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])

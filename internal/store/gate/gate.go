@@ -16,10 +16,10 @@ import (
 // Facts is what a log holds of an intent's recipient.
 type Facts struct {
 	Past        []CountedSend        // counting sends of the bucket
-	Rejections  []CountedSend        // that the rule on rejections may count
-	Candidates  []store.Verification // that may be joined, of those that the recipient has
+	Rejections  []CountedSend        // rejected sends that the rule `failures` may count
+	Candidates  []store.Verification // the recipient's verifications that the send may join
 	Tried       []store.Verification // the recipient's codes that were tried, whichever kind of caller opened them
-	Suppression uuid.UUID            // that holds for the address; Nil: none
+	Suppression uuid.UUID            // the suppression of the address; Nil if there is none
 }
 
 // Decision is what the gate decides.
@@ -32,7 +32,7 @@ type Decision struct {
 // rejections and the lockout. An admitted one joins a verification or opens one. Decide changes nothing; the caller writes the rows. A
 // send that exists already does not come here; see AnswerRepeated.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
-	events, failed := eventsWithin(quota.LongestWindow(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
+	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
 		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
@@ -58,7 +58,7 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 }
 
 // MaxRowAge returns how old, by the log's clock, a row can be that still counts for the intent.
-func MaxRowAge(in store.Intent) time.Duration { return quota.LongestWindow(in.Rules) + MaxStale }
+func MaxRowAge(in store.Intent) time.Duration { return quota.LongestKeep(in.Rules) + MaxStale }
 
 // LargestLimit returns the largest limit of the intent's rules; 0 without rules.
 func LargestLimit(in store.Intent) (n int) {
@@ -72,13 +72,13 @@ func LargestLimit(in store.Intent) (n int) {
 // limiter that was once set far ahead must not lock its recipients out until that time comes.
 const MaxStale = 24 * time.Hour
 
-// MaxClockSkew is how far a limiter's clock may run ahead of the log's own: each gate is sufficient alone, also if the other's clock
-// was set, or if a replica with another clock was promoted. The time from a Take to the log's instant varies by less, so that a request
-// after the wait that was told is admitted.
+// MaxClockSkew is by how much an event may be older by the limiter's clock than by the log's. So a limiter whose clock jumps ahead, or whose
+// promoted replica has another clock, frees a place at most one second early. It is not 0, since the time from a Take to Begin varies, and
+// a request after the wait that was told must be admitted.
 const MaxClockSkew = time.Second
 
-// CountedSend is a counting send of the bucket that an intent falls into, or a rejected one of its recipient: that has no Clock, and
-// LoggedAt is when it ended.
+// CountedSend is a counting send of the bucket that an intent falls into, or a rejected send of the recipient, whose Clock is
+// empty and whose LoggedAt is its end.
 type CountedSend struct {
 	ID       uuid.UUID
 	Clock    string
@@ -127,7 +127,7 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 	return in.Send.TakenAt
 }
 
-// EventsBefore returns the rows as events, oldest first, as a gate sees them that decides at the instant `at` of the named clock: each
+// EventsBefore returns the rows as events, oldest first, as a gate that decides at the instant `at` of the named clock sees them: each
 // lies its age before at. Rows older than within are left out.
 func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}

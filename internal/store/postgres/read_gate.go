@@ -208,7 +208,7 @@ func gateParameters(batch []*call, b bounds) []any {
 		return sqldb.AppendInstant(buf, x.in.Send.TakenAt)
 	})
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
-		return sqldb.AppendBigint(buf, quota.LongestWindow(x.in.Rules).Microseconds())
+		return sqldb.AppendBigint(buf, quota.LongestKeep(x.in.Rules).Microseconds())
 	})
 	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, maxHistoryRows(x.in)) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {

@@ -72,7 +72,8 @@ type binding struct {
 	places map[string]string // of the parameters that were written before
 }
 
-// Bind returns the statement in the dialect's words, with its named parameters replaced by numbered ones, and the parameters.
+// Bind returns the statement for the database, each {{word}} replaced by the dialect's SQL and each named parameter by a numbered one, and
+// the values of the parameters in the order of their numbers.
 func (d *Dialect) Bind(statement string, args Args, now time.Time) (string, []any) {
 	b := binding{Dialect: d, args: args, now: now, text: make([]byte, 0, 2*len(statement)), places: map[string]string{}}
 	for rest := statement; rest != ""; {

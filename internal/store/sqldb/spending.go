@@ -55,8 +55,8 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	return spent, "", err
 }
 
-// Unspend implements Budgets.
-func (db *DB) Unspend(ctx context.Context, spent []store.Spent) error {
+// UndoCharges implements Budgets.
+func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
 			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account, "period": date(x.Period)}); err != nil {

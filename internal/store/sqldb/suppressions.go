@@ -91,7 +91,7 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		if err != nil || act == nil {
 			return list, err
 		}
-		return list, q.addAct(store.LiftEntry(*act, list))
+		return list, q.addAct(act.WithLifted(list))
 	})
 	slices.SortFunc(lifted, func(a, b store.Suppression) int { return cmp.Or(a.Since.Compare(b.Since), compareIDs(a.ID, b.ID)) })
 	return lifted, err

@@ -190,7 +190,7 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		if err != nil || !done || act == nil {
 			return err
 		}
-		return q.addAct(lifted.LiftEntry(*act))
+		return q.addAct(act.WithLiftedPause(lifted))
 	})
 	return lifted, done && err == nil, err
 }

@@ -19,22 +19,22 @@ func newPreparingPool(dsn string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(keepingConnector{connector}), nil
+	return sql.OpenDB(stmtCachingConnector{connector}), nil
 }
 
 // limits makes a limit an expression: for a bare parameter SQLite reads its value when it plans, and so compiles the statement
 // again each time that it is bound.
 var limits = strings.NewReplacer("LIMIT $", "LIMIT 0 + $", "LIMIT ?", "LIMIT 0 + ?")
 
-type keepingConnector struct{ driver.Connector }
+type stmtCachingConnector struct{ driver.Connector }
 
 // Connect implements driver.Connector.
-func (c keepingConnector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c stmtCachingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &keepingConn{sqliteConn: conn.(sqliteConn), idle: map[string]preparedStmt{}}, nil
+	return &stmtCachingConn{sqliteConn: conn.(sqliteConn), idle: map[string]preparedStmt{}}, nil
 }
 
 // sqliteConn is what a connection of the driver does.
@@ -56,14 +56,14 @@ type preparedStmt interface {
 	driver.StmtQueryContext
 }
 
-// keepingConn keeps statements prepared. database/sql uses a connection from one goroutine at a time.
-type keepingConn struct {
+// stmtCachingConn keeps statements prepared. database/sql uses a connection from one goroutine at a time.
+type stmtCachingConn struct {
 	sqliteConn
 	idle map[string]preparedStmt // a statement that is running is not in it
 }
 
 // takeStatement removes the statement with this text from the idle ones, or prepares it.
-func (c *keepingConn) takeStatement(ctx context.Context, text string) (preparedStmt, error) {
+func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (preparedStmt, error) {
 	if stmt, ok := c.idle[text]; ok {
 		delete(c.idle, text)
 		return stmt, nil
@@ -76,7 +76,7 @@ func (c *keepingConn) takeStatement(ctx context.Context, text string) (preparedS
 }
 
 // putStatement keeps a statement that has run for its next use. If there is no room, it closes any other one.
-func (c *keepingConn) putStatement(text string, stmt preparedStmt) error {
+func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
 	}
@@ -99,7 +99,7 @@ func mayBeScript(text string) bool {
 }
 
 // runKept runs a statement that is kept, or becomes so by putStatement. One that failed is closed.
-func runKept[T any](ctx context.Context, c *keepingConn, text string,
+func runKept[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
 		return out, nil, err
@@ -111,7 +111,7 @@ func runKept[T any](ctx context.Context, c *keepingConn, text string,
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c *keepingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (c *stmtCachingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	if mayBeScript(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
@@ -123,7 +123,7 @@ func (c *keepingConn) ExecContext(ctx context.Context, text string, args []drive
 }
 
 // QueryContext implements driver.QueryerContext.
-func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *stmtCachingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	if mayBeScript(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
@@ -131,11 +131,11 @@ func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driv
 	if err != nil {
 		return nil, err
 	}
-	return &keepingRows{Rows: rows, done: func() error { return c.putStatement(text, stmt) }}, nil
+	return &stmtCachingRows{Rows: rows, done: func() error { return c.putStatement(text, stmt) }}, nil
 }
 
 // Close implements driver.Conn.
-func (c *keepingConn) Close() error {
+func (c *stmtCachingConn) Close() error {
 	for _, stmt := range c.idle {
 		_ = stmt.Close() // what remains open is closed with the connection
 	}
@@ -143,14 +143,14 @@ func (c *keepingConn) Close() error {
 	return c.sqliteConn.Close()
 }
 
-// keepingRows gives its statement back when it is closed.
-type keepingRows struct {
+// stmtCachingRows gives its statement back when it is closed.
+type stmtCachingRows struct {
 	driver.Rows
 	done func() error
 }
 
 // Close implements driver.Rows.
-func (r *keepingRows) Close() error {
+func (r *stmtCachingRows) Close() error {
 	if err := r.Rows.Close(); err != nil {
 		return err
 	}

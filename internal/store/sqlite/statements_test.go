@@ -9,14 +9,14 @@ import (
 )
 
 // onePool is a database in memory over one connection, and that connection.
-func onePool(t *testing.T) (*sql.DB, func(func(*keepingConn))) {
+func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 	t.Helper()
 	db := storetest.Must(memoryDB())(t)
 	t.Cleanup(func() { storetest.OK(t, db.Close()) })
-	return db, func(look func(*keepingConn)) {
+	return db, func(look func(*stmtCachingConn)) {
 		conn := storetest.Must(db.Conn(t.Context()))(t)
 		defer conn.Close()
-		storetest.OK(t, conn.Raw(func(c any) error { look(c.(*keepingConn)); return nil }))
+		storetest.OK(t, conn.Raw(func(c any) error { look(c.(*stmtCachingConn)); return nil }))
 	}
 }
 
@@ -36,7 +36,7 @@ func TestStatementsAreKept(t *testing.T) {
 		storetest.Equal(t, "rows", n, 3)
 	}
 	var before preparedStmt
-	conn(func(c *keepingConn) {
+	conn(func(c *stmtCachingConn) {
 		storetest.Equal(t, "kept", len(c.idle), 1) // the INSERT that failed went
 		before = c.idle[`SELECT count(*) FROM t`]
 	})
@@ -44,7 +44,7 @@ func TestStatementsAreKept(t *testing.T) {
 	var n int
 	storetest.OK(t, db.QueryRow(`SELECT count(*) FROM t`).Scan(&n))
 	storetest.Equal(t, "rows", n, 4)
-	conn(func(c *keepingConn) {
+	conn(func(c *stmtCachingConn) {
 		if c.idle[`SELECT count(*) FROM t`] != before || len(c.idle) != 2 {
 			t.Errorf("%d statements are kept, and the SELECT was compiled again: %v", len(c.idle), c.idle[`SELECT count(*) FROM t`] != before)
 		}
@@ -67,7 +67,7 @@ func TestStatementWithinItself(t *testing.T) {
 	storetest.OK(t, outer.Close())
 	storetest.OK(t, tx.Commit())
 	storetest.Equal(t, "pairs", pairs, 9)
-	conn(func(c *keepingConn) { storetest.Equal(t, "kept", len(c.idle), 1) })
+	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), 1) })
 }
 
 // No more than so many are kept.
@@ -78,5 +78,5 @@ func TestStatementsAreBounded(t *testing.T) {
 		storetest.OK(t, db.QueryRow(fmt.Sprintf(`SELECT %d`, n)).Scan(&got))
 		storetest.Equal(t, "row", got, n)
 	}
-	conn(func(c *keepingConn) { storetest.Equal(t, "kept", len(c.idle), keptStatements) })
+	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), keptStatements) })
 }
