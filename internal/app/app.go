@@ -42,7 +42,7 @@ type App struct {
 	now       func() time.Time
 	ring      *keyring.Ring
 	ids       *store.IDs
-	generated []config.GeneratedSecret
+	generated []config.ShownSecret
 
 	log     store.Store
 	limiter gates.Limiter

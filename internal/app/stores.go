@@ -122,7 +122,7 @@ func (a *App) rebuild(ctx context.Context) error {
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
-		box, err := mailbox.New()
+		box, err := mailbox.Listen()
 		if err != nil {
 			return fmt.Errorf("the dev mailbox can't start: %w", err)
 		}

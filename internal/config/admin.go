@@ -114,7 +114,8 @@ func checkSecureURL(text string) string {
 	return ""
 }
 
-func checkRedirectURL(text string) string {
+// checkConsoleCallback accepts a URL that checkSecureURL accepts and whose path is redirectPath.
+func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem
 	}

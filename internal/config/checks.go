@@ -35,12 +35,12 @@ var checks = map[string]func(text string) string{
 	"title":  checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
 	"scope": wordCheck(KeyScopes, "must be send, check, read or limit"),
 	// Values are never repeated: people paste the key where its hash belongs.
-	"key_hash":   hashCheck("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
-	"token_hash": hashCheck("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
+	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
+	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
 	"proxy":      networkCheck("would trust every client, and let each choose the address that the rules look at"),
 	"callee":     networkCheck("would let events go to every machine that this one can reach; name networks"),
 	"admin_role": patternCheck(`^(reader|operator|owner)$`, "a role is reader, operator or owner"),
-	"secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
+	"secure_url": checkSecureURL, "redirect_url": checkConsoleCallback,
 	"word":       func(text string) string { return problemIf(text == "", "is empty; leave it out") },
 	"oidc_value": func(text string) string { return problemIf(text == "", "a value that is empty gives no role") },
 	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,
@@ -159,15 +159,16 @@ func checkLogo(text string) string {
 	return ""
 }
 
-// hashCheck returns a check that accepts a SHA-256 in hex, but not the hash of the empty text, which an empty token would match.
-func hashCheck(what, form string) func(string) string {
+// sha256Check returns a check that accepts a SHA-256 in hex, but neither zeros nor the hash of the empty text, which an empty token would
+// match.
+func sha256Check(of, complaint string) func(string) string {
 	return func(text string) string {
 		sum, err := hex.DecodeString(text)
 		switch {
 		case err != nil || len(sum) != sha256.Size:
-			return form
+			return complaint
 		case [sha256.Size]byte(sum) == [sha256.Size]byte{} || [sha256.Size]byte(sum) == sha256.Sum256(nil):
-			return "is not the hash of " + what
+			return "is not the hash of " + of
 		}
 		return ""
 	}

@@ -158,8 +158,8 @@ func makeDataDir(dir string) error {
 	return nil
 }
 
-// GeneratedSecret is a secret of the data directory that a person needs: the API key and the password of the console.
-type GeneratedSecret struct {
+// ShownSecret is a secret of the data directory that a person needs: the API key and the password of the console.
+type ShownSecret struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
 	Label string // for people: "API key", "password"
 	Value string // in the clear, to be shown at the terminal
@@ -175,7 +175,7 @@ func (c *Config) NeedsDataDir() bool { return c.DatabaseURL == "" || len(c.missi
 // was written with its keys: other keys would make codes under way invalid and count every recipient anew.
 //
 // Call it with the lock of LockDataDir held or not; it excludes a second call by itself.
-func (c *Config) FillSecrets(dir string) ([]GeneratedSecret, error) {
+func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
 		return nil, nil
@@ -184,11 +184,11 @@ func (c *Config) FillSecrets(dir string) ([]GeneratedSecret, error) {
 	if err != nil {
 		return nil, err
 	}
-	var generated []GeneratedSecret
+	var generated []ShownSecret
 	for _, s := range missing {
 		*s.of(c) = NewSecret(secrets[s.key])
 		if s.label != "" {
-			generated = append(generated, GeneratedSecret{envName(s.key), s.label, secrets[s.key]})
+			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
 		}
 		if s.key == keyAPIKey {
 			c.addAPIKey()

@@ -19,7 +19,7 @@ func loaded(t *testing.T, environ ...string) Config {
 }
 
 // filled is the same after FillSecrets.
-func filled(t *testing.T, c Config) (Config, []GeneratedSecret) {
+func filled(t *testing.T, c Config) (Config, []ShownSecret) {
 	t.Helper()
 	generated, err := c.FillSecrets(c.DataDir)
 	if err != nil {
@@ -49,7 +49,7 @@ func write(t *testing.T, path, content string) {
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	c := loaded(t)
 	first, generated := filled(t, c)
-	want := []GeneratedSecret{
+	want := []ShownSecret{
 		{"SENDCODE_API_KEY", "API key", first.APIKey.Reveal()},
 		{"SENDCODE_ADMIN_PASSWORD", "password", first.AdminPassword.Reveal()},
 	}

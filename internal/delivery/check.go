@@ -17,7 +17,7 @@ const (
 )
 
 // parseAddresses returns the sender, the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names
-// the field and not its value. parseAddresses and checkContent stop header injection: they reject whatever could end a line or a bracket.
+// the field and not its value. parseAddresses and checkFieldsWithoutAddresses stop header injection: they reject whatever could end a line or a bracket.
 func (m Message) parseAddresses() (from, to *mail.Address, id string, problem Problem) {
 	from, err := mail.ParseAddress(m.From)
 	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word
@@ -77,8 +77,8 @@ func isHostName(domain string) bool {
 	return true
 }
 
-// checkContent returns what is wrong with the fields that hold no addresses; "" if nothing is.
-func (m Message) checkContent() Problem {
+// checkFieldsWithoutAddresses returns what is wrong with the fields that hold no addresses; "" if nothing is.
+func (m Message) checkFieldsWithoutAddresses() Problem {
 	for name, value := range m.Marks {
 		if !isMarkHeader(name, value) {
 			return "a header is not one of X-… with an ID"

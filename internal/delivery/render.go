@@ -34,7 +34,7 @@ func render(m Message) (*Rendered, *Error) {
 		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: Problem("the texts cannot be made")}
 	}
 	from, to, id, problem := m.parseAddresses()
-	if problem = cmp.Or(problem, m.checkContent()); problem != "" {
+	if problem = cmp.Or(problem, m.checkFieldsWithoutAddresses()); problem != "" {
 		return nil, rejectedError(problem)
 	}
 	var content bytes.Buffer

@@ -92,8 +92,9 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 	return h, err
 }
 
-// MergeAdmitted returns the decision of a send that both gates admitted: of each rule the stricter state. If the log counted more, or if
-// the limiter took the send so long ago that its bucket may have lost it, it first writes the log's history to the limiter.
+// MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. If the log counts more, or a
+// longer wait, than the limiter, or if the Take was more than DoubtFor/2 ago, so that the limiter may have lost the send, the log's history
+// is first written to the limiter. If begun is a repetition, or the log's clock was used, it returns taken unchanged.
 func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration,
 	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {

@@ -94,11 +94,11 @@ func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.D
 
 // UpdateEventTime moves a send that an earlier request may have counted to the instant of this Take, as the log will count it. A failure is
 // only logged.
-func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, id string, taken quota.Decision) {
+func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
 	if taken.Clock == store.LogClock {
 		return
 	}
-	if err := g.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), quota.Event{ID: id, At: taken.At}); err != nil {
+	if err := g.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
 		g.logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Store are the log's methods for its jobs. Implementations: postgres.DB and sqlite.DB.
 type Store interface {
 	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
-	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
+	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
 	Forget(ctx context.Context) (int, error)
 	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)

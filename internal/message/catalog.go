@@ -125,12 +125,12 @@ type appRenderers[R any] struct {
 // SetApps replaces the renderers of apps with their own templates. Messages that are being rendered are not affected.
 func (o *appRenderers[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
 
-// forApp returns the renderer of an app, or all if the app has no own templates.
-func (o *appRenderers[R]) forApp(app string, all *R) *R {
+// forApp returns the app's own renderer or, if it has no templates of its own, the shared one.
+func (o *appRenderers[R]) forApp(app string, shared *R) *R {
 	if apps := o.apps.Load(); apps != nil && (*apps)[app] != nil {
 		return (*apps)[app]
 	}
-	return all
+	return shared
 }
 
 // cache keeps values that are costly to make. It is emptied when it is full.

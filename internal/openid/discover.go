@@ -115,7 +115,8 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	}, nil
 }
 
-// isProtected reports whether traffic to an address is protected: it is https, or on this machine.
+// isProtected reports whether address is an https URL, or an http URL of this machine (a loopback address). A URL without a host, or with a
+// user or a fragment, is not.
 func isProtected(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {

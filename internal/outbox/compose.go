@@ -38,7 +38,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
 	}
-	digits, err := o.Vault.Code(v)
+	digits, err := o.Vault.DeriveCode(v)
 	if err != nil {
 		return o.composeFailure(w, ReasonUnreadable, err)
 	}

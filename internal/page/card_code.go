@@ -102,8 +102,8 @@ func (t words) invalidCodeText(reason string, shape code.Shape) string {
 	return t.aboutCodes(shape, "CodeLength")
 }
 
-// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil while
-// it is too early. Failure reasons are not shown.
+// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil if
+// the send failed, or while it is too early. Failure reasons are not shown.
 func (l *visit) helpFor(v verification.View) *help {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {

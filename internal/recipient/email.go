@@ -75,7 +75,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// checkBareAddress returns an error if the text has syntax that RFC 5322 allows in a header, but that one bare address does not have.
+// checkBareAddress returns an error that names what RFC 5322 allows and this service does not accept: a display name, a quoted part, a
+// comment, an IP literal, or several addresses.
 func checkBareAddress(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):

@@ -178,7 +178,7 @@ func invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }
 
-// unavailable logs an error of the log and returns it as verification.ErrUnavailable.
+// unavailable writes an error of the store to the Logger and returns it joined with verification.ErrUnavailable.
 func (s *Service) unavailable(ctx context.Context, err error) error {
 	s.Logger.ErrorContext(ctx, "a proof could not be redeemed", "error", err)
 	return errors.Join(verification.ErrUnavailable, err)

@@ -7,12 +7,12 @@
 //
 // # A new carrier
 //
-// A carrier is a package below this one. Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
+// Where type http (package generic, docs/sms.md) can describe the API, no package is needed. Else a carrier is a package below this one. Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
 //
 //	internal/config/sms.go        its import, {"name", func() sms.Settings { return new(name.Config) }} in carrierTypes, and the
 //	                              comment of SMSCarrier.Type
 //	internal/config/example.yaml  by go test ./internal/config -run TestReference -update
-//	docs/sms.md                   its page for users, with an example that a test loads
+//	docs/sms.md                   its page for users, with an example that a test loads, and its sentence under Receipts
 //
 // Config implements [Settings]: its yaml tags and comments become the reference, and tests need an endpoint. Setup.Secret is the only
 // secret: where signatures of receipts have another one, the token in their address alone proves them, as in twilio with an API key.
@@ -24,6 +24,11 @@
 //	it answers what became of a message                       Asker, with smstest.AskContract; Settings.Polled is false without
 //	it has a request that does no harm                        Prober, with smstest.ProbeContract
 //	it may need a sender of ours                              SenderSettings
+//	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
+//
+// The interfaces are in carrier.go. An API that has to be told the coding asks [Unicode]. Receipts come by GET or POST; those of GET are in
+// the query of Incoming.URL, beside our send and token. Of several for one send the first final one stays. If an answer has a verdict for
+// each part of a message, it is a failure only if no part was accepted.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where
 // the HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is

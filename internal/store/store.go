@@ -16,10 +16,10 @@
 // exports; a resend does not inherit it.
 //
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
-//	internal/verification/ask.go           Ask; validateOptions bounds it with PlainText, and refuses it without a secret key; row copies it
+//	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session; row copies it
 //	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
 //	internal/store/records.go              Send: Device string `column:"device,send"`; the statements of both databases follow from the tag
-//	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten finds it missing)
+//	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten in store/gate finds it missing)
 //	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''. Refusals do not write it, so the DEFAULT is needed.
 //	                                       In 00001_schema.sql until 0.1.0 is released, then ALTER TABLE in a new file
 //	internal/store/sqldb/erase.go          eraseSendsSQL: device = ''
@@ -27,8 +27,10 @@
 //	internal/store/storetest/kit.go        Traces: a text to look for after an erasure; WriteTraces writes it
 //	web/admin/send.html                    beside facts.reference
 //	internal/texts/en.json, zh-Hans.json   facts.device; deed.recipient.erase.what and docs/operations.md say what an erasure removes
-//	internal/console/json.go               sendJSON: "device": listing.Null(s.Send.Device)
+//	internal/console/json.go               sendJSON: "device": listing.OrNull(s.Send.Device)
 //	docs/openapi.yaml                      Ask, as session; Story: properties and required
+//	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
+//	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it
 //
 // Refusals have the field with the tag "device,send,refusal", without DEFAULT, with a line in refusalRow; free text stays out. Lists have
 // it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference.
@@ -119,8 +121,8 @@ type Verifications interface {
 	// Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
 	// False: it was redeemed before, it is not approved, or there is none.
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
-	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
-	Newest(ctx context.Context, h HolderQuery) (Verification, error)
+	// NewestPending is the newest pending verification that a holder has for a recipient, or ErrNotFound.
+	NewestPending(ctx context.Context, h HolderQuery) (Verification, error)
 }
 
 // Refusals are sends that did not begin.
@@ -217,7 +219,7 @@ type Statistics interface {
 	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
 	// CountHours counts ahead up to limit hours that are over and have no send under way, the newest first. It returns how many it
 	// counted. Hours that began longer than age ago are deleted. Several replicas may call it at once: one counts.
-	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
+	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
 // Health tells whether the store can be written.

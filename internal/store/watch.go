@@ -84,8 +84,8 @@ func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return act
 }
 
-// Validated validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
-// Errors wrap ErrBadRequest.
+// Validated returns the lifting and act, the audit entry that is written with it (nil: none), as they are stored. Errors wrap ErrBadRequest
+// and are about act.
 func (l PrefixLifting) Validated(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAct(act)

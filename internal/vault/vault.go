@@ -62,8 +62,8 @@ func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	return k.AddressHash(r), nil
 }
 
-// Code derives the code of a verification. It fails if the key is not in the ring.
-func (k Vault) Code(v store.Verification) (string, error) {
+// DeriveCode derives the code of a verification. It fails if the key is not in the ring.
+func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {
 		return "", err

@@ -162,7 +162,7 @@ func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckR
 	if err != nil {
 		return CheckResult{}, err
 	}
-	v, err := s.Store.Newest(ctx, store.HolderQuery{
+	v, err := s.Store.NewestPending(ctx, store.HolderQuery{
 		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Service) rightCode(v store.Verification) (string, error) {
 	if t, ok := s.testRecipient(v); ok {
 		return t.Code, nil
 	}
-	return s.Vault.Code(v)
+	return s.Vault.DeriveCode(v)
 }
 
 // Cancel ends a pending verification: its code is never accepted or sent again. A verification that has ended is not changed, so

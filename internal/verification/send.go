@@ -61,7 +61,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	}
 	decision, a.longCode = splitFailedChecksRule(decision)
 	if !decision.Admitted {
-		return s.refusalAnswer(a, s.completeFromLog(ctx, a, decision), "refused"), nil
+		return s.refusalAnswer(a, s.completeVisibleRefusal(ctx, a, decision), "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, a, c, decision)
 	switch {
@@ -184,8 +184,8 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 	return d
 }
 
-// completeFromLog completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.CompleteFromLog.
-func (s *Service) completeFromLog(ctx context.Context, a asked, d quota.Decision) quota.Decision {
+// completeVisibleRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.CompleteFromLog.
+func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) quota.Decision {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
 		return d
 	}

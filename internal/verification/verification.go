@@ -37,7 +37,7 @@ type Store interface {
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error)
 	Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)

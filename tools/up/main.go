@@ -64,7 +64,7 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 		return err
 	}
 	closers = append(closers, postgres.Close)
-	mails, err := mailbox.New()
+	mails, err := mailbox.Listen()
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (d *doctor) checkPTRsOf(ctx context.Context, host string) {
 	}
 	for _, a := range addresses {
 		if onInternet(a) {
-			d.checkPTR(ctx, host, a)
+			d.checkPTRLeadsBack(ctx, host, a)
 		}
 	}
 }
@@ -105,8 +105,8 @@ func onInternet(address string) bool {
 	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
 }
 
-// checkPTR checks that the address has a name that resolves to it again, as receivers do (RFC 1912 section 2.1).
-func (d *doctor) checkPTR(ctx context.Context, host, address string) {
+// checkPTRLeadsBack checks that the address has a name that resolves to it again, as receivers do (RFC 1912 section 2.1).
+func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
 	if !d.answered("PTR", address, err) {
 		return

@@ -136,8 +136,8 @@ func (t *Tail) endStream(r *reader, why string) {
 	close(r.rows)
 }
 
-// publish passes rows to the readers whose filters they match. A reader that is too slow is disconnected; it reconnects and
-// continues where it was.
+// publish passes each changed row to the readers whose filter it matches, or matched before the change; all readers are told of a gap. A
+// reader that is too slow is disconnected; it reconnects and continues where it was.
 func (t *Tail) publish(changes []change, gap bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -55,8 +55,8 @@ const (
 	receiverIdle = 5 * time.Minute
 )
 
-// New listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives until Close.
-func New() (*Mailbox, error) {
+// Listen listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives until Close.
+func Listen() (*Mailbox, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

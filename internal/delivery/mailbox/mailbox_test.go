@@ -35,7 +35,7 @@ func expect(t *testing.T, err error, class delivery.Class, stage, reply string) 
 
 func open(t *testing.T) (*mailbox.Mailbox, smtp.Servers) {
 	t.Helper()
-	m, err := mailbox.New()
+	m, err := mailbox.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 }
 
 func FuzzMailbox(f *testing.F) {
-	box, err := mailbox.New()
+	box, err := mailbox.Listen()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -18,7 +18,7 @@
 // What go-mail/smtp leaves open is closed here, each with a test:
 //
 //   - net/textproto takes the rest of a line that broke off for a whole line, so "550 5." and a reset would
-//     be a rejection. lineGuard remembers that a line broke, and the reply then does not count.
+//     be a rejection. tornLineRecorder remembers that a line broke, and the reply then does not count.
 //   - Replies have no length limit. wire gives each step a bounded number of bytes.
 //   - Bytes sent in the clear behind the answer to STARTTLS are dropped in silence. Here they end the
 //     handshake (RFC 3207 section 4.2, CVE-2011-0411 and its kin).

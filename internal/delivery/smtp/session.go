@@ -16,7 +16,7 @@ import (
 type session struct {
 	config Config
 	wire   *wire
-	guard  *lineGuard
+	guard  *tornLineRecorder
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
@@ -42,7 +42,7 @@ func open(ctx context.Context, config Config) (*session, *delivery.Error) {
 	if err != nil {
 		return nil, newError(ctx, delivery.StageDial, err)
 	}
-	s := &session{config: config, wire: &wire{Conn: conn}, guard: &lineGuard{}}
+	s := &session{config: config, wire: &wire{Conn: conn}, guard: &tornLineRecorder{}}
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	fail := s.setUp(ctx)
 	stop()
@@ -81,7 +81,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	}
 	s.guard.source = conn
 	return s.runStep(ctx, delivery.StageHello, func() (err error) {
-		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
+		s.client, err = smtp.NewClient(recordedConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (s *session) startTLS() error {
 		return err
 	}
 	// From here on lines are what TLS carries, so the guard moves above it.
-	s.guard = &lineGuard{source: s.client.Text.R}
+	s.guard = &tornLineRecorder{source: s.client.Text.R}
 	s.client.Text.R = bufio.NewReader(s.guard)
 	return nil
 }

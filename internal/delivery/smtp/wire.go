@@ -46,15 +46,15 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lineGuard remembers whether the stream broke in the middle of a line: bufio.Reader.ReadLine hands out the
+// tornLineRecorder remembers whether the stream broke in the middle of a line: bufio.Reader.ReadLine hands out the
 // part before the break as a line and swallows the error, be it a timeout, a reset or an end.
-type lineGuard struct {
+type tornLineRecorder struct {
 	source io.Reader
 	within bool
 	torn   error
 }
 
-func (g *lineGuard) Read(p []byte) (int, error) {
+func (g *tornLineRecorder) Read(p []byte) (int, error) {
 	n, err := g.source.Read(p)
 	if n > 0 {
 		g.within = p[n-1] != '\n'
@@ -65,10 +65,10 @@ func (g *lineGuard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// guardedConn is a connection that is read through a lineGuard.
-type guardedConn struct {
+// recordedConn is a connection that is read through a tornLineRecorder.
+type recordedConn struct {
 	net.Conn
-	guard *lineGuard
+	guard *tornLineRecorder
 }
 
-func (c guardedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }
+func (c recordedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }

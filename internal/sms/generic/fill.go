@@ -87,7 +87,7 @@ var contentTypes = map[Format]string{
 	FormatForm: "application/x-www-form-urlencoded", FormatJSON: "application/json; charset=utf-8",
 }
 
-// checkBody looks whether the worst text still makes a body of the format.
+// checkBody fills the template with text that is hard to escape, and returns an error if the result is no valid body of the format.
 func checkBody(template string, format Format) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{

@@ -147,7 +147,7 @@ func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 		Code      json.RawMessage `json:"code"`
 	}
 	readable := json.Unmarshal(a.Body, &said) == nil
-	code = cmp.Or(jsonDigits(said.Code), jsonDigits(said.ErrorCode))
+	code = cmp.Or(unquotedDigits(said.Code), unquotedDigits(said.ErrorCode))
 	v, known := verdicts[code]
 	switch {
 	case readable && known:
@@ -160,8 +160,8 @@ func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	return said.SID, code, fail
 }
 
-// jsonDigits returns a JSON number's digits; "" for everything else.
-func jsonDigits(raw json.RawMessage) string {
+// unquotedDigits returns raw if it is only digits, so a JSON number and no string; else "".
+func unquotedDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return ""
@@ -190,8 +190,8 @@ func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 	return nil, "", nil
 }
 
-// webhookSignature returns X-Twilio-Signature (twilio.com/docs/usage/security#validating-requests): of the exact URL, and each
-// parameter of the form after its name, sorted.
+// webhookSignature returns what X-Twilio-Signature must be (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact
+// URL, followed by name and value of each form field, sorted by name and then value, equal pairs once.
 func webhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)

@@ -71,8 +71,8 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
 }
 
-// addBounds adds one lower and one upper bound on columns, so that an index that begins with them is read only between the two. values
-// is the SQL of what the columns must equal, and args are its parameters.
+// addBounds adds a lower and an upper bound, as row comparisons of columns followed by the filter's time or mark, if it has one. So columns
+// must equal values (SQL with the parameters args), and an index on columns and time is read only between the two.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)

@@ -123,7 +123,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	for range rounds {
 		storetest.Must2(f.History(t.Context(), bucket, time.Hour))(t)
-		storetest.Must(f.Newest(t.Context(), store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
+		storetest.Must(f.NewestPending(t.Context(), store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.Story(t.Context(), s.ID))(t)
 		storetest.Must(f.Latest(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)

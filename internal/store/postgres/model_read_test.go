@@ -25,7 +25,7 @@ func (m *model) read(*rapid.T) {
 	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
 	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
-	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.Newest(m.ctx, holder)) })
+	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.NewestPending(m.ctx, holder)) })
 	within := max(0, m.span("within"))
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })

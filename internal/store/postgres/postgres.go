@@ -81,8 +81,8 @@ var finisherSession = map[string]string{"enable_nestloop": "off"}
 // stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, whose schema Migrate has made. ctx bounds
-// the opening. The service works as the role; "" is the one that the URL names. An error names no part of the URL.
+// Open connects to the database at url, a postgres:// URL, whose schema Migrate has made, and works there as role; if role is empty, as the
+// URL says. ctx bounds the opening. An error names no part of the URL.
 func Open(ctx context.Context, url, role string) (*DB, error) {
 	return openAt(ctx, url, serverClock, role)
 }

@@ -83,9 +83,9 @@ WITH row AS MATERIALIZED (
 INSERT INTO hours (hour) VALUES (@hour)`
 
 // CountHours implements Statistics. Each hour has its own transaction, so that an erasure waits for one hour at most.
-func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+func (p *DB) CountHours(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	for n < limit {
-		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, min(age, maxCountedAge)) })
+		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, min(keep, maxCountedAge)) })
 		if err != nil || !more {
 			return n, err
 		}

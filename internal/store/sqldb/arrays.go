@@ -52,9 +52,10 @@ type list[R any] struct {
 	write   AppendElement[R]
 }
 
-// NewArrays returns an empty list of array parameters for rows, with room for `most` parameters.
-func NewArrays[R any](rows []R, most int) *Arrays[R] {
-	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, most), args: make([]any, 0, most)}
+// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for each row. capacity is how many parameters
+// are expected.
+func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
+	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, capacity), args: make([]any, 0, capacity)}
 }
 
 // Add appends an array parameter with one element for each row, written by write.

@@ -80,8 +80,8 @@ WHERE v.id {{among}}
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
 
-// Newest implements Verifications.
-func (db *DB) Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
+// NewestPending implements Verifications.
+func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}

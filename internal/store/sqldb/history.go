@@ -24,10 +24,10 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, now, err
 }
 
-// HistorySQL returns the statement that reads the counting sends of a bucket after an instant, in words that have one plan, whatever the
-// planner knows of a new month: both bounds are of use to the index of recipients alone, and what they were sent for, as a truth value,
-// to none. The index of that has all recipients.
-func (d *Dialect) HistorySQL() string {
+// CountedInBucketSQL returns the statement that reads the counting sends of a bucket after an instant. It is written so that Postgres has one plan
+// for it, whatever the planner knows of a new month: only the index by recipient can use both bounds, and no index can use the condition on
+// app, channel and purpose, since it stands in IS TRUE. An index by these would read all recipients.
+func (d *Dialect) CountedInBucketSQL() string {
 	return `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
@@ -46,7 +46,7 @@ WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.c
 
 func rejectionFields(p *gate.CountedSend) []any { return []any{&p.ID, TimeField{&p.LoggedAt}} }
 
-// bucketArgs are the parameters of HistorySQL and rejectedSQL, except @after.
+// bucketArgs are the parameters of CountedInBucketSQL and rejectedSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
@@ -55,7 +55,7 @@ func bucketArgs(b store.Bucket) Args {
 func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-counting)
-	if past, err = All(q, pastFields, q.Dialect.HistorySQL(), args); err != nil {
+	if past, err = All(q, pastFields, q.Dialect.CountedInBucketSQL(), args); err != nil {
 		return nil, nil, err
 	}
 	args["after"] = q.Now.Add(-rejected.Truncate(time.Microsecond))
@@ -71,7 +71,7 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 // HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
-	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, db.Dialect.HistorySQL(), bucketArgs(b))
+	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
 	return gate.EventsBefore(rows, within, clock, at, now), now, err
 }
 

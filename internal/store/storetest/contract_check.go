@@ -75,11 +75,11 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
 	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
-	Equal(t, "newest", Must(f.Newest(t.Context(), query))(t), newer)
+	Equal(t, "newest", Must(f.NewestPending(t.Context(), query))(t), newer)
 	useTries(t, f, newer.ID, 5)
-	Equal(t, "the one that has tries left", Must(f.Newest(t.Context(), query))(t), older)
+	Equal(t, "the one that has tries left", Must(f.NewestPending(t.Context(), query))(t), older)
 	f.Pass(10*time.Minute - time.Second)
-	Is(t, Err(f.Newest(t.Context(), query)), store.ErrNotFound)
+	Is(t, Err(f.NewestPending(t.Context(), query)), store.ErrNotFound)
 }
 
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.

@@ -143,7 +143,8 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// clusterOptions parses a Cluster URL. Only the cluster client retries a call, up to MaxRedirects times; the node clients do not.
+// clusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times; the node clients repeat none unless the
+// URL says max_retries.
 func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	rest, pool, err := extractCA(rawURL)
 	if err != nil {
