@@ -218,7 +218,7 @@ type Statistics interface {
 	// codes first.
 	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
 	// CountHours counts ahead up to limit hours that are over and have no send under way, the newest first. It returns how many it
-	// counted. Hours that began longer than age ago are deleted. Several replicas may call it at once: one counts.
+	// counted. Hours that began longer than keep ago are deleted. Several replicas may call it at once: one counts.
 	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
