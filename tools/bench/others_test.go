@@ -22,12 +22,15 @@ var others = []struct {
 	status int
 	make   func(opened) (path, body string) // a GET where there is no body
 }{
-	{"a look", http.StatusOK, func(o opened) (string, string) { return sendPath + "/" + o.id, "" }},
+	{"the first look at a recipient", http.StatusOK, look}, // reads the history from the log, and marks it as complete in Redis
+	{"a look", http.StatusOK, look},
 	{"a refusal", http.StatusTooManyRequests, func(o opened) (string, string) { return sendPath, sendBody(o.to) }},
 	{"a check of the right code", http.StatusOK, func(o opened) (string, string) {
 		return sendPath + "/" + o.id + "/check", `{"code":"` + o.code + `"}`
 	}},
 }
+
+func look(o opened) (path, body string) { return sendPath + "/" + o.id, "" }
 
 // settled is how long the outcomes of the sends that opened verifications may take; they must not count as costs of other requests.
 const settled = 3 * time.Second
