@@ -66,3 +66,18 @@ func TestStrongKey(t *testing.T) {
 		servertest.Same(t, key, isRandomKey(key), want)
 	}
 }
+
+// A reset forgets the lockouts of its recipient, of browsers and of back ends, and of no other.
+func TestKnownLockoutsAreForgotten(t *testing.T) {
+	var s Service
+	for n := range 2 {
+		for _, byBrowser := range []bool{true, false} {
+			s.lockouts.remember(lockoutNumber(n, byBrowser), time.Hour, seenAt)
+		}
+	}
+	s.ForgetLockouts("shop", recipient.Email, lockoutNumber(0, true).recipient)
+	for _, byBrowser := range []bool{true, false} {
+		servertest.Same(t, "after the reset", s.lockouts.find(lockoutNumber(0, byBrowser), seenAt), 0)
+		servertest.Same(t, "of another", s.lockouts.find(lockoutNumber(1, byBrowser), seenAt), time.Hour)
+	}
+}

@@ -93,6 +93,8 @@ func TestLockout(t *testing.T) {
 		"an approved code's last try":        {tried(4, 5, time.Hour, approved), 0},
 		"right ones":                         {tried(20, 1, time.Hour, approved), 0},
 		"forgiven ones":                      {tried(4, 5, time.Hour, func(c *store.Verification) { c.Forgiven = 1 }), 0},
+		"tries after a reset": {append(tried(19, 1, time.Hour),
+			tried(1, 2, time.Hour, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
 		"the right one among the forgiven": {append(tried(20, 1, time.Hour),
 			tried(1, 1, 2*time.Hour, approved, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
 		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},

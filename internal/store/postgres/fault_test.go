@@ -96,6 +96,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			_, err := f.Finish(t.Context(), store.Outcome{Held: held, Status: store.Sent})
 			return err
 		},
+		"Attempt":         func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
 		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}); return err },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
 		"then TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },

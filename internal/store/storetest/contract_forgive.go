@@ -62,15 +62,19 @@ func forgives(t *testing.T, f *Fixture) {
 	}
 	row100 := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a try after five days of them, each forgiven but the last", tryOnce(t, f, row100.ID), true)
+	partly := f.Admit(t, f.Intent(1)).Verification
+	useTries(t, f, partly.ID, 1)
 	f.forgive(t, ana)
 
-	// From here all counts again.
+	// From here all counts again, also at a code that was tried before.
 	f.Admit(t, f.Intent(1, one, rejections))
 	f.Refuse(t, f.Intent(1, one))
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, rejections))
 	last := f.Admit(t, f.Intent(1)).Verification
-	f.spendAllTries(t, 1, 4)
+	useTries(t, f, partly.ID, 4)
+	f.spendAllTries(t, 1, 3)
+	useTries(t, f, last.ID, 1)
 	Equal(t, "the twenty-first", tryOnce(t, f, last.ID), false)
 }
 
@@ -191,6 +195,18 @@ func forgets(t *testing.T, f *Fixture) {
 }
 
 // Who was erased and wants no mail still gets none, for as long as that was to be.
+// Recipients that are forgotten share a hash, and are still not taken for each other.
+func forgottenAreDistinct(t *testing.T, f *Fixture) {
+	hers := f.Admit(t, f.Intent(1))
+	f.Pass(time.Second)
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(2, nil)}))
+	f.erase(t, 1, time.Hour)
+	f.erase(t, 2, time.Hour)
+	f.Pass(time.Hour)
+	Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), 2)
+	Equal(t, "related", IDs(Must(f.Story(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
+}
+
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
 	s, _ := Must2(f.Suppress(t.Context(), store.Suppression{

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +51,38 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 	row := f.Row(t, b.ID)
 	Equal(t, "row of the log's instant", []any{row.Clock, row.TakenAt, row.Count}, []any{store.LogClock, first, 1})
 	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
+}
+
+// Sends are found by what became of their codes, and by the network of the client.
+func codeStates(t *testing.T, f *Fixture) {
+	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired, store.CodeWaiting}
+	var sends []uuid.UUID
+	codes := []string{"unknown"}
+	for n, state := range states {
+		if state == store.CodeWaiting {
+			f.Pass(10 * time.Minute) // to the instant at which the others expire
+		}
+		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
+			in.Verification.MaxAttempts, in.Send.IP = 1, fmt.Sprintf("192.0.2.%d/32", n)
+		}))
+		switch state {
+		case store.CodeEntered:
+			f.approve(t, b.Verification.ID)
+		case store.CodeCanceled:
+			cancel(t, f, b.Verification.ID)
+		case store.CodeLocked:
+			useTries(t, f, b.Verification.ID, 1)
+		}
+		sends, codes = append(sends, b.Send.ID), append(codes, b.Verification.ID)
+	}
+	for n, state := range states {
+		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)}} {
+			filter.From, filter.Limit = Epoch.Add(-time.Hour), 10
+			Equal(t, string(state), IDs(Must(f.Sends(t.Context(), filter))(t)), sends[n:n+1])
+		}
+	}
+	got, now := Must2(f.CodesOf(t.Context(), codes))(t)
+	Equal(t, "codes, clock", []any{len(got), now}, []any{5, f.Now})
 }
 
 func manyRefusals(t *testing.T, f *Fixture) {

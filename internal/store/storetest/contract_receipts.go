@@ -83,8 +83,8 @@ func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	return ids
 }
 
-// A message is asked about at its time, then after 30 s and twice as long each time, until there is an answer or three days
-// are over.
+// A message is asked about at its time, then after 30 s and twice as long each time, at most 6 hours, until there is an answer or three
+// days are over.
 func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
@@ -95,8 +95,8 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	Equal(t, "too early", f.duePolls(t, 9), nil)
 	f.Pass(time.Microsecond)
 	Equal(t, "in time", Must(f.DuePolls(t.Context(), 9))(t), []store.PendingReceipt{a})
-	for n, pause := range []time.Duration{store.FirstPollPause, 2 * store.FirstPollPause, 4 * store.FirstPollPause} {
-		f.Pass(pause - time.Microsecond)
+	for n := range 14 {
+		f.Pass(min(30*time.Second<<n, 6*time.Hour) - time.Microsecond)
 		Equal(t, fmt.Sprint("before inquiry ", n), f.duePolls(t, 9), nil)
 		f.Pass(time.Microsecond)
 		Equal(t, fmt.Sprint("inquiry ", n), f.duePolls(t, 9), []string{"m1"})

@@ -197,6 +197,10 @@ func watchLifted(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 9, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
 	Equal(t, "nine after ten that were paused", f.pausePrefixes(t, watching), nil)
+	f.sendTexts(t, 1, 0, text("+49151", "DE"))
+	f.Pass(10 * time.Minute)
+	again := f.onePause(t, watching)
+	Equal(t, "sends, and not twice as long", []any{again.Sends, again.Until.Sub(again.Since)}, []any{10, time.Hour})
 }
 
 // Replicas that watch at once pause a prefix once.

@@ -17,7 +17,7 @@ var gateSteps = flag.Int("store.steps", 1200, "steps of the gates' random schedu
 // RunGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and what quota.Evaluate makes of its
 // refusals.
 func RunGateSchedule(t *testing.T, f *Fixture) {
-	s := &gateSchedule{T: t, Fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: Epoch}
+	s := &gateSchedule{T: t, Fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: Epoch, seen: map[string]int{}}
 	for i := range *gateSteps {
 		const life = 200 // a naive gate gets slow with all that it never forgets
 		if i%life == 0 {
@@ -25,6 +25,11 @@ func RunGateSchedule(t *testing.T, f *Fixture) {
 		}
 		if s.step(); t.Failed() {
 			t.Fatalf("step %d", i)
+		}
+	}
+	for _, situation := range []string{"stale rows", "a limiter far ahead", "refusals", "refunds"} {
+		if s.seen[situation] == 0 {
+			t.Errorf("there were no %s", situation)
 		}
 	}
 }
@@ -38,12 +43,14 @@ type gateSchedule struct {
 	dice      func(n int) int
 	limiter   time.Time       // the limiter's clock
 	free      []time.Duration // waits that the last refusal named
+	seen      map[string]int  // how often each situation came up
 }
 
 func (s *gateSchedule) step() {
 	s.Helper()
 	s.moveClocks()
 	if n := len(s.naive.sends); n > 0 && s.dice(6) == 0 {
+		s.seen["refunds"]++
 		s.refund(s.dice(n))
 	}
 	s.compareDecision(s.randomIntent())
@@ -74,8 +81,10 @@ func (s *gateSchedule) moveClocks() {
 	case n < 9:
 		s.limiter = s.Now
 	case n < 10 && s.dice(10) == 0:
+		s.seen["a limiter far ahead"]++
 		s.limiter = s.limiter.Add(90 * time.Minute)
 	case n < 11: // rows become stale, which the limiter still counts
+		s.seen["stale rows"]++
 		s.Pass(24*time.Hour + time.Duration(s.dice(70))*time.Second)
 	}
 }
@@ -116,6 +125,7 @@ func (s *gateSchedule) compareDecision(in store.Intent) {
 		s.naive.add(in, s.Now)
 		return
 	}
+	s.seen["refusals"]++
 	got := quota.Evaluate(in.Rules, map[quota.Scope][]quota.Event{quota.Recipient: begun.History}, begun.Now)
 	for i, state := range got.Rules {
 		if fmt.Sprint(state) != fmt.Sprint(states[i]) {
