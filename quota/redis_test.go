@@ -3,8 +3,11 @@ package quota
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,3 +173,39 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// lossyConn is a connection that can lose one answer, and then closes: the server ran the command, but the client gets no answer.
+type lossyConn struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (c lossyConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.lose.CompareAndSwap(true, false) {
+		c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// The client repeats a Take whose answer was lost, and the event counts once.
+func TestQuota8ALostReplyCountsOnce(t *testing.T) {
+	limiter, direct := real(t)
+	patient(limiter)
+	lose := new(atomic.Bool)
+	limiter.client.(*redis.Client).Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return lossyConn{conn, lose}, err
+	}
+	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour))))) // the script is known, the connection open
+	calls := evalshas(t, direct)
+	lose.Store(true)
+	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 9, time.Hour)))
+	must(t, err)
+	same(t, "lost", lose.Load(), false)
+	same(t, "runs of the script", evalshas(t, direct)-calls, 2)
+	same(t, "admitted", d.Admitted, true)
+	same(t, "used", d.Rules[0].Used, 1)
+	same(t, "events in Redis", direct.ZCard(t.Context(), limiter.Key(ann())).Val(), 1)
+}

@@ -30,7 +30,7 @@ func firstSendFailed(v verification.View) bool {
 	return v.Send.Status == store.Failed && v.Send.Number <= 1
 }
 
-// spentHeadings are the headings for a spent rule, by the key of its time span (see spanOf).
+// spentHeadings are the headings for a spent rule, by the key of its time span (see timeSpanKey).
 var spentHeadings = map[string]string{
 	"PerMinute": "EnoughMinute", "PerHour": "EnoughHour", "ThisHour": "EnoughHour", "PerDay": "EnoughDay", "Today": "EnoughDay",
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",

@@ -116,7 +116,7 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 }
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
-// address, which may change at a retry; see keyOf.
+// address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a asked) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages),
 		a.Reference, a.Session, a.Resend)

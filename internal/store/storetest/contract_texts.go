@@ -194,10 +194,14 @@ func watchLifted(t *testing.T, f *Fixture) {
 	acts := f.ListActs(t, store.AuditFilter{})
 	Equal(t, "acts", len(acts), 1)
 	Equal(t, "act", []any{acts[0].Target, acts[0].App, acts[0].Channel}, []any{"+49151", "shop", recipient.SMS})
+
+	// The sends of before do not count again, nor those of the very microsecond of the lifting; ten new ones do, and not for longer.
+	for _, n := range []int{9, 1} {
+		f.sendTexts(t, n, 0, text("+49151", "DE"))
+		f.Pass(10 * time.Minute)
+		Equal(t, "started", f.pausePrefixes(t, watching), nil)
+	}
 	f.sendTexts(t, 9, 0, text("+49151", "DE"))
-	f.Pass(10 * time.Minute)
-	Equal(t, "nine after ten that were paused", f.pausePrefixes(t, watching), nil)
-	f.sendTexts(t, 1, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
 	again := f.onePause(t, watching)
 	Equal(t, "sends, and not twice as long", []any{again.Sends, again.Until.Sub(again.Since)}, []any{10, time.Hour})
