@@ -164,7 +164,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 		work.To, work.Address = a.to, a.address
 	}
 	send := s.Outbox.Deliver(ctx, work, min(a.Wait, MaxWait))
-	if a.Wait > 0 || begun.Repeated || d.Clock == store.LogClock {
+	if a.Wait > 0 || d.Clock == store.LogClock {
 		d = s.refreshStates(ctx, a, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
