@@ -1,9 +1,9 @@
-// Package bulkhead keeps many requests for one name from delaying the requests for others. Each name has a queue with few slots: so many
-// of its requests are worked on at once. A request that was not admitted holds its slot a moment longer than its answer takes.
-// So a name gets at most 1,000 answers a second from each process, however many requests come; normal users never wait. Refusing the
-// excess would not help, since clients would retry.
+// Package bulkhead keeps many requests for one name from delaying the requests for other names. Each name has a queue with few slots, and
+// a request needs a slot to be worked on. A request that was not admitted keeps its slot a little longer than its answer takes. So each
+// process refuses at most 1,000 requests a second for one name, however many come; normal users never wait. Refusing the excess at once
+// would not help, since clients would retry.
 //
-// It stands before the gates, in package verification, where a name is a recipient.
+// Package verification takes a slot before it asks the gates. There, a name is a recipient.
 package bulkhead
 
 import (
@@ -97,8 +97,8 @@ func (s *Slot) free() {
 // ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their outcome.
 func (s *Slot) ReleaseNow() { s.once.Do(s.free) }
 
-// ReleaseLater frees the slot of a request that was not admitted after ReleaseDelay, and never two slots of a queue at the same time:
-// else requests that came together would continue together, and others would wait for all of them.
+// ReleaseLater frees the slot of a request that was not admitted, ReleaseDelay or more from now. The slots of a queue are freed one by
+// one: if requests that came together also continued together, other requests would wait for all of them.
 func (s *Slot) ReleaseLater() {
 	s.once.Do(func() {
 		s.bulkhead.mu.Lock()

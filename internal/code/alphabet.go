@@ -50,9 +50,10 @@ func (e *InvalidError) Error() string { return "code: " + e.Reason }
 // maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with separators.
 const maxTyped = 64
 
-// Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces and dashes, and converts decimal digits
-// of any script for Digits, small and full-width letters for Unambiguous. Error: *InvalidError for other characters, so that the caller can
-// count no attempt.
+// Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces, dashes and invisible characters. For
+// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. It does not check the code's length.
+// Error: *InvalidError if nothing is left, the text is longer than any code, or a character is not of the alphabet; such a text need not
+// count as an attempt.
 func (a Alphabet) Normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
 		return "", invalid("too_long", a.tooLong())

@@ -11,14 +11,15 @@ import (
 // maxText bounds the text that Find searches, in bytes: a long text message.
 const maxText = 2000
 
-// The words of a text that can be a code, or part of one. One with letters that no code has, such as BOX, is another word.
+// The words of a text that may be a code or a part of one, by alphabet. Find skips a word with letters that no code has, such as BOX.
 var (
 	numbers = regexp.MustCompile(`\p{Nd}+`)
 	latin   = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
 )
 
-// Find reads a typed code, or finds it in a pasted message such as "293848 is your code for Shop". The message must have only one word of
-// the code's length, or only one of words joined by a space or a dash, such as "293 848". Otherwise Find returns what Normalize returns.
+// Find returns a typed code, or the code in a pasted message such as "293848 is your code for Shop". In a message it looks for words of
+// the code's length; if there are none, for words that are joined by one space or dash and together have that length, such as "293 848".
+// If it does not find exactly one, or if typed is a code alone, it returns what Normalize returns for typed.
 func (s Shape) Find(typed string) (string, error) {
 	read, err := s.Alphabet.Normalize(typed)
 	if err == nil || s.Length == 0 || len(typed) > maxText {
@@ -55,7 +56,7 @@ func (s Shape) Find(typed string) (string, error) {
 	return read, err
 }
 
-// dropInvisible drops invisible characters.
+// dropInvisible returns -1 for an invisible character, so that strings.Map drops it, and any other character as it is.
 func dropInvisible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1

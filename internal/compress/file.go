@@ -1,5 +1,5 @@
-// Package compress serves what browsers load with brotli or gzip: files that do not change are encoded once, pages while they are
-// written.
+// Package compress sends files and pages to browsers in the encoding brotli or gzip. A file, which does not change, is encoded once; a
+// page is encoded while it is written.
 package compress
 
 import (

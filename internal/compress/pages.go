@@ -11,8 +11,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Pages is middleware that encodes HTML pages. Other responses are sent as they are: those of the API are small, and an event stream must
-// not wait for a block to fill.
+// Pages is middleware that encodes HTML pages. It answers an error of next itself, and returns nil. Other responses are sent as they are:
+// those of the API are small, and an event stream must not wait for a block to fill.
 //
 // The length of a compressed page could reveal a secret that stands in it beside text that an attacker chose (BREACH). Pages here hold no
 // CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
@@ -35,10 +35,10 @@ func Pages(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// level is that of brotli, for pages and files: a millisecond for 10 kB. The best one takes a hundred times as long, and saves a fifteenth.
+// level is the brotli level for pages and files: it takes a millisecond for 10 kB. The best level takes 100 times as long, and saves 1/15.
 const level = 5
 
-// encoders are reused, by encoding.
+// encoders has a pool of encoders to use again for each encoding.
 var encoders = map[string]*sync.Pool{
 	br: {New: func() any { return brotli.NewWriterLevel(io.Discard, level) }},
 	gz: {New: func() any { return gzip.NewWriter(io.Discard) }},

@@ -17,7 +17,8 @@ const (
 )
 
 // parseAddresses returns the sender, the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names
-// the field and not its value. parseAddresses and checkFieldsWithoutAddresses stop header injection: they reject whatever could end a line or a bracket.
+// the field and not its value. parseAddresses and checkFieldsWithoutAddresses stop header injection: they reject whatever could end a line
+// or a bracket.
 func (m Message) parseAddresses() (from, to *mail.Address, id string, problem Problem) {
 	from, err := mail.ParseAddress(m.From)
 	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word

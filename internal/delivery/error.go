@@ -53,7 +53,7 @@ type Error struct {
 	Reason string
 	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
 	RetryAfter time.Duration
-	// Hold is for how long the carrier takes nothing for this recipient; 0: it does not hold it.
+	// Hold is how long the carrier takes no messages for this recipient; 0: it did not say that.
 	Hold time.Duration
 	// Err is the cause beside the reply, in words of our own; nil where the reply says it all.
 	Err error

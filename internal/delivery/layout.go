@@ -54,8 +54,8 @@ type layoutKey struct {
 	dashes                        uint64 // which characters of the fill are dashes: a header may encode them
 }
 
-// Layouts renders mails, and keeps the layouts that were used. It holds no recipient and no code. The zero Layouts is ready;
-// safe for concurrent use.
+// Layouts renders mails, and keeps the layouts that were used. A layout has no recipient and no code. The zero Layouts is ready; safe for
+// concurrent use.
 type Layouts struct {
 	mu      sync.RWMutex
 	kept    map[layoutKey]*layout // nil: mails of this kind are built
@@ -139,13 +139,13 @@ func layoutKeyOf(m Message) (key layoutKey, fits bool) {
 	return key, !slices.ContainsFunc(names, func(name string) bool { return m.Marks[name] != local })
 }
 
-// letters are the fills of sample mails.
+// letters are the characters in the fills of sample mails.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 // minPlainID is the shortest ID that is looked for in a mail.
 const minPlainID = 16
 
-// isLettersDigitsHyphens: no header and no body encodes these characters, but for hyphens.
+// isLettersDigitsHyphens reports whether s has only letters, digits and hyphens. No header and no body encodes letters and digits.
 func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }

@@ -1,6 +1,6 @@
-// Package delivery is what a sender is given and what it answers: a rendered mail with its bytes, a receipt, and the one description
-// of a failure, of mails and of text messages. Mails go out in [sendcode/internal/delivery/smtp]; without a mail server,
-// [sendcode/internal/delivery/mailbox] receives them on the same machine. Text messages are package sms's.
+// Package delivery has the types that mail servers and carriers share: the mail to send, rendered to bytes, the receipt for an accepted
+// message, and the error for one that was not accepted. Package [sendcode/internal/delivery/smtp] sends mails. Without a mail server,
+// [sendcode/internal/delivery/mailbox] receives them on the same machine. Package sms sends text messages.
 //
 // go-mail (github.com/wneessen/go-mail) builds a mail, once for mails that differ in code, recipient, ID and date alone: the others
 // are filled into its layout.
@@ -26,7 +26,7 @@ type Message struct {
 	Subject string
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
 	Text, HTML string
-	// Form and Fill, where there is a form, give Subject, Text and HTML, which are then empty: mails of one form are laid out once.
+	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one form are laid out once.
 	Form Form
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
@@ -49,9 +49,9 @@ func (m Message) WithTexts() (filled Message, err error) {
 type Receipt struct {
 	// Provider is the host name of the mail server, or the configured name of the carrier; empty if none was tried.
 	Provider string
-	// ID is the carrier's for the message; empty for mails, and if the carrier gave none.
+	// ID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
 	ID string
-	// Code is the reply as rows have it, such as "250 2.0.0"; see [Reply].
+	// Code is the reply as rows have it, such as "250 2.0.0"; see [FormatReply].
 	Code string
 	// Took is the time from the call to the outcome, waiting for a connection included.
 	Took time.Duration

@@ -20,7 +20,7 @@ type Rendered struct {
 	UTF8 bool
 	// Content is the mail as it stands between DATA and the final dot.
 	Content []byte
-	// pooled: it is one of those that are used again.
+	// pooled: Layouts.Release takes it back, to use its memory again.
 	pooled bool
 }
 
@@ -77,8 +77,8 @@ func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {
 	return msg
 }
 
-// boundary follows from the Message-ID, so that two tries are the same bytes; the send's random id makes it one that
-// no content holds.
+// boundary derives the boundary of the parts from the Message-ID, so that two tries have the same bytes. The ID has the send's random ID,
+// so no content contains the boundary.
 func boundary(id string) string {
 	sum := boundarySum(id)
 	return hex.EncodeToString(sum[:boundarySize])

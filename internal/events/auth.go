@@ -106,8 +106,8 @@ func (a Auth) signedText(value any) (all []byte) {
 	return all
 }
 
-// ReplayKey returns a hash of the signed members of a verified request, by which a second request with the same signature is found; "" for
-// schemes other than HMACFields, whose signatures cover the events.
+// ReplayKey returns a hash of the signed members of a verified request; "" for schemes other than HMACFields. HMACFields signs only some
+// members, so a signature could be sent again with other events; such a request has the same hash.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != HMACFields {
 		return ""

@@ -26,7 +26,7 @@ const (
 	OptedOut   Outcome = "opted_out"
 )
 
-// Outcomes are all that a table may name.
+// Outcomes are all outcomes that Shape.Outcomes may name.
 var Outcomes = []Outcome{Ignored, Delivered, Bounced, Gone, Complained, OptedOut}
 
 // Event is one event of a provider.
@@ -56,8 +56,8 @@ type Shape struct {
 	List Path `yaml:"list,omitempty"`
 	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes" single:"yes" style:"flow"`
-	// Type to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or `ignored`; `Bounce` also means types that
-	// begin with it.
+	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or `ignored`. The type `Bounce` also stands for
+	// longer ones that begin with it, such as `Bounce.General`.
 	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" check:"outcome" style:"flow"`
 	// The path of our Message-ID or of `message_header`.
 	Message []Path `yaml:"message,omitempty" required:"yes" single:"yes" style:"flow"`

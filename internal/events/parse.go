@@ -60,7 +60,8 @@ func (s Shape) parseEvent(value any) Event {
 	return e
 }
 
-// outcome looks for the whole type and then, part by part, for what it begins with.
+// outcome returns the outcome of the longest beginning of the type, whole parts only, that s.Outcomes names; Ignored and false if there is
+// none.
 func (s Shape) outcome(parts []string) (Outcome, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {

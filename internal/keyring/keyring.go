@@ -36,8 +36,8 @@ type Ring struct {
 	held func() *content
 }
 
-// content is what a ring holds: its keys, and what was derived from them, since to derive a key and to set up its cipher takes longer than to
-// seal with it.
+// content is what a ring holds: its keys, and the keys and ciphers derived from them. These are kept, since deriving a key and setting up
+// its cipher takes longer than sealing with it.
 type content struct {
 	keys    []key
 	derived sync.Map // derivation → derived
@@ -48,11 +48,11 @@ type key struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
-// derivation says what is derived: from the key of an ID, for a use under a label. Uses and labels are constants of the program and IDs
-// those of the ring, so the derived keys that a ring holds are few.
+// derivation names a derived key: the ID of the ring's key, the use and the label. Uses and labels are constants of the program, so a ring
+// holds few derived keys.
 type derivation struct{ id, use, label string }
 
-// derived is a derived key, and its cipher, which any number may use at once.
+// derived is a derived key and its cipher, which many goroutines may use at once.
 type derived struct {
 	key  []byte
 	aead cipher.AEAD
@@ -95,8 +95,8 @@ func (r *Ring) Subkey(id, label string) ([]byte, error) {
 	return bytes.Clone(d.key), err
 }
 
-// derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's ID. They are kept once made. Error:
-// ErrUnknownKey.
+// derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's ID. It makes them at the first call
+// and keeps them. Error: ErrUnknownKey.
 func (r *Ring) derive(d derivation) (derived, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {

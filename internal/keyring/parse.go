@@ -89,7 +89,7 @@ func Decode(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate records that entry number at has this value, and fails if an earlier entry has it too.
+// checkDuplicate notes in seen that the entry with the number at has this value. It fails if an earlier entry has the same value.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)

@@ -70,7 +70,8 @@ func isText(secret []byte) bool {
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// isTyped reports whether the base64 text itself is typed words or of one case. Such a text decodes to bytes that look random.
+// isTyped reports whether the base64 text contains a word that people type, or lacks capitals or small letters. Such a text decodes to
+// bytes that look random.
 func isTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

@@ -1,10 +1,9 @@
 // Package limits is a general rate limiter for apps, for events other than sends. A limit is a named list of rules over keys that the
-// caller chooses, such as a user, a route or an address. The package stands between packages api and gates, and writes nothing to
-// the log.
+// caller chooses, such as a user, a route or an address. Package api calls it, it calls package gates, and it writes no row to the log.
 //
-// The events of a rule are counted in a bucket of the app, the limit and the values of the rule's keys. Rules with the same keys share a
-// bucket. All rules of a limit are decided in one step; on a Redis Cluster, bucket by bucket: a limit is never exceeded, but a
-// request may be refused that would be admitted a moment later.
+// A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of values of the rule's keys, so rules
+// with the same keys share their buckets. One step decides all rules of a limit. A Redis Cluster decides bucket by bucket instead: a limit
+// is still never exceeded, but a request may be refused although it would be admitted a moment later.
 package limits
 
 import (
@@ -23,7 +22,7 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a rule with the names of the keys that it counts by: events with the same values of these keys count together.
+// Rule is a quota rule and the names of the keys by which it counts. Events with the same values of these keys count together.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
@@ -66,7 +65,7 @@ type Answer struct {
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// ErrUnknown says that no limit has that name.
+// ErrUnknown says that the request names a limit that is not configured.
 var ErrUnknown = errors.New("limits: unknown limit")
 
 // KeyError says which field of a request is wrong and why, without its value.
@@ -99,8 +98,8 @@ type limit struct {
 	keys      map[quota.Scope][]string
 }
 
-// New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation
-// with its outcome: admitted, refused, looked, recorded or unavailable.
+// New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation on
+// a known limit with valid keys. Its outcome is admitted, refused, looked, recorded or unavailable.
 func New(gate Gate, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{gate: gate, secret: secret, observe: counted}
 	s.SetLimits(set)
@@ -125,8 +124,8 @@ func (s *Service) SetLimits(set Set) {
 	s.set.Store(&limits)
 }
 
-// Do applies an operation to a limit, even if ctx is canceled meanwhile, and reports its outcome to counted. Errors: ErrUnknown,
-// *KeyError, quota.ErrUnavailable.
+// Do applies an operation to a limit, even if ctx is canceled meanwhile. Errors: ErrUnknown, *KeyError, quota.ErrUnavailable. The first
+// two come before the operation, so they are not reported to counted.
 func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {

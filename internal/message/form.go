@@ -2,7 +2,7 @@ package message
 
 import "fmt"
 
-// Form is a kind of mails, which differ in the code and the support reference only. It holds neither. Forms are compared with ==.
+// Form is all of a mail but the code and the support reference, which Texts fills in. Forms are compared with ==.
 type Form struct {
 	renderer *Renderer
 	key      setKey
@@ -22,8 +22,8 @@ type Prepared struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// Prepare returns a mail that Form.Texts renders later. The first mail of each form it renders itself, to return the errors of Render. Of
-// later mails, whose names are those of the first, it checks only Notify and the code: their support references must be ours.
+// Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at once, so as to return the errors of
+// Render. Of later mails of the form it checks only Notify and the code. So the caller must make the support references itself.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if err := checkCode(req); err != nil {
 		return Prepared{}, err
@@ -47,7 +47,7 @@ func (r *Renderer) form(req Request) Form {
 	return f
 }
 
-// Texts renders the mail with this code and support reference, one after the other. The error has neither.
+// Texts renders the mail. fill is the code followed by the support reference. The error contains neither.
 func (f Form) Texts(fill string) (subject, text, html string, err error) {
 	f.data.Code, f.data.Support = fill[:f.digits], fill[f.digits:]
 	m, err := f.render(f.data)

@@ -13,8 +13,8 @@ const fallbackLocale = "en"
 // maxLocale bounds how much of a client's header is parsed, in bytes.
 const maxLocale = 256
 
-// matchLocale chooses a locale by the rules of CLDR: zh, zh-CN and zh-SG give zh-Hans. So does traditional Chinese without templates for
-// zh-Hant, since zh-Hans is closer than English.
+// matchLocale returns the locale of the catalog that fits a tag or list best by the rules of CLDR, else fallbackLocale: zh, zh-CN and
+// zh-SG give zh-Hans. So does traditional Chinese without templates for zh-Hant, since zh-Hans is closer than English.
 func (c *catalog) matchLocale(locale string) string {
 	if len(locale) > maxTag { // a list, of which there are many
 		return c.matchList(locale)
@@ -39,7 +39,7 @@ func (c *catalog) matchList(locale string) string {
 	return c.locales[i]
 }
 
-// maxChoices bounds the cache of locales that were chosen for single tags, as in rows: matching one costs a dozen allocations.
+// maxChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and matching one costs a dozen allocations.
 const maxChoices = 1024
 
 func newMatcher(locales []string) language.Matcher {
@@ -50,7 +50,7 @@ func newMatcher(locales []string) language.Matcher {
 	return language.NewMatcher(tags)
 }
 
-// maxTag is the length of a tag that is kept, in bytes: room for all that a language is told by (RFC 5646, section 4.4.1).
+// maxTag is the greatest length of a tag that is kept, in bytes: enough for all subtags that tell a language (RFC 5646, section 4.4.1).
 const maxTag = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no free text is stored; false if the tag

@@ -1,11 +1,10 @@
-// Package message turns a code into the mail that carries it, from template files that a user can replace one by one.
+// Package message turns a code into the mail or text message that carries it, from template files that a user can replace one by one.
 //
-// It stands after the log and before delivery: the outbox prepares a message when a send is about to go out, and again for a retry, with
-// the time that is then left. No error has a code. Package delivery keeps everything of a mail but the code, by its [Form].
+// The outbox prepares a message when a send is about to go out, and again for a retry, with the time that the code then has left. No error
+// contains a code. Package delivery keeps the layout of mails with the same [Form], without their codes.
 //
-// Everything that can be wrong with a template is found by New: it parses every file, knows every field, and renders
-// samples of every purpose, locale and setting, also to see that a private mail does not show its code in a preview.
-// Where the files lie is said in templates/README.md.
+// New finds everything that can be wrong with a template: it parses every file, knows every field, and renders samples of every purpose,
+// locale and setting, also to see that a private mail does not show its code in a preview. templates/README.md says where the files are.
 package message
 
 import (
@@ -65,7 +64,7 @@ type Renderer struct {
 	rendered cache[Form, struct{}] // forms of which a mail was rendered
 }
 
-// New reads the templates of mails, of which the last trees replace files, and tries them. The error lists all faults.
+// New reads the templates of mails and tries them. A file in an override replaces the file of the same path. The error lists all faults.
 func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 	c, err := newCatalog(mailKind, builtin, overrides)
 	if err != nil {

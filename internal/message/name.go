@@ -38,7 +38,7 @@ func CheckName(s string) error {
 	return nil
 }
 
-// checkCode checks the code and the other fields by which a form is chosen and filled.
+// checkCode returns an error if the Notify or the code of a request is invalid.
 func checkCode(req Request) error {
 	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
 		return errors.New(`message: notify must be "private" or "glance"`)

@@ -34,8 +34,8 @@ type Texts struct {
 	limits TextLimits
 }
 
-// NewTexts reads and tries the templates of text messages as New does those of mails; an override need not have any. Fit tries their
-// length.
+// NewTexts reads and tries the templates of text messages, as New does those of mails; an override need not have any. It does not check
+// their length; see CheckLength.
 func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // The gauges here are read at each scrape, not counted.
 
-// scrapeTimeout bounds each reading; a scrape waits longer.
+// scrapeTimeout bounds each reading. Prometheus waits longer for a scrape.
 const scrapeTimeout = time.Second
 
 func (m *Metrics) gauge(name, help string, labels prometheus.Labels, value func() float64) {
@@ -38,7 +38,7 @@ func oneIfSucceeds(check func(context.Context) error) float64 {
 	return askWithTimeout(func(ctx context.Context) (int, error) { return 1, check(ctx) }, 0)
 }
 
-// RegisterLimiter adds a gauge of whether the limiter answers. With nil it is in this process and always does.
+// RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in this process and the gauge is always 1.
 func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
 	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the log decides alone.", nil, func() float64 {
 		if ping == nil {
@@ -54,7 +54,7 @@ func (m *Metrics) RegisterLogWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterRebuilds adds a counter of how often the limiter was rebuilt from the log.
+// RegisterRebuilds adds a counter of the recipients whose history was written from the log into the limiter.
 func (m *Metrics) RegisterRebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",

@@ -15,7 +15,7 @@ const (
 	maxValues = 1000
 )
 
-// email is the claim that needs another beside it: anybody may claim an address.
+// email is the name claim that counts only beside a true email_verified: without that, anybody may claim an address.
 const email = "email"
 
 // personFromClaims returns the name and the groups of a person in the ID token's claims. The name must be printable, without spaces.

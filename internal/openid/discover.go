@@ -42,7 +42,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // discover returns the provider's metadata, from the cache or, if that is empty or old, from the provider. If the provider fails, it
-// returns the old metadata. Error: *Error, without any metadata.
+// returns old metadata. Error: *Error if there is none, or if ctx ends while it waits for another call.
 func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience) // the waiting included
 	defer cancel()

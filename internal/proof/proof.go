@@ -86,7 +86,8 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 // ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by another key.
 var ErrInvalid = errors.New("proof: not a proof of this service")
 
-// VerifySignature verifies a proof's signature and returns its claims. It does not check whether the proof has expired. Error: ErrInvalid.
+// VerifySignature verifies a proof's signature and returns its claims and when it expires; the caller compares that with now. Error:
+// ErrInvalid.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil || len(parsed.Headers) != 1 || !slices.Contains(s.ring.IDs(), parsed.Headers[0].KeyID) {

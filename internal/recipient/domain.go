@@ -58,8 +58,8 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isBarred reports whether r is a symbol or emoji, which UTS 46 allows but IDNA 2008 does not (RFC 5892 section 2). The punctuation is
-// the CONTEXTO list of IDNA 2008.
+// isBarred reports whether IDNA 2008 does not allow r, such as a symbol or emoji that UTS 46 allows (RFC 5892 section 2). The punctuation
+// that is allowed here is the CONTEXTO list of IDNA 2008.
 func isBarred(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
@@ -72,8 +72,9 @@ func isBarred(r rune) bool {
 	return r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one, else the ASCII form "xn--…". Each label
-// must have one script (UTS 39 section 5), and none that is written from right to left, which would reorder the mask.
+// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one, else the ASCII form "xn--…". A label may
+// consist of Latin, Chinese, Japanese or Korean letters, or of Cyrillic ones that do not all look like Latin (UTS 39 section 5). Scripts
+// that are written from right to left would reorder the mask.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {

@@ -47,7 +47,8 @@ func parseEmail(raw string) (parts, error) {
 	}, nil
 }
 
-// checkText rejects characters that are invalid on both channels.
+// checkText returns an error for a text that is no recipient on any channel: it is empty, too long, not UTF-8, or has characters that are
+// never valid.
 func checkText(s string) error {
 	switch {
 	case s == "":

@@ -66,14 +66,14 @@ type Fold struct {
 // searching: mail goes to the address as typed, and a proof of one spelling does not prove another. The zero value folds nothing.
 type Folding map[string]Fold
 
-// Hashes are the three hashes by which a recipient is counted. For a phone number they are equal.
+// Hashes are the three hashes of a recipient. For a phone number they are equal.
 type Hashes struct {
 	Address Hash // of the very address, in whatever case: Recipient.Hash
-	// Counted is the hash of the folded spelling. The simplest spelling has the same with and without folding, so its counts stay when the
-	// folding changes.
+	// Counted is the hash of the folded spelling, by which events are counted. For the simplest spelling it is equal to Address, so the
+	// counts of that spelling stay when the folding changes.
 	Counted Hash
-	// Mailbox is shared by spellings of the same mailbox, as far as can be guessed: in addition to the folding, it drops tags at all
-	// domains, and treats Google's two domains, and dots there, as equal. Two mailboxes may have one, so use it only for wide bounds.
+	// Mailbox is the same for spellings that are probably one mailbox. In addition to the folding, it drops tags at all domains, treats
+	// Google's two domains as one, and drops dots there. Two mailboxes may share this hash, so use it only for wide bounds.
 	Mailbox Hash
 }
 
@@ -102,7 +102,7 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 // google are the domains of Gmail. On both, a local part is the same account, with or without dots.
 var google = []string{"gmail.com", "googlemail.com"}
 
-// foldAddress returns the spelling that all addresses of the same mailbox have in common.
+// foldAddress returns the address without the parts of its local part that rules ignore. Addresses of one mailbox then are equal.
 func (rules Fold) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {

@@ -51,8 +51,8 @@ func parsePhone(raw, country string) (parts, error) {
 	}, nil
 }
 
-// parseNumber parses digits as they are dialled in a country: with its trunk prefix, with its international prefix or 00, or with only the
-// country code.
+// parseNumber parses the digits of a number. International digits begin with the country code. Other digits are as people dial them in the
+// country: with its trunk prefix, with its international prefix or 00, or with its country code alone. Error: *InvalidError.
 func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
 		return nil, errTooShort
@@ -89,8 +89,8 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	return nil, errInvalidNumber
 }
 
-// parseDigits returns the digits of a typed number, and whether it began with a plus. It rejects letters ("+1 800 FLOWERS"), extensions and
-// tel: URLs, which the phone number library would accept.
+// parseDigits returns the digits of a typed number, and whether the number began with a plus. It rejects letters ("+1 800 FLOWERS"),
+// extensions and tel: URLs, all of which the phone number library would accept.
 func parseDigits(s string) (digits string, international bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
@@ -119,7 +119,8 @@ func toASCIIDigit(r rune) (rune, bool) {
 	return 0, false
 }
 
-// maskNumber masks a phone number: it shows at most three digits at each end, and hides at least four.
+// maskNumber masks a phone number. It shows the country code and at most three digits at each end of the national number, and hides at
+// least four digits of that.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2

@@ -65,8 +65,8 @@ func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseIn(ch, raw, "")
 }
 
-// ParseIn is Parse for a person in a country, ISO 3166-1 alpha-2: a phone number may be written as it is dialled there,
-// "0151 23456789" in DE, and with 00 for the "+". A country that is not known, or empty, is none.
+// ParseIn is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also be written as people dial it there: "0151
+// 23456789" in DE, or with 00 instead of the "+". With an empty or unknown country ParseIn is Parse.
 func ParseIn(ch Channel, raw, country string) (Recipient, error) {
 	var p parts
 	var err error
@@ -116,7 +116,8 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain returns a typed domain in the form that Masked shows. Error: no e-mail address can have the domain.
+// MaskedDomain returns a typed domain in the form that Masked shows. It fails with an *InvalidError if no e-mail address can have the
+// domain.
 func MaskedDomain(typed string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(typed), "@"))
 	if err != nil {

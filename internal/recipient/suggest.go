@@ -24,7 +24,7 @@ var lookAlikes = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.c
 // two slips away from too many others.
 const longDomain = 10
 
-// Names this short lie one slip from another name ("live", "line"), so only their ending is looked at.
+// Names this short, such as "live", are one slip from many other names ("line"), so Suggest corrects only what follows the name.
 const shortName = 4
 
 // Suggest returns a correction if a mail domain looks like a typo of a well-known one: "gmail.com" for "gmial.com"; else false. It takes a
@@ -91,7 +91,7 @@ func distance(a, b string) int {
 	return last[len(t)]
 }
 
-// Letters that a slip of the hand may put into an address or a number. What is no address then falls out by itself.
+// Letters that a slip of the hand may put into an address or a number. OneTypoAway drops results that are not valid.
 const (
 	lettersOfAddress = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
 	lettersOfNumber  = "0123456789"

@@ -37,7 +37,7 @@ type Service struct {
 }
 
 var (
-	// ErrRedeemed: the proof was redeemed before.
+	// ErrRedeemed: the approval was redeemed before.
 	ErrRedeemed = errors.New("redemption: the proof was redeemed")
 	// ErrErased: the recipient was erased after the approval.
 	ErrErased = errors.New("redemption: the recipient was erased")
@@ -66,9 +66,10 @@ type Redeemed struct {
 	Test       bool
 }
 
-// Redeem returns the address of an approval and marks it as redeemed. A second call gets ErrRedeemed, unless it has the Idempotency-Key of
-// the first and the proof has not expired. Other errors: *verification.InvalidError if the proof or reference is expired, forged, or of
-// another app; ErrErased; verification.ErrUnavailable.
+// Redeem returns the address of an approval and marks the approval as redeemed. A later call gets the address again if it has the
+// Idempotency-Key of the first, else ErrRedeemed. Other errors: *verification.InvalidError if not exactly one of proof and reference is
+// given, or if it is expired, forged, or of another app; ErrErased; verification.ErrUnavailable if the log fails or the address cannot be
+// decrypted.
 func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
 	id, expires, err := s.open(app, r)
 	if err != nil {
@@ -155,7 +156,8 @@ func invalidProof(r Ask) error {
 	return invalid(r.field(), "invalid", "This proves nothing to this app.")
 }
 
-// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the ID.
+// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the
+// ID. NewReference fails only if the ring has no key.
 func (s *Service) NewReference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))

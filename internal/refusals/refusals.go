@@ -1,10 +1,10 @@
 // Package refusals collects refused requests and writes them to the log in batches: an attack costs one row, not one write for each
 // request, and the response never waits for the log. Package verification adds refusals, and package jobs calls Flush.
 //
-// A refusal by a recipient's own rule is counted in one row for each recipient until its deadline. A rule of a wider scope can refuse any
-// number of recipients at no cost to the client. So the first recipients of a network have separate rows, which support can find,
-// and the rest share one. When a bound is reached, refusals are counted in a shared row: none is left out. Each replica has its
-// own rows.
+// A rule that counts by recipient has one row for each recipient. The row counts further refusals until its deadline. A rule of a wider
+// scope, such as a network's, can refuse any number of recipients at no cost to the client. So only the first recipients of a network have
+// rows of their own, which support can find; the others share one row. When a bound of the batch is reached, refusals are counted in a
+// shared row, so that none is left out. Each replica has its own rows.
 package refusals
 
 import (
@@ -62,7 +62,7 @@ type firstRecipients struct {
 	until time.Time
 }
 
-// openRow is a row in which further refusals are counted. Its Count are those that are not in the log yet.
+// openRow is a row in which further refusals are counted. Its Count is the number of refusals that are not in the log yet.
 type openRow struct {
 	store.Send
 	until    time.Time  // deadline: a later refusal opens a new row
@@ -133,17 +133,18 @@ func (r *Batch) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow
 	return r.sharedRow(row, now)
 }
 
-// countsByRecipient reports whether rules of the scope count by recipient. Each refusal by such a rule has cost sends before.
+// countsByRecipient reports whether rules of the scope count by recipient. A client must use up such a rule before it refuses.
 func countsByRecipient(scope quota.Scope) bool {
 	return scope.Base() == quota.Recipient || scope == quota.Failures
 }
 
-// accepts reports whether refusals are still counted in the row: before its deadline, and later until it is written.
+// accepts reports whether refusals are still counted in the row: before its deadline, and after it while Count is not in the log.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
-// networkCounter returns the counter of first recipients of the row's network; nil if there are too many networks.
+// networkCounter returns the counter of first recipients of the row's network. If there is none, or its deadline has passed, it makes one
+// with the deadline until. nil if there are too many networks.
 func (r *Batch) networkCounter(row store.Send, until, now time.Time) *firstRecipients {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
@@ -157,8 +158,8 @@ func (r *Batch) networkCounter(row store.Send, until, now time.Time) *firstRecip
 	return f
 }
 
-// sharedRow returns the shared row for a refusal without a separate row, or opens it. With too many networks it is a row of all networks;
-// their number is bounded by the names in the configuration. nil if no ID could be made.
+// sharedRow returns the shared row of the refusal's network, or opens it. With too many networks it returns a row that all networks share;
+// there are few such rows, at most one for each app, channel, purpose and rule. nil if no ID could be made.
 func (r *Batch) sharedRow(row store.Send, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "", "", "", "", ""
 	if open := r.shared[keyOf(row)]; open.accepts(now) {

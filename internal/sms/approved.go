@@ -19,8 +19,8 @@ const (
 	defaultLanguage = "en"
 )
 
-// Find returns the template of the purpose in the language, or of the default purpose in the language, or in English, or the first of the
-// purpose or of the default purpose.
+// Find returns the ID of a template. It takes the first that there is: in the language, for the purpose and then for the default purpose;
+// in English, in the same order; in any language, in the same order. "" if there is none.
 func (a Approved) Find(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
@@ -37,7 +37,8 @@ func (a Approved) Find(purpose, language string) string {
 	return ""
 }
 
-// Account is what the settings of a carrier begin with that approves templates and has requests signed with a key.
+// Account has the settings that carriers with approved templates and signed requests have in common; the Config of such a carrier embeds
+// it.
 type Account struct {
 	// The access key's ID (Tencent Cloud: secret ID).
 	KeyID string `yaml:"key_id,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A package of a carrier fulfils Settings and Carrier, and of the other interfaces of this file those that its API allows.
+// The package of a carrier implements Settings and Carrier, and those other interfaces of this file that the carrier's API allows.
 
 // Setup is what every carrier is opened with.
 type Setup struct {
@@ -38,16 +38,16 @@ type Settings interface {
 	Open(s Setup) Carrier
 }
 
-// SenderSettings are Settings of a carrier that may need a sender of ours; `sendcode doctor` tells where there is none.
+// SenderSettings are Settings of a carrier that may need a sender of ours. `sendcode doctor` warns if it needs one and has none.
 type SenderSettings interface{ NeedsSender() bool }
 
-// CallbackSettings are Settings whose requests may hold the address for receipts: they then need sms.public_url.
+// CallbackSettings are Settings whose requests may contain the address for receipts. If they do, sms.public_url must be set.
 type CallbackSettings interface{ NeedsCallback() bool }
 
 // AccountSettings are Settings of a carrier in whose console the address for receipts is entered, once for the account.
 type AccountSettings interface{ ReceiptsByAccount() bool }
 
-// Carrier hands over one message. Of the receipt it fills in ID and Code.
+// Carrier hands over one message. Send fills in ID and Code of the receipt; the caller fills in the rest.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (Receipt, *Error)
@@ -63,7 +63,7 @@ type Reporter interface {
 // ReporterByID is a Reporter whose reports name messages by the carrier's own ID.
 type ReporterByID interface{ ReportsByID() bool }
 
-// Asker is a Carrier that can be asked what became of a message, where it can't tell by itself.
+// Asker is a Carrier that can be asked what became of a message that it has sent no receipt for.
 type Asker interface {
 	// Ask asks once. False: nothing final is known yet. The error is an [*Error]; asking again is harmless.
 	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
@@ -73,6 +73,6 @@ type Asker interface {
 type Prober interface {
 	// Address is the URL of its API, whose host has to answer.
 	Address() string
-	// Probe asks something harmless, and says what is known then, as ", …".
+	// Probe makes a harmless request and returns what that showed, as the end of a sentence: ", …".
 	Probe(ctx context.Context) (string, error)
 }

@@ -7,7 +7,8 @@
 //
 // # A new carrier
 //
-// Where type http (package generic, docs/sms.md) can describe the API, no package is needed. Else a carrier is a package below this one. Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
+// Where type http (package generic, docs/sms.md) can describe the API, no package is needed. Else a carrier is a package below this one.
+// Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
 //
 //	internal/config/sms.go        its import, {"name", func() sms.Settings { return new(name.Config) }} in carrierTypes, and the
 //	                              comment of SMSCarrier.Type

@@ -188,8 +188,8 @@ func aboutUs(status int) bool {
 	return false
 }
 
-// retryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most maxRetryAfter. A date is compared with
-// the answer's own Date, so that our clock does not matter.
+// retryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most maxRetryAfter; 0 if there is none. A
+// date is compared with the answer's own Date, so that our clock does not matter.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -247,8 +247,9 @@ func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 // EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
 func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Attempt makes one request to send a message. read takes from the response the carrier's ID of the message, the carrier's result code, and
-// the failure, which is nil if the carrier accepted it. The receipt has ID and code also with a failure.
+// Attempt makes one request to send a message. read takes from the response the carrier's ID of the message, the carrier's result code,
+// and the failure, which is nil if the carrier accepted the message. The receipt has ID and code also if read returns a failure, and is
+// empty if no whole response came.
 func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (id, code string, fail *Error)) (Receipt, *Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {
@@ -283,8 +284,8 @@ func VerdictLimited(hold time.Duration) Verdict {
 	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
 }
 
-// ErrorByCode returns the error of a message that was not accepted. A code that is not in the table is Temporary, or Unknown if the server
-// failed.
+// ErrorByCode returns the error of a message that was not accepted, by its code in the table. A code that is not there is Unknown with a
+// status of 5xx other than 503, else Temporary.
 func ErrorByCode(a Response, code string, table map[string]Verdict) *Error {
 	v, known := table[code]
 	switch {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Incoming is what a carrier sent to tell what became of messages, whole.
+// Incoming is a whole request in which a carrier says what became of messages.
 type Incoming struct {
 	URL    string // as the carrier called it: scheme, host, path and query of our public address
 	Header http.Header
@@ -46,14 +46,14 @@ type Inquiry struct {
 	At      time.Time // when it was handed over
 }
 
-// Asker returns the carrier of a name; false if it cannot be asked.
+// Asker returns the carrier of a name; false if it cannot be asked or its setting poll is off.
 func (c *Carriers) Asker(name string) (Asker, bool) {
 	r := c.routeByName(name)
 	asker, ok := r.Carrier.(Asker)
 	return asker, ok && r.Polled
 }
 
-// ToldByID reports whether the receipts of the carrier of a name have its own IDs of messages.
+// ToldByID reports whether the carrier of a name sends receipts to us that name messages by the carrier's own IDs.
 func (c *Carriers) ToldByID(name string) bool {
 	told, ok := c.routeByName(name).Carrier.(ReporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil

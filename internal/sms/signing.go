@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// CanonicalRequest is what Aliyun and Tencent Cloud have signed of a request to /, and the list of its signed headers.
+// CanonicalRequest returns the text of a request to / that Aliyun and Tencent Cloud want signed, and the list of the signed headers in it.
 func CanonicalRequest(method, query string, signed map[string]string, bodyHash string) (text, list string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder
@@ -34,7 +34,7 @@ func HMACSHA256(key []byte, text string) []byte {
 	return mac.Sum(nil)
 }
 
-// Host is that of an endpoint, as signatures have it.
+// Host returns the host of an endpoint, with the port if it has one, as signatures need it; "" if the endpoint is malformed.
 func Host(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

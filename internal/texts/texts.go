@@ -1,8 +1,9 @@
-// Package texts holds what people read on the page, in the widget, in the console and in its replies, one file per language:
-// en.json and its like; another file makes one language more. A file has sections of keys with texts. A text names what is filled in
-// as "{name}"; one about {n} things has a form for each that its language has by CLDR: ".one" and ".other" in English, six in Arabic.
-// A file may lack the console's section, or that and the replies: then it is a language of the page and the widget, and of replies if it
-// has them. Mails and text messages are templates, which package templates embeds.
+// Package texts holds what people read on the page, in the widget, in the console and in replies to them. Each language has one file, such
+// as en.json. A file has sections, and a section maps keys to texts. A text shows with "{name}" where a value is filled in. A text about
+// {n} things has a form for each plural category of its language in CLDR: ".one" and ".other" in English, six in Arabic.
+//
+// All files have the sections of the page and the widget. Without the section of replies or the console, a file's language is not offered
+// there. Mails and text messages are templates, which package templates embeds.
 package texts
 
 import (
@@ -63,7 +64,7 @@ var PageLanguages = sync.OnceValue(func() (all []Words) {
 	return all
 })
 
-// ConsoleLanguages returns the languages that have all sections, English first.
+// ConsoleLanguages returns the languages that have texts for the console, English first.
 var ConsoleLanguages = sync.OnceValue(func() []Words { return languagesWith(Console) })
 
 // languagesWith returns the languages that have a section, English first.
@@ -103,7 +104,8 @@ func ByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// ForReply returns the language of replies for a list of languages, chosen as in ForConsole; otherwise if replies have none of them.
+// ForReply returns the language of replies for a list of languages, chosen as in ForConsole. If replies have none of them, it returns
+// otherwise.
 func ForReply(locales string, otherwise Words) Words {
 	return matchBaseLanguage(replyLanguages(), locales, otherwise)
 }
@@ -223,7 +225,7 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s".
+// Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
 func (w Words) Took(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -38,7 +38,7 @@ func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash
 // Hashes returns all hashes of a recipient.
 func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
 
-// Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key.
+// Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key. It fails if the ring has no key.
 func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = k.Ring.Seal(sealLabel, []byte(r.Address()), []byte(id))
 	return sealed, k.Ring.CurrentID(), err
@@ -62,7 +62,8 @@ func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	return k.AddressHash(r), nil
 }
 
-// DeriveCode derives the code of a verification. It fails if the key is not in the ring.
+// DeriveCode derives the code of a verification. It fails if the key is not in the ring, or if the verification's nonce or alphabet is
+// invalid.
 func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {

@@ -91,7 +91,7 @@ func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer
 	}
 }
 
-// retryAfter parses Retry-After (RFC 9110, section 10.2.3); 0 if it cannot.
+// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most maxWait; 0 if the header is missing or invalid.
 func (c *client) retryAfter(header string) time.Duration {
 	header = strings.TrimSpace(header)
 	if n, err := strconv.Atoi(header); err == nil {

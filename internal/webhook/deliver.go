@@ -50,8 +50,8 @@ func New(s Settings, p Parts) *Deliverer {
 	return d
 }
 
-// Change puts new settings in force. Attempts under way end by the old ones. Events of an app without a receiver wait for one, as
-// long as they are kept.
+// Change puts new settings in force. Attempts under way end with the old settings. Events of an app without a receiver are kept for the
+// usual time, and are delivered if the app gets a receiver.
 func (d *Deliverer) Change(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *Deliverer) Wake() {
 	}
 }
 
-// Run delivers events until ctx ends, and then waits a short time for attempts under way. Other events are delivered by another
+// Run delivers events until ctx ends, and then waits a short time for attempts under way. Events that remain are delivered by another
 // replica, or after the next start.
 func (d *Deliverer) Run(ctx context.Context) {
 	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweep)

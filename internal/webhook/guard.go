@@ -71,7 +71,7 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// unmap returns the address without a zone, and an IPv4 address instead of one that is mapped to IPv6.
+// unmap returns the address without a zone. If an IPv6 address stands for an IPv4 address (mapped or NAT64), it returns the IPv4 address.
 func unmap(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if nat64.Contains(a) {

@@ -2,9 +2,9 @@
 // transaction of its change, and posts them to the app's address, signed by Standard Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
-// No request and no send waits for it. By the log's leases each event is delivered at least once, by any replica, with the same webhook-id
-// each time. Each app has its own bound on attempts under way, which shrinks to one while its receiver fails, so that a dead receiver
-// delays its own events alone.
+// No request and no send waits for a delivery. An event is delivered at least once, by any replica, with the same webhook-id each time, or
+// given up after a day; leases in the log see to that. Each app has its own bound on attempts under way. The bound shrinks to one while
+// the app's receiver fails, so that a dead receiver delays only its own events.
 //
 // The configuration names an address, but the app decides where its name leads. So every connection is checked when it is dialled, after
 // the name was resolved (see Guard).
@@ -47,8 +47,8 @@ const (
 
 // Observer counts attempts, for metrics. It must not block.
 type Observer interface {
-	// Attempted: an attempt ended in outcome, age after the event happened. app is empty for events that were given up since
-	// no process was there to deliver them.
+	// Attempted counts an attempt that ended with the outcome, age after the event happened. It is also called, with an empty app, for
+	// each event that was given up because no process tried to deliver it any more.
 	Attempted(app, outcome string, age time.Duration)
 }
 
@@ -68,11 +68,11 @@ type Parts struct {
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// lease is longer than an attempt and recording its result. After a crash an event waits for so long.
+	// lease is longer than an attempt and recording its result take. After a crash an event waits until its lease ends.
 	lease = 30 * time.Second
 	// tick is Parts.Tick unless that is set.
 	tick = time.Second
-	// life is how long after it happened an event is tried again.
+	// life is how long after it happened an event is tried again; then it is given up.
 	life = 24 * time.Hour
 	// keep is how long ended events are kept.
 	keep = 7 * 24 * time.Hour
@@ -83,5 +83,5 @@ const (
 	stopWait = 5 * time.Second
 )
 
-// maxShare is how many attempts of one app are under way at once in this process.
+// maxShare is the most attempts of one app that are under way at once in this process.
 const maxShare = 16

@@ -1,8 +1,8 @@
-// Package widget serves what other sites load: <send-code>, a card of their own pages that asks the API with a public key, and the
-// module that it asks through.
+// Package widget serves the scripts that other sites load: <send-code>, a card in their pages that asks the API with a public key, and the
+// client module that the card uses.
 //
-// The widget is one request: its first card, with that card's words in one language. What comes later is a module of its own, asked for
-// when it may be needed: the cards after a request for a code, phone numbers, and other languages. docs/widget.md describes it.
+// A page gets the widget with one request: the first card and its words in one language. The widget loads other modules when it may need
+// them: the cards after a request for a code, phone numbers, and other languages. docs/widget.md describes it.
 package widget
 
 import (
@@ -25,11 +25,11 @@ import (
 // folder is where the modules that the widget asks for are, below the service's address.
 const folder = "static/widget/"
 
-// declarations are the types of what sites name.
+// declarations are the TypeScript declarations of the widget and the client module.
 var declarations = []string{"widget.d.ts", "client.d.ts"}
 
-// files are what the widget's addresses are answered with, by path; the widget itself by its name and a language. They are made at the first
-// request; it panics if that fails, as every test of the widget would show.
+// files maps paths to the files that are served there; the widget's path is entry and a language. The files are made at the first request.
+// That panics if a script cannot be built, which every test of the widget would show.
 var files = sync.OnceValue(func() map[string]*compress.File {
 	all := map[string]*compress.File{}
 	module := func(name string, w words, body string) (address string) {
@@ -95,7 +95,7 @@ func (w words) prependTo(body string) []byte {
 // named finds the names of texts in a bundled script.
 var named = regexp.MustCompile(`\.([A-Z]\w+)`)
 
-// wordsNamedIn returns the texts that a script names; without a script, all of them.
+// wordsNamedIn returns the texts of the page that a script names. Without a script it returns all of them, and those for phones.
 func wordsNamedIn(w texts.Words, script string) words {
 	used := map[string]bool{}
 	for _, found := range named.FindAllStringSubmatch(script, -1) {

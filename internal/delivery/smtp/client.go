@@ -46,9 +46,9 @@ func (s *client) admit(ctx context.Context, otherUp func() bool) (kept *session,
 
 // deliver offers the mail to the server, once, and returns the reply that accepted it. It gives back what admit acquired.
 //
-// A failure on a kept connection before the message itself was begun is tried once more on a fresh one;
-// nothing else is retried. ctx bounds the whole: done before the final dot, the message was not sent
-// (Temporary); done after it, the outcome is Unknown. A slow server may answer as late as ten minutes after the dot.
+// If a kept connection fails before the server asked for the content, deliver tries once more on a fresh connection; it retries nothing
+// else. If ctx ends before the final dot, the message was not sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow
+// server may answer as late as ten minutes after the dot.
 func (s *client) deliver(ctx context.Context, kept *session, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)

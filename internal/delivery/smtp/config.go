@@ -26,10 +26,10 @@ const (
 	TLSImplicit
 )
 
-// Config names one mail server and how to talk to it. Zero fields take the defaults given.
+// Config names one mail server and how to talk to it. A zero field means its default.
 type Config struct {
 	Host string
-	// Port is 587, or 465 for TLSImplicit.
+	// Port is by default 587, or 465 for TLSImplicit.
 	Port int
 	TLS  TLSPolicy
 	// RootCAs are the authorities that the server's certificate may come from; nil means the system's.
@@ -37,15 +37,15 @@ type Config struct {
 	// Username and Password log in, if Username is set: by the strongest mechanism that is offered, and in the
 	// clear only to a loopback address.
 	Username, Password string
-	// Hello is our name in EHLO: "localhost". A public relay wants the sending domain here.
+	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain here.
 	Hello string
 
-	// MaxConns bounds the connections open at once: 4.
+	// MaxConns bounds the connections open at once; by default 4.
 	MaxConns int
-	// MinConns are opened as soon as a mail has none, and kept for 30 s without work: 4, or MaxConns where that is less. The others
-	// are opened for mails that wait, and end soon after the backlog.
+	// MinConns is how many connections are opened without a backlog, each as soon as a mail has none. They are kept for 30 s without work.
+	// By default 4, or MaxConns if that is less. Other connections are opened only for mails that wait, and end soon after the backlog.
 	MinConns int
-	// MaxMails bounds the mails over one connection: 100.
+	// MaxMails bounds the mails over one connection; by default 100.
 	MaxMails int
 
 	// Dial opens the socket; nil means a [net.Dialer].

@@ -75,7 +75,7 @@ func (s *session) sendFinalDot(ctx context.Context) (accepted string, fail *deli
 	return "", fail
 }
 
-// command is one line of a transaction and the reply to it: a whole code, or its first digits.
+// command is one line of a transaction. expect is the code of the reply that allows the next one, or the first digits of that code.
 type command struct {
 	stage, verb string
 	argument    string // an address, in angle brackets on the wire

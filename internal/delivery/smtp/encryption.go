@@ -20,8 +20,8 @@ type Encryption struct {
 	Until   time.Time // when the certificate ends
 }
 
-// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends nothing, and returns
-// how the connection was encrypted. The error is a [*delivery.Error] that says at which stage it ended, or says what is wrong with the
+// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends no mail. It returns
+// how the connection was encrypted. The error is a [*delivery.Error] with the stage that failed, or says what is wrong with the
 // configuration.
 func Examine(ctx context.Context, config Config) (Encryption, error) {
 	config, err := config.withDefaults()

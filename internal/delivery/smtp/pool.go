@@ -45,9 +45,9 @@ const (
 // forever is the patience of a mail that has no other server to go to.
 const forever time.Duration = math.MaxInt64
 
-// acquire returns the idle session that was used last, or waits for the next one; nil: the caller opens one, which is counted already. The
-// caller gives it back with release. It returns false after patience, and a failure when ctx is done or the pool is closed. Without
-// patience it still waits for growAfter, if there may be one more connection.
+// acquire returns the idle session that was used last, or waits for one. If s is nil and ok is true, the caller opens a session, which is
+// counted already. The caller ends either with release. ok is false without fail if patience ends first; fail says that ctx ended or that
+// the pool is closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err())

@@ -34,10 +34,10 @@ func NewServers(configs ...Config) (Servers, error) {
 	return servers, nil
 }
 
-// Send tries one server after the other, those set aside excepted. It goes on only from a Temporary failure, after
-// which the message was certainly not accepted; what was rejected or may have been accepted is never offered to
-// another server. With every server set aside it fails at once, Temporary.
-// The receipt and the error are the last tried server's, Took is the whole.
+// Send tries one server after the other, but not those that are set aside. It goes on only after a Temporary failure, after which the
+// message was certainly not accepted. A message that was rejected or may have been accepted is never offered to another server. If all
+// servers are set aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail; else it fails at once,
+// Temporary. The receipt and the error are those of the last server that was tried; Took is the whole time.
 func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
 	began := time.Now()
 	receipt := delivery.Receipt{}
@@ -100,8 +100,8 @@ func (s Servers) anotherIsUp(than *client) bool {
 	return false
 }
 
-// awaitTrial reports whether another round is worth while: it waits for the outcome of the mail that tries a server set aside, and returns
-// false if there is no such mail, or patience ends first.
+// awaitTrial reports whether the caller should try the servers again. If a mail is trying a server that was set aside, it waits for that
+// mail's outcome. It returns false if there is no such mail, or if patience or ctx ends first.
 func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
 	for _, server := range s {
 		state, changed := server.health.State()

@@ -28,7 +28,7 @@ type session struct {
 	adrift bool
 	// lines is where commands are written before they are sent.
 	lines []byte
-	// expiry closes the session while it is kept without work.
+	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
 	// idleSince is when it was used last.
 	idleSince time.Time

@@ -108,8 +108,8 @@ func canonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes; every other one means that the message
-// was not taken, for a reason that is ours or theirs and not the recipient's.
+// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code means that the message was not accepted
+// for a reason of ours or of Aliyun, and not of the recipient.
 var verdicts = map[string]sms.Verdict{
 	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictRejected,
 	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.VerdictRejected,
@@ -126,8 +126,8 @@ var verdicts = map[string]sms.Verdict{
 
 const codeRecipientLimit = "isv.BUSINESS_LIMIT_CONTROL"
 
-// limitDuration returns for how long a limit holds, by which of the limits on a number was met: 1 a minute, 5 an hour, 10 in 24 hours by
-// default, and 40 in 24 hours over all senders. An unknown one holds for an hour.
+// limitDuration returns how long a limit on a number holds. The message tells which limit it is: by default 1 a minute, 5 an hour and 10
+// in 24 hours, and 40 in 24 hours over all senders. An unknown limit holds for an hour.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
@@ -138,7 +138,7 @@ func limitDuration(message string) time.Duration {
 	return time.Hour
 }
 
-// answer is what the actions answer.
+// answer is the answer to any of the actions here.
 type answer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number or a text with it
@@ -163,7 +163,7 @@ func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	return said.BizId, said.Code, fail
 }
 
-// Aliyun keeps the days of mainland China, for whatever country.
+// china is the time zone of Aliyun's days, also for recipients in other countries.
 var china = time.FixedZone("UTC+8", 8*60*60)
 
 // Ask implements Asker (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus 1 is

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/sms"
 )
 
-// What a description of a request may ask for, in braces.
+// placeholder matches a placeholder in a description: the name of a value, in braces.
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretName = "secret"

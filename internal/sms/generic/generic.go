@@ -41,8 +41,8 @@ type Config struct {
 	Receipt ReceiptWords `yaml:"receipt,omitempty" style:"flow"`
 }
 
-// Answer says how a carrier's answer is read. What it says is looked for in this order: the carrier's code in Codes, its
-// code in Accepted, Match, the status.
+// Answer says how a carrier's answer is read. The first of these that applies decides: Codes, Statuses, an HTTP status other than 2xx,
+// Accepted, Match.
 type Answer struct {
 	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a group.
 	ID Extract `yaml:"id,omitempty"`
@@ -135,7 +135,7 @@ func (g Config) NeedsSecret() bool {
 	return g.User != "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+secretName+"}") })
 }
 
-// checkTemplateURL wants a fixed place to connect to: only what comes behind the host may vary.
+// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the end of the host: that must be fixed.
 func checkTemplateURL(text string) error {
 	fixed := placeholder.ReplaceAllString(text, "x")
 	if problem := sms.URLProblem(fixed); problem != "" {

@@ -75,15 +75,15 @@ func (w ReceiptWords) findStatus(in sms.Incoming) (string, bool) {
 	return values.Get(w.Status), values.Has(w.Status)
 }
 
-// Extract says where in an answer's body a value stands: "$.messages.0.id" is a path through JSON, anything else a regular
-// expression whose first group it is. The zero Extract finds nothing.
+// Extract says where in an answer's body a value is: "$.messages.0.id" is a path through JSON; any other text is a regular expression,
+// whose first group is the value. The zero Extract finds nothing.
 type Extract struct {
 	text    string
 	path    jsonpath.Path
 	pattern *regexp.Regexp
 }
 
-// parseExtract reads one; the error is a sentence's end.
+// parseExtract parses the text of an Extract. The error is the end of a sentence that begins with the setting's name.
 func parseExtract(text string) (Extract, error) {
 	e := Extract{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
@@ -99,13 +99,13 @@ func parseExtract(text string) (Extract, error) {
 	return e, nil
 }
 
-// UnmarshalText is parseExtract.
+// UnmarshalText sets e to what parseExtract returns.
 func (e *Extract) UnmarshalText(text []byte) (err error) {
 	*e, err = parseExtract(string(text))
 	return err
 }
 
-// MarshalText is String.
+// MarshalText returns the text that e was parsed from.
 func (e Extract) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
 func (e Extract) isSet() bool { return e.path != nil || e.pattern != nil }
@@ -178,7 +178,7 @@ func (p Poll) check(note func(string, error), id Extract) {
 	p.ReceiptWords.check(func(_ string, err error) { note("poll", err) })
 }
 
-// errNoPoll is of a carrier whose description does not say how it is asked.
+// errNoPoll says that the carrier's description does not say how to ask it.
 const errNoPoll = delivery.Problem("it is not described how the carrier is asked")
 
 // Ask implements Asker.

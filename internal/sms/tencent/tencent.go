@@ -108,8 +108,8 @@ func signTC3(id, secret, service string, at time.Time, method, query string, sig
 	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(sms.HMACSHA256(key, text))
 }
 
-// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码; every other one means that the message was
-// not taken, for a reason that is ours or theirs and not the recipient's.
+// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means that the message was not accepted for a
+// reason of ours or of Tencent, and not of the recipient.
 var verdicts = map[string]sms.Verdict{
 	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.VerdictLimited(30 * time.Second),
 	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.VerdictLimited(time.Hour),
@@ -128,7 +128,7 @@ var verdicts = map[string]sms.Verdict{
 	"InternalError":                                             sms.VerdictUnknown,
 }
 
-// answer is what the actions answer, each with a list of its own.
+// answer is the answer to any of the actions here, each of which fills in its own list.
 type answer struct {
 	Response struct {
 		Error                     struct{ Code string }
@@ -189,8 +189,8 @@ var (
 	statusFailed    = []string{"FAIL"}
 )
 
-// Reports implements Reporter (tencentcloud.com/document/product/382/43547): a list, at an address that the application has
-// and that names no send; sid is the SerialNo that SendSms answered. Nothing is signed.
+// Reports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list to one address for the whole
+// application, so the address names no send; sid is the SerialNo in the answer to SendSms. Nothing is signed.
 func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`

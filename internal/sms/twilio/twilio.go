@@ -169,8 +169,8 @@ func unquotedDigits(raw json.RawMessage) string {
 	return text
 }
 
-// Reports implements Reporter (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). With an API key
-// the account's token, which signs, is not known here: then the token in the address alone tells that it is Twilio.
+// Reports implements Reporter (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with the
+// account's token. If the settings have an API key instead, only the token in the address shows that the receipt is Twilio's.
 func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil || send == "" {
