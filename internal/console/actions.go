@@ -89,7 +89,7 @@ func personOf(s store.Send) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// appliesTo reports whether a page offers the action for a row. There is none if the recipient was erased or forgotten.
+// appliesTo reports whether a page offers the action for a row. It offers none if the recipient was erased or forgotten.
 func (d sendAction) appliesTo(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false

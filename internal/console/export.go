@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The rows of a list as a table for a spreadsheet, all of them, read and written page by page. It has nothing that a list does not show,
-// and no verification IDs, since such an ID gives a hold over a code that is still valid.
+// exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet. There is nothing that a list does not show,
+// and no verification ID, since whoever knows the ID of a valid code is its holder.
 
 var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
@@ -185,8 +185,7 @@ func exportRow(s store.Send) []string {
 	return cells
 }
 
-// dividers are the characters at which a spreadsheet may divide lines instead of commas, as many do at semicolons, and those that then
-// end a line.
+// dividers are the characters at which a spreadsheet may end a cell or a line, also where commas divide cells.
 const dividers = ";\t|\r\n"
 
 // withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put before what begins like

@@ -160,7 +160,7 @@ func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 	return err
 }
 
-// noRecipient is an empty list of one recipient, with no other filter.
+// noRecipient is the key of the text for an empty list of one recipient, without other filters.
 const noRecipient = "norows.what"
 
 // emptyTextKey returns the key of the text that says why a list is empty.

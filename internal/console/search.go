@@ -24,8 +24,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// searchPage redirects a search to a URL that has no recipient in the clear: with the recipient's hash, of a send's page, or with the
-// reference.
+// searchPage redirects a search to an address that has no recipient in the clear: a send's page, or the list by the recipient's hash, by a
+// support reference or by the caller's reference.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)

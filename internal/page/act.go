@@ -116,8 +116,8 @@ func needsConfirmation(to recipient.Recipient, p posted) (noteKind, bool) {
 	return typo, likely && p.sure != domain
 }
 
-// withRecipient returns the session with this recipient on its channel; a verification of the same recipient stays. If the recipient is
-// another person, the other channel is cleared too, since another person may use the browser.
+// withRecipient returns the session with this recipient on its channel; a verification of the same recipient stays. If the recipient of
+// the present channel changes, the other channel is cleared too, since another person may use the browser.
 func (s session) withRecipient(to recipient.Recipient, p posted) session {
 	came := to.Channel() != s.channel()
 	if came {
@@ -285,7 +285,8 @@ func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
 	return first.(func() session)()
 }
 
-// check tries the typed code. A text that can't be a code is answered here and costs no try.
+// check tries the typed code with the session's verification and, if it is wrong there, with the one before. A text that can't be a code
+// is answered here and costs no try.
 func (u *Page) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
 		return s

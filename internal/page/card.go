@@ -58,7 +58,7 @@ type notice struct {
 	Text string
 }
 
-// askForm asks for the address or the number, and where there are both, which it shall be.
+// askForm asks for the address or the number. If the page has both channels, it also asks which one.
 type askForm struct {
 	Channel recipient.Channel // that is chosen
 	Choices []choice          // none: there is one channel

@@ -15,8 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// factorLabel and enrolLabel are what secrets of second factors are sealed with: one that the log keeps, and one that a page keeps
-// until a first code has confirmed it.
+// factorLabel seals the secrets of second factors that the log keeps. enrolLabel seals a secret that a page keeps until a first code has
+// confirmed it.
 const (
 	factorLabel = "second factor"
 	enrolLabel  = "second factor to be"
@@ -100,8 +100,8 @@ type refusal struct {
 	text   string
 }
 
-// takeCode accepts a code of the account's second factor, or a recovery code, each once: then it returns nil. It counts the attempt before
-// it compares.
+// takeCode tries a code of the account's second factor, or a recovery code; each is good once. It counts the attempt before it compares.
+// It returns nil if the code was right, else what to tell the person.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, error) {
 	ctx, w, code := c.Request().Context(), layout.Words(c), normalizeCode(typed)
 	if code == "" {

@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/server"
 )
 
-// requireSession redirects requests without a session to the login page, which leads back afterwards.
+// requireSession redirects requests without a session to the login page, which leads back afterwards. If a session lacks the code or the
+// second factor, it redirects to the page for that.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)

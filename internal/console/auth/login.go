@@ -48,7 +48,7 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 // maxName is the longest name of an account.
 const maxName = 32
 
-// login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. Without a name it is the
+// login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. An empty name means the
 // configured account. The answer does not tell whether an account exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
@@ -81,7 +81,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
-// secondFactorOf returns the second factor of an account, if it has one.
+// secondFactorOf returns the second factor of an account; false if it has none.
 func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
 	f, err = a.Store.SecondFactor(ctx, account)
 	if errors.Is(err, store.ErrNotFound) {

@@ -18,9 +18,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Provider is a provider of OpenID Connect that people may log in by, and what its word is worth here. A person whom it names
-// has the account of that identity. Without one they have the highest role that one of their values gives, and without
-// such a value no access.
+// Provider is an OpenID Connect provider by which people may log in, and the roles that it gives. A person whom the provider names gets
+// the account with that identity. Without such an account they get the highest role that one of their values gives; without such a role,
+// no access.
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // what people call it
@@ -149,8 +149,8 @@ func (a *Auth) holderForPerson(ctx context.Context, person openid.Person) (holde
 	return a.newProviderHolder(who, person.Name), s, nil
 }
 
-// providerHolder returns who a session by the provider is of now; the zero holder if the account was closed or got another identity, or if
-// the person's claims give no role any more.
+// providerHolder returns the present holder of a session by the provider. It returns the zero holder if the account was closed or got
+// another identity, or if the person's claims give no role any more.
 func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, error) {
 	if a.Provider == nil {
 		return holder{}, nil

@@ -75,8 +75,8 @@ const (
 	renewal  = time.Minute // a session used later than this after it was seen is seen again
 )
 
-// session is who is logged in. The log keeps it, so that logging out holds on every replica; the cookie holds a random key
-// and nothing else, of which the log has the hash.
+// session is a session and what is known of it at this request. The log keeps sessions, so that logging out holds on every replica. The
+// cookie holds only a random key, and the log has the key's hash.
 type session struct {
 	store.Session
 	who   Actor
@@ -93,8 +93,8 @@ const (
 // halfway is how long a login may take from the password to the code.
 const halfway = 10 * time.Minute
 
-// missingFactor returns what a session lacks of the second factor; "" if nothing. A factor that was replaced since does not count.
-// Sessions by the provider need none.
+// missingFactor returns what a session lacks of the second factor; "" if nothing. A session that passed a factor which was replaced since
+// lacks the code again. Sessions by the provider need none.
 func (v session) missingFactor(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
@@ -110,7 +110,7 @@ func (v session) missingFactor(demanded bool) string {
 // keySize is the number of random bytes in a session's cookie.
 const keySize = 32
 
-// holder is who may log in or stay logged in, and what that rests on.
+// holder is an account that may log in or stay logged in, and the credential on which that rests.
 type holder struct {
 	Actor
 	credential

@@ -94,7 +94,7 @@ func (c matter) handedToRelayOnly() bool {
 	})
 }
 
-// failureClass returns who can do something about a failure, for the person's reply.
+// failureClass returns the end of the key of the person's reply to a failure, by what they can do about it; "ours" if they can do nothing.
 func (c matter) failureClass() string {
 	switch c.Reason {
 	case store.ReasonSuppressed:

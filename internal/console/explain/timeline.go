@@ -25,7 +25,7 @@ type Entry struct {
 	order time.Time // where it stands
 }
 
-// Timeline returns all that happened to a row, in order.
+// Timeline returns the entries of all that happened to a row and to the rows of the same code, oldest first.
 func Timeline(s store.Story, w texts.Words) []Entry {
 	var all []Entry
 	for _, row := range relatedAndSelf(s) {
@@ -79,7 +79,7 @@ func (t teller) entries() []Entry {
 	return append(all, t.outcome())
 }
 
-// maxLead is how much earlier than the log's instant the limiter's may be to be believed: they are two clocks.
+// maxLead is how much earlier than the log's time the limiter's time may be. A greater difference is an error of one of the two clocks.
 const maxLead = 10 * time.Second
 
 // askedAt returns TakenAt if the two clocks agree, else LoggedAt.

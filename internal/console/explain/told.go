@@ -19,7 +19,7 @@ var providerEvents = []struct {
 	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
-// withProviderEvent adds the worst provider event to a verdict, unless the code was entered: then it arrived.
+// withProviderEvent adds the worst provider event to a verdict. If the code was entered, the message arrived, and the next step stays.
 func (c matter) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEvents {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Verdicts on what was not delivered.
+// failed returns the verdict on a send that was not delivered: what happened, and what to do next.
 
 func (c matter) failed() (what, next texts.Sentence) {
 	switch c.Reason {
@@ -33,7 +33,8 @@ func (c matter) failed() (what, next texts.Sentence) {
 	return what, c.Join(next, c.quotaCost())
 }
 
-// failureKind returns the kind of a failure, by who can do something about it.
+// failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what the server's code is about; "other" for
+// a reason without a text.
 func (c matter) failureKind() string {
 	switch {
 	case c.Reason == "ended" && c.state == verification.Canceled:

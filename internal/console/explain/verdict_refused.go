@@ -11,7 +11,7 @@ import (
 	"sendcode/quota"
 )
 
-// Verdicts on what our own rules were against: whose requests they count, and when the next one is let in.
+// refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the next one.
 
 func (c matter) refused() (what, next texts.Sentence) {
 	switch {
@@ -60,7 +60,8 @@ func (c matter) lockouts() (next texts.Sentence) {
 // logTimeAfter returns the log's time after a wait, rounded up to whole seconds.
 func (c matter) logTimeAfter(wait time.Duration) time.Time { return roundedUp(c.story.Now.Add(wait)) }
 
-// countedScope returns whose requests the rule counts; "" if only the recipient's, or if it is not known.
+// countedScope returns the end of the keys of the texts on whose requests the rule counts: its scope, or its name for a rule without one;
+// "" if it counts only the recipient's, or if that is not known.
 func (c matter) countedScope() string {
 	switch {
 	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule, c.BlockedBy == policy.SpellingsName && c.facts.Rule == "":

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Verdicts on sends that were not handed over: since when, why, and what to do.
+// suppressionOf returns the suppression with this ID among those of the row; false if there is none.
 
 func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
@@ -63,7 +63,7 @@ func holdKeySuffix(active bool, lifted time.Time) string {
 	return ".ended"
 }
 
-// holdText says whether a suppression still holds; a text that does not exist says nothing.
+// holdText returns the text on whether a suppression still holds; nil if there is no text for that state.
 func (c matter) holdText(key string, s store.Suppression) texts.Sentence {
 	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }

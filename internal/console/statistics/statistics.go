@@ -49,7 +49,7 @@ func (c *Counts) add(t store.Tally) {
 	}
 }
 
-// Total is all of a time.
+// Total has the numbers of a whole time.
 type Total struct {
 	Counts
 	Refusals map[string]int `json:"refusals"`    // requests, by rule
@@ -78,7 +78,7 @@ type DomainCounts struct {
 // FailedOtherwise returns how many failed for another reason than a final refusal by a server.
 func (d DomainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
 
-// Interval is one stretch of it.
+// Interval has the numbers of one stretch of that time.
 type Interval struct {
 	At string `json:"at"`
 
