@@ -45,8 +45,8 @@ type ProviderEvents struct {
 	now     func() time.Time
 }
 
-// NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of each event,
-// and of each request that was rejected.
+// NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of
+// each event, and of each request that was rejected.
 func NewProviderEvents(sources []events.Source, ingester Ingester, limiter Limiter, count func(provider, outcome string),
 	logger *slog.Logger) *ProviderEvents {
 	p := &ProviderEvents{sources: map[string]events.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
@@ -77,7 +77,7 @@ func ProviderOutcomes() []string {
 }
 
 // receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
-// here, so that the provider does not send them again; 503 while the log is away, so that it does.
+// here, so that the provider does not send them again. While the log is away it answers 503, so that the provider does.
 func (p *ProviderEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {

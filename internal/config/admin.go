@@ -69,7 +69,7 @@ func (o OIDC) IsSet() bool { return o.Issuer != "" }
 // redirectPath is where the console gets the provider's answer.
 const redirectPath = "/admin/oidc/callback"
 
-// claims that are asked for by these scopes unless the file names others (OpenID Connect Core 1.0, section 5.4).
+// scopesOf maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is used if the file names no scopes.
 var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
 
 // Check implements document.Checker.

@@ -148,7 +148,7 @@ func checkHomeLink(text string) string {
 	return ""
 }
 
-// logoPath has nothing that ends a source in a content security policy, and no escapes, with which it compares other bytes.
+// logoPath has no character that ends a source in a content security policy, and no escapes, since browsers compare the decoded path.
 var logoPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {

@@ -168,13 +168,12 @@ type ShownSecret struct {
 // NeedsDataDir reports whether anything is kept in DataDir: the SQLite file, or secrets that no setting gives.
 func (c *Config) NeedsDataDir() bool { return c.DatabaseURL == "" || len(c.missingSecrets()) > 0 }
 
-// FillSecrets supplies the secrets that no setting gives from <dir>/secrets.yaml, which it makes the first time, and
-// returns those that a person needs. Nothing is supplied, and dir not touched, while others can reach the
-// server: Load has refused a configuration that would need it. The file is written whole or not at all, for the owner
-// only. One that is there and not whole is an error and is left as it is, and so is a missing one where a database
+// FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns those that a person needs. The first call
+// writes the file, whole or not at all, for the owner only. On a server that others can reach it supplies nothing and does not touch dir:
+// Load refuses a configuration that would need it. A damaged file is an error and stays as it is. A missing file is an error if a database
 // was written with its keys: other keys would make codes under way invalid and count every recipient anew.
 //
-// Call it with the lock of LockDataDir held or not; it excludes a second call by itself.
+// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own against a second call.
 func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {

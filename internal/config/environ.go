@@ -41,7 +41,8 @@ type variable struct {
 
 var variables = variablesOf(reflect.TypeFor[Config](), nil)
 
-// variablesOf reads the tags env of a struct and those in it. One in it has another name in the environment than in the file.
+// variablesOf returns the variables that the tags env of a struct name, also in the structs within it. A field of an inner struct has a
+// name of its own in the environment.
 func variablesOf(t reflect.Type, index []int) (all []variable) {
 	for i := range t.NumField() {
 		f, at := t.Field(i), append(index[:len(index):len(index)], i)

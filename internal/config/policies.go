@@ -12,7 +12,7 @@ import (
 // defaultName is the policy and the purpose that always exist.
 const defaultName = "default"
 
-// failuresName is the name of the rule that every policy has.
+// failuresName is the name of the built-in rule with scope failures.
 const failuresName = "failures"
 
 // Rule is a rule of a policy.
@@ -125,11 +125,12 @@ func checkPolicyName(name string) string {
 	return ""
 }
 
-// failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. A policy has it unless
-// it has a rule of its own.
+// failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. It is added to each policy
+// that limits recipients and has no rule with scope failures.
 var failuresRule = Rule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
-// completePolicies adds the default policy, the first promise: 1 per 60 s, 5 per hour, 10 per 24 h for each recipient.
+// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and 10 per 24 h for each recipient. It also
+// adds failuresRule to the policies that need it.
 func (d *loader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {

@@ -75,8 +75,8 @@ func (l *visit) newPhoneField(served []string, e entry) *phoneField {
 	return f
 }
 
-// likelyCountry returns the country to offer first: the one chosen before, else the region of the browser's language, else the configured
-// one, else where the language is mostly spoken.
+// likelyCountry returns the country to offer first: the first served one of the country chosen before, the region of the browser's
+// language, the configured country, where the language is mostly spoken, and all others in their order; "" if none is served.
 func (l *visit) likelyCountry(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range countries()[l.t["Lang"]] {

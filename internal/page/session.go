@@ -57,7 +57,7 @@ func (l channelState) displayedRecipient() string {
 	return l.To
 }
 
-// maskedRecipient returns the recipient masked, for pages on which it is not typed.
+// maskedRecipient returns the recipient masked, for pages on which it is not typed; "" if there is none.
 func (l channelState) maskedRecipient() string {
 	r, err := recipient.Parse(l.channel(), l.To)
 	if err != nil {

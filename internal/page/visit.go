@@ -16,7 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// view is what a person looks at beside the plain state. It is in the address, and holds nothing else.
+// view says what a person wants to see instead of the card for the present state. The page's address has it; it contains nothing else.
 type view string
 
 const (
@@ -51,7 +51,8 @@ func (u *Page) newVisit(c echo.Context) *visit {
 	}
 }
 
-// shortWait is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
+// shortWait is the longest wait after which a refusal shows the code card with its waiting button. A longer wait gets a card that explains
+// it.
 const shortWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.

@@ -17,8 +17,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ReadJSON decodes the body, one JSON object, into v. Error: a *Problem that tells the position, for unknown or duplicate names, wrong types,
-// or data after the object; or echo's error for a body that is too large. Names are case-sensitive.
+// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem for another media type, unknown or
+// duplicate names, wrong types, or data after the object, with the position if there is one; or echo's error for a body that is too large.
 func ReadJSON(c echo.Context, v any) error {
 	media, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil || media != echo.MIMEApplicationJSON {

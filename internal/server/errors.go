@@ -133,7 +133,8 @@ func forType[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// forError returns a row of the table for one error. Each call of the row returns a copy, which must not change the shared Header.
+// forError returns a row of the table for one error. Each problem that the row returns shares its Header with the others, so no caller may
+// change it.
 func forError(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {

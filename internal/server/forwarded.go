@@ -40,7 +40,8 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	}
 }
 
-// parseHop parses an address that may have a port or brackets; false if it is none: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443.
+// parseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. It
+// returns false for any other text.
 func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if with, err := netip.ParseAddrPort(text); err == nil {

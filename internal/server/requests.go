@@ -85,8 +85,8 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 	r.minute = minute
 }
 
-// networkFor returns the network in which an address is counted: its own or, if there is no room, a wider one; fits is false if that has no room
-// either.
+// networkFor returns the network in which an address is counted: its own or, if there is no room, a wider one; fits is false if that has
+// no room either.
 func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.hasCount(narrow) || len(r.counts) < r.largest {
