@@ -66,8 +66,8 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 }
 
 // openStoreForCommand opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running
-// service; a SQLite file can't, since it belongs to one process. With a new file it also makes its keys, which the service would else
-// take for lost.
+// service; a SQLite file can't, since it belongs to one process. If it creates the SQLite file, it also generates the secrets: the service
+// would take a file without them for one whose keys are lost.
 func openStoreForCommand(ctx context.Context, cfg config.Config) (store.Store, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {

@@ -184,7 +184,8 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(shape, append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that gives a mail's subject by language, without the code; people search for it in their mailbox.
+// subjectByLanguage returns a function that gives a mail's subject by language; people search for it in their mailbox. nil if subjects
+// contain the code.
 func subjectByLanguage(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
 	if p.Notify == message.Glance {
 		return nil
@@ -258,7 +259,7 @@ func (a *App) FailingServers() (out []console.FailingServer) {
 	return out
 }
 
-// serveHTTP serves all ports until ctx ends, then stops, at most for the time of a stop.
+// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within drainWait and shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
 	servers := make([]*http.Server, len(a.listeners))
 	failed := make(chan error, len(a.listeners))

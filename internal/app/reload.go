@@ -142,7 +142,7 @@ func (r *reloader) logMistakes(err error) {
 	}
 }
 
-// apply puts a checked configuration in force. Requests under way end by the old one.
+// apply puts a checked configuration in force. Requests under way end with the old one.
 func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
 	before := r.current
 	r.current = renewed

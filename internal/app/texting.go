@@ -86,7 +86,8 @@ func (a *App) receiptPollDelay() time.Duration {
 	return askLate
 }
 
-// prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev mailbox costs nothing.
+// prefixWatch returns the settings for pausing prefixes; zero if pausing is off or there are no carriers, since the dev mailbox costs
+// nothing.
 func (a *App) prefixWatch() store.PrefixWatch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {

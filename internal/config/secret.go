@@ -40,20 +40,20 @@ func (s Secret) String() string {
 	return "[secret]"
 }
 
-// Format covers the verbs that would pass String by: %d, %x, %#v.
+// Format writes what String returns, also for verbs that do not call String: %d, %x, %#v.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
 
-// LogValue keeps it out of slog.
+// LogValue returns String, so that slog does not show the value.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Hidden keeps it out of what is printed.
+// Hidden returns true: a secret is left out when the configuration is printed.
 func (s Secret) Hidden() bool { return true }
 
-// UnmarshalText reads it.
+// UnmarshalText sets the secret to the text.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))
 	return nil
 }
 
-// MarshalText keeps it out of JSON and YAML.
+// MarshalText returns String, so that JSON and YAML do not show the value.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -36,8 +36,8 @@ func (b *Page) Check(p *document.Mapping) {
 	}
 }
 
-// complete adds the default policy, purpose and app, and reports what is wrong with policies, purposes, apps and recipients, and names
-// that nothing declares.
+// complete adds the default policy, purpose and app, and reads the file of disposable domains. It reports what is wrong with policies,
+// purposes, apps and recipients, and names that nothing declares.
 func (d *loader) complete() {
 	c := d.config
 	d.completePolicies()

@@ -54,7 +54,7 @@ type SMS struct {
 	Watch SMSWatch `yaml:"watch" style:"flow"`
 }
 
-// SMSCarrier is one carrier. What its type has for itself is in Settings.
+// SMSCarrier is one carrier. Settings has the settings that only its type has.
 type SMSCarrier struct {
 	// In the log, in metrics and in addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
@@ -70,7 +70,7 @@ type SMSCarrier struct {
 	Settings sms.Settings     `yaml:",inline"`
 }
 
-// Prepare chooses the settings: the other keys depend on the type.
+// Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns false for an unknown type.
 func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
 	_, kind := mappingEntry(p.Node, "type")
@@ -201,7 +201,7 @@ func (w SMSWatch) MarshalText() ([]byte, error) {
 	return nil, nil
 }
 
-// checkCountry knows what happens to Norway: NO is false in YAML 1.1, but read as it is written here.
+// checkCountry returns what is wrong with a country, or "". NO is false in YAML 1.1, but here it is read as it is written: Norway.
 func checkCountry(country string) string {
 	if !recipient.KnownCountry(country) {
 		return document.Printable(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
@@ -222,7 +222,7 @@ func checkSender(text string) string {
 	return ""
 }
 
-// checkPageHost takes the host of the page: the line in the text has no scheme and no port.
+// checkPageHost returns what is wrong with the host of the page, or "". The last line of a text has the host without scheme and port.
 func checkPageHost(text string) string {
 	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {
 		return "must be the host of the page alone, in lower case, such as shop.example"

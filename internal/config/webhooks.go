@@ -82,7 +82,8 @@ func checkWebhookURL(text string) string {
 	return ""
 }
 
-// completeWebhooks gives apps their webhooks' secrets, and reports what is wrong with the two together. No secret is repeated.
+// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app, webhooks without a secret, and http URLs that
+// no setting allows. No mistake repeats a secret.
 func (d *loader) completeWebhooks() {
 	c, given := d.config, d.given[keyWebhookSecrets]
 	wrong := given.value != "" && !c.WebhookSecrets.IsSet()

@@ -21,12 +21,12 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves it forward.
+// Advance moves the clock forward. With a negative duration it does nothing.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(max(d, 0))
 }
 
-// AdvanceTo moves it forward to an instant. A clock that shows a later one stays as it is.
+// AdvanceTo moves the clock forward to an instant. If the clock already shows a later one, it does nothing.
 func (c *Clock) AdvanceTo(at time.Time) { c.Advance(at.Sub(c.Now())) }

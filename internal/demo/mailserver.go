@@ -34,7 +34,7 @@ const (
 	breaksOff // the connection ends after the whole mail was handed over
 )
 
-// NewMailServer returns a mail server whose work takes time of a clock.
+// NewMailServer returns a mail server. Each message moves the clock on by the time that sending it takes.
 func NewMailServer(c *Clock) *MailServer {
 	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }
@@ -118,5 +118,6 @@ func (w SyncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duratio
 	return w.Outbox.Deliver(ctx, work, time.Minute)
 }
 
-// newRand returns a source by number: the same week each time.
+// newRand returns a source of random numbers, one for each stream. It gives the same numbers in each run, so the week is the same each
+// time.
 func newRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

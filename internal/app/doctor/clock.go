@@ -10,7 +10,8 @@ import (
 // expiries on the log's.
 const maxDrift = time.Second
 
-// compareClock compares the clock that read asks with the middle between question and answer by this machine's clock.
+// compareClock reads another clock and prints how far it is from this machine's, at the middle between question and answer. It prints a
+// remark if that is more than maxDrift, and nothing if read fails.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	asked := d.now()
 	at, err := read(ctx)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). Their names
-// are in the settings, or else only in the signatures of messages.
+// checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's name has the selector, which only the
+// setting dkim_selector and the signatures of mails tell.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package doctor tries every connection of a configuration and looks at what often goes wrong: `sendcode doctor`. It stands beside the
-// service, and has internal/app say what that would do.
+// Package doctor tries every connection of a configuration and looks at what often goes wrong: `sendcode doctor`. It runs beside the
+// service, and takes from internal/app what the service would use.
 package doctor
 
 import (
