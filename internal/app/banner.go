@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// printBanner tells a person at a terminal where everything is, and the secrets of the data directory: there are some only
-// while only this machine can reach the service.
+// printBanner prints where everything is, and the generated secrets, for a person at a terminal. Secrets are generated only if no other
+// machine can reach the service.
 func (a *App) printBanner(out io.Writer) {
 	base := "http://" + a.Addr()
 	fmt.Fprintf(out, "\nsendcode is running.\n\n")

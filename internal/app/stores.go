@@ -86,7 +86,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 // LogRedis makes the Redis client log through logger.
 func LogRedis(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
-// redisLogger takes what the client would print by itself: the same failures come back as errors.
+// redisLogger logs at level debug what the Redis client would print by itself. The same failures come back as errors.
 type redisLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logging interface.

@@ -114,7 +114,7 @@ func checkSecureURL(text string) string {
 	return ""
 }
 
-// checkConsoleCallback accepts a URL that checkSecureURL accepts and whose path is redirectPath.
+// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is redirectPath, else what is wrong.
 func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem

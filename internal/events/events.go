@@ -40,7 +40,7 @@ type Event struct {
 	Detail  string    // reply code and enhanced status code, or a single word; never a sentence, which may hold an address
 }
 
-// Source is a provider: the settings of it, whose tags and comments are read by package config.
+// Source has the settings of a provider. Package config reads its tags and comments.
 type Source struct {
 	// In the address and in metrics.
 	Name string `yaml:"name" required:"yes" check:"name"`

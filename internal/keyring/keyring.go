@@ -4,8 +4,8 @@
 // that name them. Stored data have the ID of their key. No key of the ring is used directly: HKDF (RFC 5869) derives one sub-key for
 // each use, so codes, encryption and cookies never share one.
 //
-// Package app parses the ring at the start. It is used for codes, the encryption of recipients and the sessions of the pages. Hashes of
-// recipients use another key, SENDCODE_INDEX_KEY, so that a rotation does not reset quotas.
+// Package app parses the ring at the start. Codes, proofs, encrypted recipients and the cookies of pages use it. Hashes of recipients use
+// another key, SENDCODE_INDEX_KEY, so that a rotation does not reset quotas.
 package keyring
 
 import (

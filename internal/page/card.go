@@ -73,7 +73,7 @@ type choice struct {
 	Chosen  bool
 }
 
-// entry is what both fields have.
+// entry has what the fields for an address and for a number have in common.
 type entry struct {
 	Name                string // of the field
 	Label, Value, Error string

@@ -161,7 +161,7 @@ func RegisterStatic(e *echo.Echo) {
 	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 }
 
-// templates are those of the page. It panics if they do not parse.
+// templates are the page's templates. The first call panics if they do not parse.
 var templates = sync.OnceValue(func() *template.Template { return parseTemplates("page/*.html") })
 
 func parseTemplates(pattern string) *template.Template {

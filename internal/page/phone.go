@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// country is one that phone numbers are dialled in.
+// country is a country in the list from which people choose where their number belongs.
 type country struct {
 	Code   string // ISO 3166-1 alpha-2
 	Name   string // in the page's language

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// maxLocale is the limit of package verification.
+// maxLocale is the longest list of languages that package message reads, in bytes.
 const maxLocale = 256
 
 // wordsFor returns the words of the language that the browser prefers, as they speak of mails. Readers of traditional Chinese get

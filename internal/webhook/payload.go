@@ -54,7 +54,7 @@ func nullIfEmpty(s string) *string {
 	return &s
 }
 
-// seconds is for headers and logs.
+// seconds returns a duration in whole seconds, rounded, for log lines.
 func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
 
 // sign returns the webhook-signature header of a body. It has one signature for each secret, so that a receiver with either secret

@@ -54,8 +54,8 @@ func hashPassword(plain string) string {
 // newPassword returns a random password of 120 bits that can be typed.
 func newPassword() string { return rand.Text()[:24] }
 
-// unmatchable takes the time of a new hash and is no password. One check takes some 20 ms: a recommendation of OWASP's password storage
-// cheat sheet.
+// unmatchable is a hash that no password has. Computing it takes as long as a new hash, some 20 ms, by a recommendation of OWASP's
+// password storage cheat sheet.
 var unmatchable = phc{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
 // isSet reports whether a login may rest on the credential.

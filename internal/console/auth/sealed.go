@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// sealed is what a browser keeps for a while and cannot read: V, until Ends.
+// sealed is a value V that a browser keeps until Ends and cannot read.
 type sealed[V any] struct {
 	V    V         `json:"v"`
 	Ends time.Time `json:"end"`
@@ -24,7 +24,7 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	return base64.RawURLEncoding.EncodeToString(kept), err
 }
 
-// unseal decrypts a value that seal made. False: it is not one, or it has expired.
+// unseal decrypts a value that seal made; false if the text is no such value, or has expired.
 func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
 	kept, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

@@ -125,8 +125,8 @@ func (h holder) sessionBinding(key []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// isLive reports whether the session has not expired. A session that was last seen in the future has: a clock that was set back would
-// prolong it.
+// isLive reports whether the session has not expired. A session that was last seen in the future counts as expired, since a clock that was
+// set back would prolong it.
 func (v session) isLive() bool {
 	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
 }
@@ -142,8 +142,8 @@ func (v session) ends() time.Time {
 	return v.SeenAt.Add(idle)
 }
 
-// currentSession returns the session of a request. False: there is none, it has ended, or its account may no longer log in that way. A
-// session may still lack the second factor.
+// currentSession returns the session of a request. It returns false if there is none, if it has ended, or if its account may no longer log
+// in that way. A session may still lack the second factor.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, cookieName))
 	if err != nil || len(key) != keySize {

@@ -21,7 +21,7 @@ const (
 	tolerance = 1
 )
 
-// Every authenticator app knows these, and some know no others.
+// codeOptions are the options that every authenticator app supports; some support no others.
 var codeOptions = totp.ValidateOpts{Period: uint(period / time.Second), Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
 
 // secretSize is in bytes (RFC 4226 section 4, R6).

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Answer is a reply to the person whose code it is, to copy: in their language and with nothing in it that is not for them,
-// neither rules by name nor what servers are called. testdata/stories.txt has one for each combination of states.
+// Answer is a reply to copy for the person whose code it is. It is in their language, and names neither rules nor servers.
+// testdata/stories.txt has one for each combination of states.
 type Answer struct {
 	Text  texts.Sentence
 	W     texts.Words // of the person's language, else the reader's
@@ -87,7 +87,7 @@ func (c matter) replyText(key string, more ...texts.Part) texts.Sentence {
 	}, more...)...)
 }
 
-// handedToRelayOnly reports that a relay or a carrier has the message, and that nothing was heard of the recipient's own provider.
+// handedToRelayOnly reports whether a relay or a carrier has the message, and the recipient's own provider has reported nothing.
 func (c matter) handedToRelayOnly() bool {
 	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 		return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
@@ -125,7 +125,7 @@ func (c matter) failureClass() string {
 	return "ours"
 }
 
-// quotaCostReply says that a failure did not count, if that is of use to the person.
+// quotaCostReply returns a sentence that a failure did not count; nil if it counted, or if that is of no use to the person.
 func (c matter) quotaCostReply() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
@@ -133,7 +133,7 @@ func (c matter) quotaCostReply() texts.Sentence {
 	return c.replyText("free")
 }
 
-// validCodeReply says that an earlier code can still be used.
+// validCodeReply returns a sentence that an earlier code can still be used; nil if there is none.
 func (c matter) validCodeReply() texts.Sentence {
 	if c.valid == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// providerEvents say how an event of a kind looks, and which suppression may come of it; the worst stands first.
+// providerEvents has for each kind of event its tone and the cause of the suppression that it may lead to. The worst kind is first.
 var providerEvents = []struct {
 	kind  store.ProviderEventKind
 	tone  Tone

@@ -1,5 +1,5 @@
-// Package explain tells the story of one send: what happened and what to do next, a reply to the person whose code it is, and a time
-// line. All of it is computed from the row and what belongs to it; nothing is read here.
+// Package explain tells the story of one send: what happened and what to do next, a reply to the person whose code it is, and a time line.
+// It computes all of this from the data that it is given, and reads nothing.
 package explain
 
 import (
@@ -40,7 +40,7 @@ type matter struct {
 	valid *store.Verification // the pending code that reached its recipient; nil: none
 }
 
-// Facts are what a verdict goes by beside the row's own story.
+// Facts are the data that a verdict depends on beside the row's story.
 type Facts struct {
 	Quota *quota.Decision     // what the recipient's rules say now; nil: not known
 	Pause *policy.Pause       // that holds now

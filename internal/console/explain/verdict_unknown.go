@@ -5,8 +5,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if there is such a reason, else which
-// requests of recipients with a similar spelling are near.
+// JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if there is such a reason, else requests
+// for recipients with a similar spelling.
 func JudgeWithoutRows(unserved string, near []store.Send, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),

@@ -28,7 +28,8 @@ type Option struct {
 	Chosen      bool
 }
 
-// Options returns the choices of a field; the first one chooses nothing.
+// Options returns the choices of a field: first the one that chooses nothing, then the values. field and names begin the keys of their
+// texts.
 func Options[T ~string](w texts.Words, field, names string, chosen T, values ...T) []Option {
 	all := []Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
@@ -37,7 +38,7 @@ func Options[T ~string](w texts.Words, field, names string, chosen T, values ...
 	return all
 }
 
-// Layout is the console's templates and the files that they load, all embedded.
+// Layout has the console's templates and the files that they load, all embedded.
 type Layout struct {
 	logger    *slog.Logger
 	origin    *http.CrossOriginProtection

@@ -33,7 +33,7 @@ var Sections = []Section{
 	{Name: "factor", Path: "/admin/factor", More: true},
 }
 
-// Page is what every page has.
+// Page has the fields of the frame that every page has.
 type Page struct {
 	W      texts.Words
 	Title  string
@@ -45,7 +45,7 @@ type Page struct {
 	Onward string // where the page leads by itself; empty: it stays
 }
 
-// NewPage returns the frame of a page: title is its text's key, here its section of the menu.
+// NewPage returns the frame of a page. title is the key of its title, here the section of the menu that it belongs to, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: home}
@@ -66,7 +66,7 @@ func (p Page) InMoreMenu() bool {
 	return slices.ContainsFunc(Sections, func(s Section) bool { return s.More && s.Name == p.Here })
 }
 
-// Zone is how far the page's times are from UTC now.
+// Zone returns how far the page's times are from UTC now, such as "UTC+8".
 func (p Page) Zone() string { return p.W.ZoneName(time.Now()) }
 
 // Languages returns the other languages of the page.

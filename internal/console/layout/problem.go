@@ -80,7 +80,7 @@ func (l *Layout) requireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// PageMiddleware stands before every page.
+// PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows errors as pages.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors, l.requireSameOrigin}
 }
@@ -90,7 +90,7 @@ func (l *Layout) CrossSitePageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors}
 }
 
-// APIMiddleware stands before every part of the JSON API.
+// APIMiddleware returns the middleware of a route of the JSON API: it rejects requests from other sites, and converts the store's errors.
 func (l *Layout) APIMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.convertStoreErrors, l.requireSameOrigin}
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// change is a row that is new or another than before.
+// change is a row that is new, or that differs from the row as it was read before.
 type change struct {
 	now    store.Send
 	before *store.Send // nil: it is new
@@ -51,8 +51,8 @@ func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 	}
 }
 
-// poll reads new and changed rows and publishes them. The first call only finds the end of the log, since earlier rows are on the
-// page.
+// poll reads new and changed rows and publishes them. Unless following has begun, it only finds the end of the log, since earlier rows are
+// on the page.
 func (f *follower) poll(ctx context.Context, begun bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*tailTick)
 	defer cancel()
@@ -75,7 +75,7 @@ func (f *follower) poll(ctx context.Context, begun bool) error {
 	return err
 }
 
-// skipToEnd goes to the end of the log.
+// skipToEnd moves the mark to the end of the log, and remembers the newest rows.
 func (f *follower) skipToEnd(ctx context.Context) error {
 	rows, err := f.log.Sends(ctx, store.Filter{Limit: PageSize})
 	slices.Reverse(rows)
@@ -83,7 +83,8 @@ func (f *follower) skipToEnd(ctx context.Context) error {
 	return err
 }
 
-// newRows reads the rows after the mark, and again those shortly before it, since some may have been committed late.
+// newRows returns the rows after the mark, and changed ones shortly before it, since some may have been committed late. all is false if
+// there are more rows than one look reads.
 func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err error) {
 	after := store.Mark{At: f.mark.At.Add(-overlap)}
 	if isAfter(f.floor, after) {
@@ -95,7 +96,8 @@ func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err
 	return changes, all, err
 }
 
-// readAfter reads the rows after f.After, oldest first and page by page. False: there are more than so many pages.
+// readAfter reads the rows after f.After, oldest first, and passes each page of them to take. It returns false if it stops at the maximum
+// number of pages.
 func (t *Tail) readAfter(ctx context.Context, f store.Filter, pages int, take func([]store.Send)) (all bool, err error) {
 	for range pages {
 		rows, err := t.log.Sends(ctx, f)
@@ -168,7 +170,7 @@ func (f *follower) watchFewer() {
 	}
 }
 
-// forgetOld drops rows that can't be read again.
+// forgetOld drops the rows from seen that can't be read again.
 func (f *follower) forgetOld() {
 	watched := map[uuid.UUID]bool{}
 	for _, id := range f.watched {

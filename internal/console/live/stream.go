@@ -33,7 +33,8 @@ type Stream struct {
 	Draw   func(store.Send) (string, error)
 }
 
-// Serve streams new rows to a reader until the reader leaves or is disconnected.
+// Serve streams new rows to a reader until the reader leaves or is disconnected. Error: a 503 problem if too many readers follow the log
+// or the process stops, or the store's.
 func (t *Tail) Serve(c echo.Context, s Stream) error {
 	r, err := t.join(s.Filter)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package policies has the console's page of the rules in force: what they are, which recipients are at their limits, and a trial that
-// replays past sends against others.
+// Package policies has the console's page of the rules in force: the rules, the recipients at their limits, and a trial that replays past
+// sends against changed rules.
 package policies
 
 import (

@@ -56,7 +56,7 @@ func (a *Records) actsPage(c echo.Context) error {
 	return a.Layout.Show(c, http.StatusOK, "acts", actsView{layout.NewPage(c, "acts.title", "acts"), p})
 }
 
-// Filtered reports whether the page has not all acts.
+// Filtered reports whether a filter selects the acts on the page.
 func (v actsView) Filtered() bool {
 	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
 }

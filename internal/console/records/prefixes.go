@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Number prefixes that get no text messages for a while, because hardly any code of theirs was entered.
+// prefixesPath is the page of number prefixes that get no text messages for a while, because hardly any of their codes were entered.
 
 const prefixesPath = "/admin/prefixes"
 
@@ -51,7 +51,7 @@ func prefixJSON(p store.PrefixPause, now time.Time) listing.Object {
 	return o
 }
 
-// prefixesView is the page of them.
+// prefixesView is the page of paused prefixes.
 type prefixesView struct {
 	layout.Page
 	listing.Result[store.PrefixPauseFilter, store.PrefixPause]

@@ -1,5 +1,5 @@
-// Package records has the console's lists of what is not a send: what administrators did, recipients that are suppressed, number ranges
-// that are paused, and what apps were told. Each is a page and, below /v1, JSON, and some of it can be ended from there.
+// Package records has the console's lists of what is not a send: administrators' actions, suppressed recipients, paused number prefixes,
+// and webhook events. Each list is a page and, below /v1, JSON. Administrators can end suppressions and pauses there.
 package records
 
 import (

@@ -78,7 +78,8 @@ type Drawing struct {
 	Rows      func(from, to time.Time) string // address of the rows of a time
 }
 
-// bars stack each stretch's amounts; the highest is at most as high as the chart, which stands for top.
+// bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart stands for top, which is at least the
+// highest sum.
 func (d Drawing) bars(of func(Interval) (stack []amount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Statistics are what happened in a stretch of time, and in the one as long before it.
+// Statistics are the numbers of a time, and those of the equally long time before it.
 type Statistics struct {
 	From      string         `json:"from"`
 	To        string         `json:"to"`
@@ -115,8 +115,8 @@ func measuresOf(m store.Measures, sent int) Measures {
 
 func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
 
-// Summarize returns the statistics of q's time: now are the log's numbers of it, before those of an equally long time before, and domains
-// the mail domains to which most failed.
+// Summarize returns the statistics of q's time. now and before are the log's numbers of that time and of the equally long time before it;
+// domains are the mail domains to which most mails failed.
 func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
