@@ -78,7 +78,8 @@ func patternCheck(pattern, problem string) func(string) string {
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
 }
 
-// checkName is for purposes, apps and keys. Their names stand in answers, headers, metrics and keys of Redis.
+// checkName returns what is wrong with the name of a purpose, an app or a key, or "". Names stand in answers, headers, metrics and keys of
+// Redis.
 var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
 // checkTitle returns what is wrong with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.

@@ -214,7 +214,7 @@ func (k *Key) Hidden() bool { return k.ID == apiKeyID }
 // KeyScopes are the scopes that a secret key may have.
 var KeyScopes = []string{"send", "check", "read", "limit"}
 
-// KeyKind says what an API key may do.
+// KeyKind says whether back ends or browsers use an API key.
 type KeyKind string
 
 // The kinds of API keys.

@@ -153,7 +153,7 @@ func (s *Pause) Check(p *document.Mapping) {
 	}
 }
 
-// Suppressions is for how long mail is kept from recipients without a mailbox or with a complaint.
+// Suppressions sets how long mail is kept from recipients without a mailbox or with a complaint.
 type Suppressions struct {
 	// `1h` to `8784h`; `0s`: only by hand.
 	For time.Duration `yaml:"for" default:"720h" range:"1h 8784h" zero:"0s for none"`

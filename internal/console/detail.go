@@ -33,7 +33,7 @@ type sendView struct {
 	Deeds   []sendAction
 }
 
-// quotaView is what a recipient's rules say now.
+// quotaView shows what a recipient's rules say now.
 type quotaView struct {
 	Rows   []web.Pips
 	As     texts.Sentence // as of when

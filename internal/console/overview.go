@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// overviewView is what happened lately: numbers beside those of the time before, charts, and what stood in the way.
+// overviewView is the page of statistics: numbers beside those of the time before, charts, failures and refusals.
 type overviewView struct {
 	layout.Page
 	statistics.Statistics
@@ -50,7 +50,7 @@ type countView struct {
 	N    int
 }
 
-// dimensions are what codes can be told apart by, in the order of the page. Each is also a filter of the list.
+// dimensions are the ways in which the table of codes can be grouped, in the order of the page. Each is also a filter of the list.
 var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
 
 func (a *Console) overviewPage(c echo.Context) error {
@@ -94,7 +94,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	return a.layout.Show(c, http.StatusOK, "overview", v)
 }
 
-// Dimensions are what codes can be told apart by.
+// Dimensions returns the ways in which the table of codes can be grouped.
 func (v overviewView) Dimensions() []store.Dimension { return dimensions }
 
 // Daily reports whether the charts have a bar for each day.

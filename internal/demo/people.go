@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// person is who asks for codes.
+// person is a person who asks for codes.
 type person struct {
 	channel, to     string
 	locale          string

@@ -92,7 +92,7 @@ func (m *Metrics) registerHealth(name, help, label string, health func() []failo
 	}
 }
 
-// collector is for metrics of which there are more or fewer at each scrape.
+// collector collects metrics whose number may differ between scrapes.
 type collector struct {
 	described []*prometheus.Desc
 	collect   func(show func(d *prometheus.Desc, value float64, labels ...string))

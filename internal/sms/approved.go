@@ -94,7 +94,7 @@ func (a Account) NeedsSecret() bool { return true }
 // Polled implements Settings.
 func (a Account) Polled() bool { return bool(a.Poll) }
 
-// ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
+// ReceiptsByAccount returns true: the address for receipts is entered in the console of the account, once for all messages.
 func (a Account) ReceiptsByAccount() bool { return true }
 
 // What an approved template may take, in its order.

@@ -74,7 +74,7 @@ const (
 	tick = time.Second
 	// life is how long after it happened an event is tried again; then it is given up.
 	life = 24 * time.Hour
-	// keep is how long ended events are kept.
+	// keep is how long events are kept. An event that is not delivered by then is given up.
 	keep = 7 * 24 * time.Hour
 	// sweep is the time between two deletions of old events, and sweepLimit the most that one step deletes.
 	sweep      = 10 * time.Minute

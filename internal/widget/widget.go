@@ -61,7 +61,7 @@ var files = sync.OnceValue(func() map[string]*compress.File {
 	return all
 })
 
-// entry is how the path of the widget in a language begins.
+// entry is the beginning of the widget's path, before the language.
 const entry = "widget.js/"
 
 var javascript = mime.TypeByExtension(".js")

@@ -111,7 +111,7 @@ func parsePHC(text string) (h phc, err error) {
 	return h, nil
 }
 
-// prefix is what stands before the salt.
+// prefix returns the part of the PHC string before the salt.
 func (h phc) prefix() string {
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$", h.memory, h.time, h.threads)
 }

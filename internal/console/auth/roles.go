@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Role is what an account may do: an operator all that a reader may, an owner everything.
+// Role says what an account may do: an operator may do all that a reader may, an owner everything.
 type Role string
 
 // The roles.

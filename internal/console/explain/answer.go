@@ -160,7 +160,7 @@ func (c matter) refusedReply() texts.Sentence {
 	return c.replyText("refused.at", texts.At("free", free))
 }
 
-// lockoutReply explains the lockout that ends last, whichever kind of caller it is about.
+// lockoutReply returns the explanation of the lockout that ends last, for callers of any kind.
 func (c matter) lockoutReply() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.facts.Locks {

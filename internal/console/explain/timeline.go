@@ -54,7 +54,7 @@ func relatedAndSelf(s store.Story) []store.Send {
 // SendAddress returns the address of a send's page.
 func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
-// teller tells of one row.
+// teller makes the entries of one row.
 type teller struct {
 	texts.Words
 	row store.Send
@@ -79,7 +79,8 @@ func (t teller) entries() []Entry {
 	return append(all, t.outcome())
 }
 
-// maxLead is how much earlier than the log's time the limiter's time may be. A greater difference is an error of one of the two clocks.
+// maxLead is how much earlier than the log's time the limiter's time may be. askedAt does not believe an earlier one: the two have
+// different clocks.
 const maxLead = 10 * time.Second
 
 // askedAt returns TakenAt if the two clocks agree, else LoggedAt.

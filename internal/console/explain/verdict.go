@@ -140,7 +140,8 @@ func (c matter) toTestRecipient() bool {
 	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
 }
 
-// earlierAttemptWarning warns that an earlier attempt ended without a result and may have delivered.
+// earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may have delivered; nil if that is not so, or
+// no longer matters.
 func (c matter) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
@@ -151,7 +152,7 @@ func (c matter) earlierAttemptWarning() texts.Sentence {
 	return c.text("doubt.else")
 }
 
-// nextStep says what became of the sent code and what to do next. how is the state of the send.
+// nextStep returns what became of the sent code and what to do next. how is the state of the send.
 func (c matter) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
 	if !c.Has(key) {

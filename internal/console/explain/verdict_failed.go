@@ -72,7 +72,7 @@ func (c matter) replyTopic(code string) string {
 	return ""
 }
 
-// quotaCost says whether a failure counted in the recipient's quota.
+// quotaCost returns a sentence about whether a failure counted in the recipient's quota.
 func (c matter) quotaCost() texts.Sentence {
 	if c.Counts {
 		return c.text("cost.counted")

@@ -31,7 +31,7 @@ func (c matter) refused() (what, next texts.Sentence) {
 	return what, next
 }
 
-// recipientCount says for how many recipients a row stands, if there are several.
+// recipientCount returns a sentence about how many recipients a row stands for; nil if it stands for one.
 func (c matter) recipientCount() texts.Sentence {
 	if c.Recipients == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (c matter) recipientCount() texts.Sentence {
 	return c.text(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
 
-// lockouts says which kinds of callers' codes are locked out, and until when.
+// lockouts returns sentences about which kinds of callers' codes are locked out, and until when.
 func (c matter) lockouts() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
 		return c.text("next.refused.free")
@@ -81,8 +81,8 @@ func (c matter) countsOthers() bool {
 	return true
 }
 
-// nextAdmitted says when the next request is admitted, by what the rules say now if they include the rule that refused. A rule that
-// counts more than the recipient, for example a network's, is not included.
+// nextAdmitted returns a sentence about when the next request is admitted. It goes by what the rules say now, if they include the rule
+// that refused. A rule that counts more than the recipient, for example a network's, is not included.
 func (c matter) nextAdmitted() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
@@ -93,7 +93,7 @@ func (c matter) nextAdmitted() texts.Sentence {
 	return c.whenFreeByRow()
 }
 
-// whenFree says when the recipient's rules admit one more.
+// whenFree returns a sentence about when the recipient's rules admit one more.
 func (c matter) whenFree() texts.Sentence {
 	if c.facts.Quota == nil {
 		return c.text("next.refused.later")
@@ -104,8 +104,8 @@ func (c matter) whenFree() texts.Sentence {
 	return c.text("next.refused.free")
 }
 
-// whenFreeByRow says when the next request is admitted by what the row alone tells. A row of several requests has the time of the first and
-// the wait of the last, which give no instant.
+// whenFreeByRow returns a sentence about when the next request is admitted, by the row alone. A row of several requests has the time of
+// the first and the wait of the last, which give no instant.
 func (c matter) whenFreeByRow() texts.Sentence {
 	if c.Count > 1 {
 		return c.text("next.refused.later")

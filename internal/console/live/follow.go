@@ -17,7 +17,7 @@ type change struct {
 	before *store.Send // nil: it is new
 }
 
-// follower is what one run of follow knows.
+// follower is the state of one run of follow.
 type follower struct {
 	*Tail
 	mark    store.Mark               // rows up to here have been read

@@ -45,7 +45,7 @@ type reader struct {
 	why    string          // set before rows is closed
 }
 
-// batch is what one look found for a reader.
+// batch has the rows that one look at the log found for a reader.
 type batch struct {
 	rows []store.Send
 	gap  bool // rows before these were left out: more came than can be shown

@@ -108,7 +108,7 @@ func (v policiesView) PurposesText(p policyView) string {
 	return strings.Join(p.Purposes, v.W.Get("list.comma"))
 }
 
-// ScopeText says whose events a rule counts.
+// ScopeText returns in words whose events a rule counts.
 func (v policiesView) ScopeText(s quota.Scope) string {
 	words := v.W.Or("scope", string(s.Base()))
 	if s.BrowsersOnly() {
@@ -117,7 +117,7 @@ func (v policiesView) ScopeText(s quota.Scope) string {
 	return words
 }
 
-// PeriodText says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
+// PeriodText returns the time over which a rule counts, in words: "1 h", "calendar day, Asia/Shanghai".
 func (v policiesView) PeriodText(r quota.Rule) string {
 	switch {
 	case r.Calendar():

@@ -80,7 +80,7 @@ func (v prefixesView) State(p store.PrefixPause) explain.Label {
 	return holdLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
-// LiftedText says who lifted a pause, when and why.
+// LiftedText returns a sentence about who lifted a pause, when and why; nil if it was not lifted.
 func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }

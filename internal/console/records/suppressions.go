@@ -80,7 +80,7 @@ func (v suppressionsView) State(s store.Suppression) explain.Label {
 	return holdLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// LiftedText says who lifted a suppression, when and why.
+// LiftedText returns a sentence about who lifted a suppression, when and why; nil if it was not lifted.
 func (v suppressionsView) LiftedText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
@@ -96,7 +96,7 @@ func holdLabel(active, lifted bool, holds string, w texts.Words) explain.Label {
 	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}
 }
 
-// liftedSentence says who lifted a suppression or a pause, when and why; nil if it was not lifted.
+// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if it was not lifted.
 func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
@@ -138,7 +138,8 @@ func (a *Records) suppressJSON(c echo.Context) error {
 	return c.JSON(http.StatusCreated, SuppressionJSON(s, s.Since))
 }
 
-// suppressForm and liftForm redirect to the list, or show it again with what was wrong in the form.
+// suppressForm handles the form that suppresses a recipient. Like liftForm, it redirects to the list, or shows the list again with what
+// was wrong in the form.
 func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 	typed := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")),
 		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}

@@ -67,7 +67,7 @@ type Measures struct {
 	P95MS    *int64   `json:"p95_ms"`
 }
 
-// DomainCounts are how the mails to one domain fared, of those domains to which most failed.
+// DomainCounts are the numbers of mails to one domain. There are some only for the domains to which most mails failed.
 type DomainCounts struct {
 	Domain   string `json:"domain"`
 	Sends    int    `json:"sends"`

@@ -29,7 +29,7 @@ func simulatedOutcome(to string) string {
 	return name
 }
 
-// noSuchMailbox is what mail servers say (RFC 3463 section 3.2).
+// noSuchMailbox is the reply of mail servers for an unknown mailbox (RFC 3463 section 3.2).
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
 // delayIfSlow waits before a mail to playSlow is kept, until the mailbox closes at the latest.

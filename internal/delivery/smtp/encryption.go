@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Encryption is what a connection to a mail server was protected by.
+// Encryption describes how a connection to a mail server was encrypted.
 type Encryption struct {
 	Version string    // "TLS 1.3"; empty in the clear
 	Offered bool      // in the clear, although the server offers STARTTLS

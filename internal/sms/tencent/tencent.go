@@ -155,7 +155,7 @@ func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	return id, code, fail
 }
 
-// ReportsByID says that reports name messages by the SerialNo that SendSms answered.
+// ReportsByID returns true: reports name messages by the SerialNo in the answer to SendSms.
 func (c *carrier) ReportsByID() bool { return true }
 
 // Ask implements Asker (tencentcloud.com/document/product/382/40518, PullSmsSendStatusByPhoneNumber): by number and time, and
