@@ -22,7 +22,7 @@ import (
 )
 
 // exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet. There is nothing that a list does not show,
-// and no verification ID, since whoever knows the ID of a valid code is its holder.
+// and no verification ID, since a reader who knows the ID of a valid code could act as the code's holder.
 
 var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
@@ -185,7 +185,7 @@ func exportRow(s store.Send) []string {
 	return cells
 }
 
-// dividers are the characters at which a spreadsheet may end a cell or a line, also where commas divide cells.
+// dividers are the characters, beside commas, at which a spreadsheet may end a cell or a line.
 const dividers = ";\t|\r\n"
 
 // withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put before what begins like

@@ -51,8 +51,8 @@ func (u *Page) newVisit(c echo.Context) *visit {
 	}
 }
 
-// shortWait is the longest wait after which a refusal shows the code card with its waiting button. A longer wait gets a card that explains
-// it.
+// shortWait is the longest wait that only the waiting button of the code card shows. For a longer wait, a refused request gets a card that
+// explains it.
 const shortWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.

@@ -94,7 +94,8 @@ func (c matter) handedToRelayOnly() bool {
 	})
 }
 
-// failureClass returns the end of the key of the person's reply to a failure, by what they can do about it; "ours" if they can do nothing.
+// failureClass returns the end of the key of the person's reply to a failure, by what can be done about it; "ours" if there is no text for
+// the kind of failure.
 func (c matter) failureClass() string {
 	switch c.Reason {
 	case store.ReasonSuppressed:

@@ -25,7 +25,7 @@ type Entry struct {
 	order time.Time // where it stands
 }
 
-// Timeline returns the entries of all that happened to a row and to the rows of the same code, oldest first.
+// Timeline returns the entries of all that happened to a row and to its related rows, oldest first.
 func Timeline(s store.Story, w texts.Words) []Entry {
 	var all []Entry
 	for _, row := range relatedAndSelf(s) {

@@ -121,8 +121,9 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below a stretch; "" if it has none, minor if it may be left out. Days have a label each, or every fifth one,
-// counted from the last. Hours have one each if there are at most 4, else every sixth hour; midnight shows the day.
+// axisLabel returns the label below a stretch; "" if it has none, minor if it may be left out. Of days, each has a label, or every fifth
+// one, counted from the last. Of hours, each has one if there are at most 4, else every sixth if there are at most 30. Midnight shows the
+// day.
 func (d Drawing) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {

@@ -135,7 +135,7 @@ func (g Config) NeedsSecret() bool {
 	return g.User != "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+secretName+"}") })
 }
 
-// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the end of the host: that must be fixed.
+// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the end of the host, which must not vary.
 func checkTemplateURL(text string) error {
 	fixed := placeholder.ReplaceAllString(text, "x")
 	if problem := sms.URLProblem(fixed); problem != "" {
