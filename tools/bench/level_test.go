@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// measureLevel compares the beginning and the end of a load on a fresh database without autovacuum.
+// measureLevel compares the beginning and the end of one load on a fresh database without autovacuum.
 func (b *rig) measureLevel() string {
 	b.autovacuum("off")
 	defer b.autovacuum("on")
@@ -45,18 +45,33 @@ func (b *rig) autovacuum(value string) {
 	}
 }
 
-// inParts measures sends on a new database, in so many parts of the same length.
-func (b *rig) inParts(length time.Duration, parts int) (all []run) {
-	service := b.startService(serviceSettings{})
-	callers := b.unitCallers()
-	b.ask(service, callers, time.Second, b.send) // connections plan their statements, on empty tables
-	for i := range parts {                       // without the WAL: a checkpoint may remove what a long part wrote
-		before := b.usages(service)
-		r := b.arrivals(b.ask(service, callers, length/time.Duration(parts), b.send), true)
-		r.cpu = b.usedSince(service, before)
-		all = append(all, r)
-		b.Logf("part %d of %d: %d sends", i+1, parts, r.sends)
+// inParts measures one load on a new database, in so many parts of the same length. The sends of a part are the mails that came in it.
+func (b *rig) inParts(length time.Duration, parts int) []run {
+	service, callers := b.startService(serviceSettings{}), b.unitCallers()
+	b.arrivals(b.ask(service, callers, time.Second, b.send), true) // connections plan their statements, on empty tables
+	all, noted := make([]run, parts), make(chan struct{})
+	for i := range all {
+		all[i].cpu = map[string]time.Duration{}
 	}
+	step := min(length/time.Duration(parts), time.Second) // what a process of autovacuum had in the step in which it ends is lost
+	b.mails.forget()
+	began, before := time.Now(), b.usages(service)
+	go func() { // without the WAL: a checkpoint may remove what a long part wrote
+		defer close(noted)
+		last := began
+		for at := step; at <= length && b.Context().Err() == nil; at += step {
+			<-time.After(time.Until(began.Add(at)))
+			r := &all[(at-1)*time.Duration(parts)/length]
+			now, sends, usages := time.Now(), b.mails.forget(), b.usages(service)
+			r.sends, r.took = r.sends+sends, r.took+now.Sub(last)
+			for process, spent := range used(before, usages) {
+				r.cpu[process] += spent
+			}
+			last, before = now, usages
+		}
+	}()
+	b.ask(service, callers, length, b.send)
+	<-noted
 	b.end(service)
 	return all
 }

@@ -31,7 +31,7 @@ func (b *rig) look(c contender) (s snapshot) {
 
 // spent adds to a run what was spent since a snapshot.
 func (b *rig) spent(c contender, before snapshot, r *run) {
-	r.cpu = b.usedSince(c, before.usages)
+	r.cpu = used(before.usages, b.usages(c))
 	if busy, all := machineTime(); all > before.all {
 		for _, spent := range r.cpu {
 			busy -= spent

@@ -69,6 +69,15 @@ func (r *receiver) collect(first, end int64) (mails []mail, err error) {
 	return mails, nil
 }
 
+// forget returns how many mails have come that were neither collected nor forgotten, and forgets them.
+func (r *receiver) forget() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.came)
+	clear(r.came)
+	return n
+}
+
 // took notes the final dot of a mail.
 func (r *receiver) took(n int64, text []byte) {
 	m := mail{at: time.Now()}

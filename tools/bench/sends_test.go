@@ -12,15 +12,19 @@ import (
 // measureSends has all contenders take turns. The plain floor and bare HTTP are measured at one number of callers.
 func (b *rig) measureSends() string {
 	b.startAll()
+	var groups [][]*entry // by the number of callers
 	for _, n := range b.callers {
+		var group []*entry
 		for _, c := range b.contenders {
 			if n == b.unitCallers() || c.name == ours || c.name == fairFloor {
-				b.sent = append(b.sent, &entry{name: c.name, callers: n, cells: []string{fmt.Sprint(n), c.name},
+				group = append(group, &entry{name: c.name, callers: n, cells: []string{fmt.Sprint(n), c.name},
 					measure: func() run { return b.sends(c, n, b.length) }})
 			}
 		}
+		groups = append(groups, group)
 	}
-	b.inTurns(b.sent)
+	b.sent = slices.Concat(groups...)
+	b.inTurns(groups...)
 	for _, n := range []int{64, 256} {
 		if slices.Contains(b.callers, n) {
 			b.goals.least(fmt.Sprintf("sends/s ÷ fair floor, %d callers", n), .95, b.againstFair(n, rate))

@@ -13,15 +13,17 @@ type entry struct {
 	runs    []run // one of each round
 }
 
-// inTurns measures all entries in each round, which begins with another entry each time. The round before the first warms them up and does
-// not count.
-func (b *rig) inTurns(all []*entry) {
+// inTurns measures all entries in each round, one group after the other. A group begins with another entry in each round, so that none
+// always follows upon the same one. The round before the first warms them up and does not count.
+func (b *rig) inTurns(groups ...[]*entry) {
 	b.Helper()
 	for round := range b.rounds + 1 {
-		for i := range all {
-			e := all[(i+round)%len(all)]
-			if r := e.measure(); round > 0 {
-				e.runs = append(e.runs, r)
+		for _, group := range groups {
+			for i := range group {
+				e := group[(i+round)%len(group)]
+				if r := e.measure(); round > 0 {
+					e.runs = append(e.runs, r)
+				}
 			}
 		}
 	}

@@ -34,15 +34,15 @@ func (b *rig) usages(c contender) map[string]usage {
 	}
 }
 
-// usedSince is what the processes of a contender had since an earlier look. What a thread that has ended since had is lost.
-func (b *rig) usedSince(c contender, earlier map[string]usage) map[string]time.Duration {
-	used := map[string]time.Duration{}
-	for process, now := range b.usages(c) {
-		for thread, spent := range now {
-			used[process] += spent - earlier[process][thread]
+// used is what each process had between two looks. What a thread that has ended meanwhile had is lost.
+func used(earlier, later map[string]usage) map[string]time.Duration {
+	sums := map[string]time.Duration{}
+	for process, threads := range later {
+		for thread, spent := range threads {
+			sums[process] += spent - earlier[process][thread]
 		}
 	}
-	return used
+	return sums
 }
 
 // children are the processes whose parent is pid.
