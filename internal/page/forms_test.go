@@ -131,6 +131,7 @@ func FuzzPage(f *testing.F) {
 			}
 			answer := raw(t, w, method, "", form, func(r *http.Request) { r.URL.RawQuery = strings.TrimPrefix(strings.Map(printable, query), "?") })
 			body, _ := io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
 			w.Keep(answer.Cookies())
 			if answer.StatusCode >= 500 {
 				t.Errorf("%q %q %q: %d", act, typed, query, answer.StatusCode)

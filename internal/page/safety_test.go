@@ -32,6 +32,7 @@ func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values,
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
 
@@ -45,6 +46,16 @@ func formOf(t *testing.T, w *pagetest.World, query, act string, fields ...string
 		form.Set(fields[i], fields[i+1])
 	}
 	return form
+}
+
+func TestPostsEndInARedirectThatTellsNothing(t *testing.T) {
+	w := world(t)
+	for to, want := range map[string]string{pagetest.Address: "/", "not an address": "/?view=change", pagetest.Slip: "/?view=change"} {
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", to), nil)
+		if location := answer.Header.Get("Location"); answer.StatusCode != http.StatusSeeOther || location != want {
+			t.Errorf("%s: status %d, to %q, want %q", to, answer.StatusCode, location, want)
+		}
+	}
 }
 
 func TestPostsOfOtherSitesAreRefused(t *testing.T) {

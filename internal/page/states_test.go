@@ -167,6 +167,7 @@ var (
 // Each state has the same card in every language, and no word of another one. Where there are only text messages, nothing that people hear
 // or see at some time speaks of mails. Which card it is, and what is on it, is in testdata/cards.json.
 func TestEachStateHasItsOwnWords(t *testing.T) {
+	withOnlyTexts := 0
 	for _, s := range pagetest.States() {
 		w, err := s.New("en")
 		if err != nil {
@@ -174,6 +175,7 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 		}
 		onlyTexts := strings.HasPrefix(s.Name, "phone-") && !strings.Contains(s.Name, "mail")
 		if onlyTexts {
+			withOnlyTexts++
 			w.Codes.Pause(recipient.Email)
 		}
 		english := get(t, w, s.Query)
@@ -190,6 +192,9 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 				t.Errorf("%s says %q: %s", s.Name, found, said)
 			}
 		}
+	}
+	if withOnlyTexts < 18 {
+		t.Errorf("%d states have only text messages, want 18 or more", withOnlyTexts)
 	}
 }
 
