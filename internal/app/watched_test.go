@@ -2,6 +2,8 @@ package app
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -46,4 +48,40 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	if (&watchedFile{read: w.read}).changed() != nil {
 		t.Error("without a file there is nothing to read")
 	}
+}
+
+// A link that Kubernetes turns to another folder is seen, as is a file that takes the place of the link.
+func TestATurnedLinkIsSeen(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := watchedFile{name: "sendcode.yaml", read: readRegularFile}
+	sees := func(want string) {
+		t.Helper()
+		if w.changed() != nil {
+			t.Errorf("%s is read at the first look", want)
+		}
+		read := w.changed()
+		if read == nil {
+			t.Fatalf("%s is not seen", want)
+		}
+		if content, err := read(w.name); string(content) != want || err != nil {
+			t.Errorf("%q, %v, want %s", content, err, want)
+		}
+	}
+	must(os.Symlink(filepath.Join("..data", w.name), w.name))
+	for _, version := range []string{"one", "two"} {
+		must(os.Mkdir(version, 0o700))
+		must(os.WriteFile(filepath.Join(version, w.name), []byte(version), 0o600))
+		must(os.Symlink(version, "..next"))
+		must(os.Rename("..next", "..data"))
+		sees(version)
+	}
+	must(os.WriteFile("new", []byte("three"), 0o600))
+	must(os.Rename("new", w.name))
+	sees("three")
 }
