@@ -217,11 +217,3 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 		t.Errorf("%d mails are kept, want all but the one that bounced", n)
 	}
 }
-
-// A mail that is held back does not hold up the end of the program.
-func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
-	box, s := open(t)
-	box.Slow(time.Hour)
-	time.AfterFunc(50*time.Millisecond, func() { _ = box.Close() })
-	_, _ = send(t, s, "slow@simulator.test") // else for an hour
-}
