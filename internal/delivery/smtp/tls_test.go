@@ -80,6 +80,8 @@ func encryptions() []encryption {
 		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
 		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(), cause: "unknown authority",
 			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
+		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
+			cause: "unknown authority"},
 		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(), cause: "certificate"},
 		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
 		{name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
