@@ -1,11 +1,17 @@
 package clients
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sendcode/internal/app/apptest"
 )
@@ -15,6 +21,19 @@ func proofIn(s *apptest.Stack, a apptest.Answer) string {
 	s.Helper()
 	apptest.Must(s.T, apptest.Conforms(s.SpecRouter(), http.MethodPost, "/v1/verifications/"+a.ID+"/check", a))
 	return a.Proof
+}
+
+// believed returns the claims of a proof, checked as a back end checks it, with the keys that are served.
+func believed(s *apptest.Stack, proof string) (claims map[string]any) {
+	s.Helper()
+	var set jose.JSONWebKeySet
+	apptest.Must(s.T, json.Unmarshal(s.Get("/.well-known/jwks.json").Raw, &set))
+	parsed, err := jwt.ParseSigned(proof, []jose.SignatureAlgorithm{jose.EdDSA})
+	apptest.Must(s.T, err)
+	var standard jwt.Claims
+	apptest.Must(s.T, parsed.Claims(set, &claims, &standard))
+	apptest.Must(s.T, standard.Validate(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"default"}, Time: time.Now()}))
+	return claims
 }
 
 // From the file to the answers: two spellings of a mailbox share a quota, and have a subject each, which browsers are not told; a test
@@ -44,7 +63,14 @@ breaker: {limit: 5, window: 300s}
 	s.Is("a browser's look", byBrowser, http.StatusOK, byBrowser.Recipient == "")
 	s.Approves(0, one.ID, s.CodeIn(s.AwaitMail(tagged, 1)[0]))
 	s.Is("a test recipient", known, http.StatusAccepted, strings.Contains(string(known.Raw), `"test":true`))
-	s.Approves(0, known.ID, "424242")
+	approved := s.Check(0, known.ID, "424242")
+	claims := believed(s, proofIn(s, approved))
+	sub, _ := claims["sub"].(string)
+	look := s.Get("/v1/verifications/" + known.ID)
+	if named := []string{known.Recipient, look.Recipient, approved.Recipient}; len(sub) != 32 || claims["test"] != true ||
+		!slices.Equal(named, []string{sub, sub, sub}) {
+		t.Errorf("the proof says %v, the answers name %q", claims, named)
+	}
 	blocked := s.Ask(0, "a@bad.example")
 	s.AwaitState(blocked.ID, "failed")
 	if now := s.Look(blocked.ID); now.Send.Reason != "blocked" {
