@@ -46,7 +46,7 @@ func newProviderAPI(t *testing.T) *providerAPI {
 	return providerAPIWith(t, auth, nil, time.Now)
 }
 
-// providerAPIWith is the API with a provider that proves itself by auth.
+// providerAPIWith is the API with a provider that proves itself by auth. One that signs members of the body has its events in a list.
 func providerAPIWith(t *testing.T, auth events.Auth, limiter Limiter, now func() time.Time) *providerAPI {
 	t.Helper()
 	source := events.Source{Name: "post", Auth: auth, Shape: events.Shape{
@@ -54,6 +54,9 @@ func providerAPIWith(t *testing.T, auth events.Auth, limiter Limiter, now func()
 		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained,
 			"stop": events.OptedOut, "read": events.Ignored},
 	}}
+	if auth.Scheme == events.HMACFields {
+		source.Shape.List = events.Path{"events"}
+	}
 	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}}
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,7 +68,7 @@ func (s *signing) event(at time.Time, token, kind string, change ...func(string)
 	for _, c := range change {
 		sum = c(sum)
 	}
-	return fmt.Sprintf(`{"at":%q,"token":%q,"sum":%q,"kind":%q,"tag":%q}`, stamp, token, sum, kind, eventID)
+	return fmt.Sprintf(`{"at":%q,"token":%q,"sum":%q,"events":[{"kind":%q,"tag":%q}]}`, stamp, token, sum, kind, eventID)
 }
 
 // A signature is good for one request, whatever the rest of the body says, on all replicas and as long as its time is accepted.
@@ -117,10 +119,30 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 		}
 		body := s.event(s.now, "abc", "spam")
 		heard(strings.Replace(body, `"abc"`, `"abd"`, 1), nil, http.StatusUnauthorized, 0)
+		heard(strings.Replace(body, "[{", "[1,{", 1), nil, http.StatusBadRequest, 0)
 		for range 3 {
 			heard(body, verification.ErrUnavailable, http.StatusServiceUnavailable, 1)
 		}
 		heard(body, nil, http.StatusNoContent, 1)
 		heard(body, nil, http.StatusNoContent, 0)
 	}
+}
+
+// Of a hundred copies at once one is heard.
+func TestCopiesAtOnce(t *testing.T) {
+	s := newSigning(t)
+	x := s.replica()
+	body := s.event(s.now, "abc", "ok")
+	var copies sync.WaitGroup
+	for range 100 {
+		copies.Go(func() {
+			w := httptest.NewRecorder()
+			x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body)))
+			servertest.Same(t, "status", w.Code, http.StatusNoContent)
+		})
+	}
+	copies.Wait()
+	slices.Sort(x.counts)
+	servertest.Same(t, "heard of all", len(x.events.heard), 1)
+	servertest.Same(t, "counted", fmt.Sprint(slices.Compact(x.counts)), "[post delivered post replayed]")
 }
