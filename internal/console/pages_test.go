@@ -121,9 +121,10 @@ func TestPages(t *testing.T) {
 	})
 	b := r.LoggedIn()
 	var out strings.Builder
-	names, seen := numbers{}, map[string]bool{}
+	names := numbers{}
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		rec := b.Get(pages[name])
+		seen := map[string]bool{}
 		fmt.Fprintf(&out, "\n== %s\n", name)
 		for line := range strings.Lines(names.of(asText(rec))) {
 			if line = strings.Join(strings.Fields(line), " "); !seen[line] { // what every page has is there once
