@@ -32,7 +32,8 @@ const (
 	take = "take"
 )
 
-// scriptArgs returns the arguments of take.lua. A refused ID gets a tombstone for that time; 0: none. near is about the time of the
+// scriptArgs returns the arguments of take.lua for an event's ID. tombstone is how long the ID can't be counted again if it is refused; 0: it
+// can at once. near is about the time of the
 // server's clock: the script gets the calendar periods around it, and finds the current one by its own clock.
 func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))

@@ -61,7 +61,7 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 }
 
 // RecordByCarrierID is Record by the carrier's own message ID. Error: store.ErrNotFound if no send waits for it.
-func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (bool, error) {
+func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool, err error) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)
 	if err != nil {
 		return false, err

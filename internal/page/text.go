@@ -55,7 +55,8 @@ func (t words) html(key string, pairs ...string) template.HTML {
 // escapeHTML returns a text as HTML.
 func escapeHTML(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }
 
-// aboutCodes returns a text about codes of this shape; one about letters has Characters for Digits at the end of its key.
+// aboutCodes returns the text of key, with the length of codes as n. For codes of letters the key ends in Characters: in place of Digits if
+// it ends so, else appended.
 func (t words) aboutCodes(shape code.Shape, key string) string {
 	if shape.Alphabet == code.Unambiguous {
 		key = strings.TrimSuffix(key, "Digits") + "Characters"

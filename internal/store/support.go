@@ -81,7 +81,8 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the range of IDs that sends of the reference's second have; to is not in it.
+// IDRange returns the range in which the IDs of all sends lie that began in the second that the reference names: from inclusive, to
+// exclusive. Compare Tail too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)

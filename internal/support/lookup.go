@@ -12,8 +12,8 @@ import (
 // recently is how far back SimilarRecipients looks: a person who misses a code requested it today.
 const recently = 24 * time.Hour
 
-// SimilarRecipients returns the newest sends to addresses that differ from the given one by one typing error, at most limit: a missed
-// message may have gone there. Errors: *verification.InvalidError, verification.ErrUnavailable.
+// SimilarRecipients returns the newest send of the last 24 hours to each address that differs from the given one by one typing error, the
+// newest first, at most limit: a missed message may have gone there. Errors: *verification.InvalidError, verification.ErrUnavailable.
 func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.Send, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

@@ -71,7 +71,8 @@ func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 	return p.Node, p.Path
 }
 
-// AddMistake adds a mistake about a key, unless that key has one. If the key is not given, the mistake is about the mapping.
+// AddMistake adds a mistake about a key, unless decoding that key has found one already. If the key is not given, the mistake is about the
+// mapping.
 func (p *Mapping) AddMistake(key, format string, args ...any) {
 	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
 		n, path := p.nodeAt(key)

@@ -43,7 +43,7 @@ func (d *session) Data(r io.Reader) error {
 	mail.To = strings.Join(d.to, ",")
 	d.delayIfSlow()
 	d.mailbox.add(mail)
-	d.disconnectIfUnknown()
+	d.disconnectIfPlayUnknown()
 	return nil
 }
 

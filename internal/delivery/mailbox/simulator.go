@@ -43,8 +43,9 @@ func (d *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfUnknown closes the connection of a mail to playUnknown, which was kept, instead of answering.
-func (d *session) disconnectIfUnknown() {
+// disconnectIfPlayUnknown closes the connection if a recipient of the mail is playUnknown. The mail is kept before and the answer would come
+// after it, so the sender never hears that the mail was taken.
+func (d *session) disconnectIfPlayUnknown() {
 	if d.simulates(playUnknown) {
 		_ = d.conn.Conn().Close()
 	}
