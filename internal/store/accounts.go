@@ -12,45 +12,45 @@ type Account struct {
 	Name       string    `column:"name,add"`
 	Role       string    `column:"role,add"`     // reader, operator or owner
 	Password   string    `column:"password,add"` // argon2id, PHC string; empty: none
-	Identity   string    `column:"identity,add"` // what the provider calls who logs in by it; empty: no one
+	Identity   string    `column:"identity,add"` // the login provider's name for this person; empty: no login by a provider
 	MadeAt     time.Time `column:"made_at,add"`
 	DisabledAt time.Time `column:"disabled_at,add"` // zero: may log in
 }
 
-// Session is a login that holds, on whatever replica.
+// Session is one login. All replicas share it.
 type Session struct {
-	ID        [32]byte  `column:"id,add"` // SHA-256 of what the cookie holds: who reads the table can't log in by it
+	ID        [32]byte  `column:"id,add"` // SHA-256 of the cookie's value, so that nobody can log in with a copy of the table
 	Account   string    `column:"account,add"`
-	Bound     [32]byte  `column:"bound,add"`   // names the password, or the provider, of then
-	Via       string    `column:"via,add"`     // how they logged in; empty: by password
-	Granted   string    `column:"granted,add"` // what the provider said that gave a role to a person without an account
-	Passed    bool      `column:"passed,add"`  // began with the second factor of then
+	Bound     [32]byte  `column:"bound,add"`   // hash of the password or of the provider at login; if either changes, the session ends
+	Via       string    `column:"via,add"`     // the login provider; empty: by password
+	Granted   string    `column:"granted,add"` // for a person without an account: the provider's claim that gave the role
+	Passed    bool      `column:"passed,add"`  // the second factor was checked at login
 	StartedAt time.Time `column:"started_at,add"`
 	SeenAt    time.Time `column:"seen_at,add"`
-	FactorAt  time.Time `column:"factor_at"` // read alone: when the account's second factor was made; zero: it has none
+	FactorAt  time.Time `column:"factor_at"` // when the account's present second factor was made; zero: the account has none. Read, never written
 }
 
 // AccountStore has the administrators, their sessions and their second factors.
 type AccountStore interface {
-	// AddAccount adds an account that is made now, and writes the act with it. Errors: ErrNameTaken, ErrIdentityTaken.
+	// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken, ErrIdentityTaken.
 	AddAccount(ctx context.Context, a Account, act AuditEntry) error
-	// ChangeAccount changes what c names of an account, and writes the act with it, whose detail is the role that the account
-	// has then. Errors: ErrNotFound, ErrIdentityTaken.
+	// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail becomes the account's role after
+	// the change. Errors: ErrNotFound, ErrIdentityTaken.
 	ChangeAccount(ctx context.Context, name string, c AccountChange, act AuditEntry) error
-	// AccountByIdentity finds the account of an identity, or ErrNotFound.
+	// AccountByIdentity returns the account with this identity, or ErrNotFound.
 	AccountByIdentity(ctx context.Context, identity string) (Account, error)
-	// Account finds one by its name, or ErrNotFound.
+	// Account returns the account with this name, or ErrNotFound.
 	Account(ctx context.Context, name string) (Account, error)
-	// Accounts lists them by their names.
+	// Accounts returns all accounts, sorted by name.
 	Accounts(ctx context.Context) ([]Account, error)
-	// BeginSession writes a session that starts now, and the act of logging in with it. Sessions that started longer than
-	// life ago go.
+	// BeginSession adds a session that starts now and the audit entry of the login, and returns the session with its instants set. It
+	// deletes sessions that started longer than life ago.
 	BeginSession(ctx context.Context, s Session, life time.Duration, act AuditEntry) (Session, error)
-	// Session finds one, with the log's clock, or ErrNotFound.
+	// Session returns a session and the time on the log's clock, or ErrNotFound.
 	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
-	// TouchSession says that a session is in use now.
+	// TouchSession sets the session's SeenAt to now.
 	TouchSession(ctx context.Context, id [32]byte) error
-	// EndSession ends one. There may be none.
+	// EndSession deletes a session. It returns nil if there is none.
 	EndSession(ctx context.Context, id [32]byte) error
 	SecondFactors
 }
@@ -64,13 +64,14 @@ func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// AccountChange sets the fields that are not nil. The others stay as they are, also if they are changed at the same time.
+// AccountChange sets the fields that are not nil. It leaves the others as they are in the database, so two changes of different fields
+// at the same time both take effect.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again
 }
 
-// What an account can't be added or changed for; both are ErrBadRequest too.
+// Why an account cannot be added or changed. Both wrap ErrBadRequest.
 var (
 	ErrNameTaken     = BadRequestf("there is an account of this name")
 	ErrIdentityTaken = BadRequestf("another account has this identity")
@@ -120,30 +121,31 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 	return Account{Name: name, Role: roles[0]}.Changed(c).Validated(act)
 }
 
-// SecondFactor is what an account, also the one of the settings, proves itself with beside its password: a secret that
-// codes are made of (RFC 6238).
+// SecondFactor is the secret from which an account's one-time codes are computed (RFC 6238). The account in the configuration can have
+// one too.
 type SecondFactor struct {
 	Account string
-	Sealed  []byte // the secret
-	Step    int64  // the newest time step whose code was taken
+	Sealed  []byte // the secret, encrypted
+	Step    int64  // the newest time step whose code was used
 	MadeAt  time.Time
-	Codes   int // recovery codes that were not used
+	Codes   int // number of unused recovery codes
 }
 
-// SecondFactors is the part of the log that is about them.
+// SecondFactors has the second factors and recovery codes of accounts. Methods with an AuditEntry write it in the same transaction, and
+// only if they return true.
 type SecondFactors interface {
-	// AddSecondFactor gives an account a second factor and recovery codes, of which it keeps these hashes, and writes the act
-	// with it; false: it has one, and nothing changes.
+	// AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes. False: the account has a second factor
+	// already, and nothing was changed.
 	AddSecondFactor(ctx context.Context, f SecondFactor, codes [][32]byte, act AuditEntry) (bool, error)
-	// SecondFactor finds an account's, or ErrNotFound.
+	// SecondFactor returns the account's second factor, or ErrNotFound.
 	SecondFactor(ctx context.Context, account string) (SecondFactor, error)
-	// TakeStep takes the code of a time step, once over all replicas: false where it or a later one was taken, or the account
-	// has another second factor than the one that was sealed as from. The secret is kept sealed as to from then on.
+	// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by to. False: the code of this or of a
+	// later step was used before, or Sealed is not from; nothing was changed. Of parallel calls on all replicas one returns true.
 	TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
-	// TakeRecoveryCode takes one, once over all replicas, and writes the act with it; false: there is none of that hash.
+	// TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel calls on all replicas one returns true.
 	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act AuditEntry) (bool, error)
-	// PutRecoveryCodes has these codes replace all others, and writes the act with it; false: there is no second factor.
+	// PutRecoveryCodes replaces all recovery codes of the account; codes are the hashes. False: the account has no second factor.
 	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act AuditEntry) (bool, error)
-	// DropSecondFactor takes an account's away, with its recovery codes, and writes the act with it; false: there is none.
+	// DropSecondFactor deletes the account's second factor and recovery codes. False: the account has none.
 	DropSecondFactor(ctx context.Context, account string, act AuditEntry) (bool, error)
 }

@@ -25,42 +25,43 @@ type AuditEntry struct {
 	App       string            `column:"app,add"`
 	Channel   recipient.Channel `column:"channel,add"`
 	Purpose   string            `column:"purpose,add"`
-	Recipient recipient.Hash    `column:"recipient"`  // zero: it concerned no one, or a person who was forgotten
-	To        string            `column:"masked"`     // masked; Erased once the recipient was
+	Recipient recipient.Hash    `column:"recipient"`  // zero: the action had no recipient, or Forget deleted the hash
+	To        string            `column:"masked"`     // masked; the constant Erased after an erasure
 	Target    string            `column:"target,add"` // ID of a send, or the name of an account
-	Reason    string            `column:"reason,add"` // why, in the administrator's words; must not name a recipient, for it stays
+	Reason    string            `column:"reason,add"` // in the administrator's words; must not name a recipient, since no erasure removes it
 	Outcome   AuditOutcome      `column:"outcome,add"`
 	Detail    string            `column:"detail,add"`    // machine word: why it failed, what was changed
-	Ends      uuid.UUID         `column:"ends,null,add"` // the act, begun before, whose outcome this is; or uuid.Nil
+	Ends      uuid.UUID         `column:"ends,null,add"` // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
 }
 
-// AuditOutcome is how an act ended.
+// AuditOutcome is how an action ended.
 type AuditOutcome string
 
-// The outcomes of an act. A row that says Begun and that no other row ends is one whose process died in between.
+// The outcomes of an action. If no entry completes an entry with AuditBegun, the process died during the action or could not write the
+// outcome.
 const (
 	AuditBegun  AuditOutcome = "begun"
 	AuditDone   AuditOutcome = "done"
 	AuditFailed AuditOutcome = "failed"
 )
 
-// Erased stands for the masked form of a recipient who was erased.
+// Erased replaces the masked recipient after an erasure.
 const Erased = "•••"
 
-// AuditFilter selects acts. Zero fields select all.
+// AuditFilter selects audit entries. Zero fields select all.
 type AuditFilter struct {
 	Who       string
 	What      string
 	Recipient *recipient.Hash
-	Before    *Mark // acts older than this one (keyset paging)
+	Before    *Mark // entries older than this mark (keyset paging)
 	Limit     int   // 1 to 200
 }
 
 // AuditTrail is the part of the store that has the audit entries.
 type AuditTrail interface {
-	// AddAuditEntry adds an act. Repeated with the same ID it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
 	AddAuditEntry(ctx context.Context, a AuditEntry) error
-	// AuditEntries lists acts, newest first, by At and then ID.
+	// AuditEntries returns entries, newest first, by At and then ID.
 	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
 }
 
@@ -85,7 +86,8 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 // HasRecipient reports whether the entry names a recipient. Only such entries have a row in the table act_people.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// CompleteAuditEntry makes the row that tells how a begun act ended. Error: the system has no randomness.
+// CompleteAuditEntry returns the second entry, which completes a: a copy with a new ID, the outcome and the detail. Error: the system has
+// no randomness.
 func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail

@@ -13,26 +13,26 @@ import (
 // outcome without its event, and no event without its outcome. Package webhook delivers events; leases, attempts and takeover are as
 // those of sends.
 type EventQueue interface {
-	// AppEventsDue starts the next attempt of events that are due or whose lease ran out: of each app as many as its
-	// share, the longest overdue first. now is the log's clock.
+	// AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app it takes at most Share.Limit events,
+	// those that are longest overdue. It returns all of them sorted by ID, and the time on the log's clock.
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []Share) (events []AppEvent, now time.Time, err error)
-	// AppEventEnded ends an attempt; false: another attempt holds the event, or it had ended.
+	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has ended; nothing was changed.
 	AppEventEnded(ctx context.Context, end AppEventEnd) (bool, error)
-	// ForgetAppEvents deletes up to limit events that ended longer than keep ago, and gives up as many that happened
-	// longer ago than that and that were not delivered, since their app has no receiver any more.
+	// ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at most limit pending events that
+	// happened longer than keep ago; nobody delivers them, since their app has no receiver any more. It returns both numbers.
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
-	// AppEvents lists events, the newest first by their IDs.
+	// AppEvents returns events, newest first, by ID.
 	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
 }
 
 // NewEvent is the event that is written with a change. The zero value writes none.
 type NewEvent struct {
-	ID   uuid.UUID // version 7; the receiver knows a repeated delivery by it
-	Type string    // "send.sent"
-	Test bool      // of a test recipient
+	ID   uuid.UUID // version 7; the same in repeated deliveries, so that the receiver recognizes them
+	Type string    // such as "send.sent"; empty: write no event
+	Test bool      // the recipient is a test recipient
 }
 
-// EventState is where an event's delivery stands.
+// EventState is the state of an event's delivery.
 type EventState string
 
 // The states of an event.
@@ -47,9 +47,9 @@ type AppEvent struct {
 	ID             uuid.UUID  `column:"id"`
 	App            string     `column:"app"`
 	Type           string     `column:"type"`
-	SendID         uuid.UUID  `column:"send_id,null"` // nil UUID: it is about the verification
+	SendID         uuid.UUID  `column:"send_id,null"` // uuid.Nil: the event is about the verification
 	VerificationID string     `column:"verification_id"`
-	Status         string     `column:"status"` // of the send or the verification, as it became then
+	Status         string     `column:"status"` // status of the send or the verification at that time
 	Reason         string     `column:"reason"`
 	Test           bool       `column:"test"`
 	At             time.Time  `column:"at"` // when it happened, on the log's clock
@@ -57,25 +57,25 @@ type AppEvent struct {
 	Attempt        int        `column:"attempt"`
 	DueAt          time.Time  `column:"due_at"`   // while pending
 	EndedAt        time.Time  `column:"ended_at"` // zero while pending
-	Answer         string     `column:"answer"`   // what the last attempt came to, in a word or a status
+	Answer         string     `column:"answer"`   // result of the last attempt: a word or an HTTP status
 
-	// Of the send or the verification, as it is now; empty when that is gone.
+	// The present values of the send, or of the verification if there is no send; empty if both were deleted.
 	Channel   recipient.Channel `column:"channel"`
 	Purpose   string            `column:"purpose"`
 	To        string            `column:"masked"` // masked
 	Reference string            `column:"reference"`
 }
 
-// Share is how many events of an app a process has room for.
+// Share is how many events of an app AppEventsDue may take.
 type Share struct {
 	App   string
 	Limit int
 }
 
-// AppEventEnd is what an attempt came to.
+// AppEventEnd is the result of an attempt.
 type AppEventEnd struct {
 	Held
-	State  EventState    // EventPending: it is tried again
+	State  EventState    // EventPending: the delivery is tried again
 	After  time.Duration // with EventPending: until the next attempt may start
 	Answer string
 }
@@ -90,6 +90,6 @@ func (e AppEventEnd) Sanitized() AppEventEnd {
 type AppEventFilter struct {
 	App    string
 	State  EventState
-	Before uuid.UUID // older than this one, by its ID
+	Before uuid.UUID // only events with smaller IDs
 	Limit  int       // 1 to 200
 }

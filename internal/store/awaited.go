@@ -7,39 +7,40 @@ import (
 	"github.com/google/uuid"
 )
 
-// PendingReceipt is a message that a carrier took, and of which nothing final is known.
+// PendingReceipt is a message that a carrier took and whose receipt has not come yet.
 type PendingReceipt struct {
 	Carrier string    `column:"carrier"`    // its name in the configuration
-	ID      string    `column:"message_id"` // the carrier's for it
-	Send    uuid.UUID `column:"send_id"`    // that it was
-	At      time.Time `column:"at"`         // when it was taken, on the log's clock
+	ID      string    `column:"message_id"` // the carrier's ID of the message
+	Send    uuid.UUID `column:"send_id"`    // ID of the send
+	At      time.Time `column:"at"`         // when AwaitReceipt added it, on the log's clock
 }
 
-// Receipts are what carriers tell of text messages, and those that are missing.
+// Receipts records receipts, and the messages whose receipts are still missing.
 type Receipts interface {
-	// RecordReceipt notes what a carrier said afterwards became of a text message, Delivered or Undelivered; false: nothing changed.
+	// RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False: nothing was changed, since the send
+	// did not go out or has a receipt already. Undelivered may still become Delivered.
 	RecordReceipt(ctx context.Context, id uuid.UUID, status Status) (bool, error)
-	// AwaitReceipt notes a message that a carrier has just taken; it may be asked after a while, or is only looked up where ask is 0.
-	// Noted twice, it is one.
+	// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
+	// SendByMessageID finds it. If the message was added before, nothing is changed.
 	AwaitReceipt(ctx context.Context, a PendingReceipt, ask time.Duration) error
-	// SendByMessageID returns the ID of the send whose message the carrier named so, or ErrNotFound.
+	// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or ErrNotFound if none is awaited.
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
-	// DuePolls returns up to limit messages that are due to be polled, the longest overdue first. The call puts each off to its next
-	// poll, after twice the pause of the last time, at most six hours: so no other replica polls it too, and a message whose poller
-	// died is polled again. A message that is awaited for three days is given up.
+	// DuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in the order in which carriers took
+	// them. It schedules the next poll of each, after a pause that doubles up to six hours. So no other replica polls them now, and
+	// they are polled again if the caller dies. It gives up messages that have waited for three days.
 	DuePolls(ctx context.Context, limit int) ([]PendingReceipt, error)
 	// StopAwaitingReceipt ends the wait for a receipt of a send.
 	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
 }
 
-// The times of inquiries.
+// The times of polls.
 const (
-	FirstPollPause  = 30 * time.Second // after the first one
-	LastPollPause   = 6 * time.Hour
+	FirstPollPause  = 30 * time.Second // between the first and the second poll
+	LastPollPause   = 6 * time.Hour    // longest pause between two polls
 	AwaitReceiptFor = 72 * time.Hour
-	PollDoublings   = 10 // then the pause is the last one
+	PollDoublings   = 10 // number of pauses that start at FirstPollPause and double; all later ones are LastPollPause
 )
 
 // A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or late receipt changes nothing, except
-// that Undelivered becomes Delivered if the message arrived after all. The send keeps its place in the quota. A receipt does not prove
-// that the phone is the recipient's.
+// that Undelivered becomes Delivered if the message arrived after all. The send still counts in the quota. A receipt does not prove that
+// the phone is the recipient's.

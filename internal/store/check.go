@@ -12,11 +12,11 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Bounds of what one call may ask for. Callers check MaxPage.
+// Bounds of one call. Callers check MaxPage.
 const (
 	MaxPage    = 200
 	MaxRelated = 500
-	MaxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
+	MaxText    = 512 // bytes of a text that is in an index: Postgres allows 2,704 for the whole key of a row
 )
 
 // BadRequestf formats an error that wraps ErrBadRequest.
@@ -68,7 +68,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	return in, nil
 }
 
-// PurposeSeparator joins purposes where a list has to travel as one text.
+// PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
 const PurposeSeparator = "\x1f"
 
 // Sanitized returns the outcome as it is stored. Texts from a mail server that no database could store are repaired, not rejected:
@@ -136,7 +136,7 @@ func (f Filter) Matchable() bool {
 		(f.Support == "" || IsSupportReference(f.Support))
 }
 
-// RuleSeparator joins the names of rules, which have none.
+// RuleSeparator joins the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
 // Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.

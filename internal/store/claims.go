@@ -6,15 +6,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// Claim is the use of an Idempotency-Key by a request (draft-ietf-httpapi-idempotency-key-header). The claim fixes the ID of the one
-// send of all requests with that key before any gate is asked. Both gates recognise an ID, so a process that continues the claim of a
-// dead process finds that process's send. The row of the send marks the claim as completed: no second write is needed.
+// Claim is the use of an Idempotency-Key by a request (draft-ietf-httpapi-idempotency-key-header). All requests with one key lead to one
+// send. The claim fixes the send's ID before any gate decides. Both gates recognize an ID, so a process that continues the claim of a
+// dead process finds that process's send. A claim is complete when the send has a row; no second write is needed.
 type Claim struct {
-	Key         [32]byte      // keyed hash of the caller's key and of whose it is: no other caller's requests share it
-	Fingerprint [32]byte      // keyed hash of what was asked
-	SendID      uuid.UUID     // of the send that may come of it, if the claim is new
-	Lease       time.Duration // how long others wait for the answer before they go on themselves
-	Life        time.Duration // how long the key is remembered
+	Key         [32]byte      // keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
+	Fingerprint [32]byte      // keyed hash of the request's content
+	SendID      uuid.UUID     // ID for the send; used only if the claim is new
+	Lease       time.Duration // meanwhile other requests with the key get ClaimBusy; then the next one may continue
+	Life        time.Duration // how long the key is kept
 }
 
 // ClaimState is the result of a claim.
@@ -22,23 +22,22 @@ type ClaimState int
 
 // The states of a claim.
 const (
-	ClaimHeld  ClaimState = iota // the caller works on it, with Claimed.SendID
-	ClaimBusy                    // another request does
-	ClaimOther                   // the key was used with another request
-	ClaimDone                    // its send is in the log
+	ClaimHeld  ClaimState = iota // the caller holds the claim, and must use Claimed.SendID
+	ClaimBusy                    // another request holds the claim
+	ClaimOther                   // the key was used for a request with another fingerprint
+	ClaimDone                    // the claim's send is in the log
 )
 
 // Claimed is the answer to a claim.
 type Claimed struct {
 	State        ClaimState
-	SendID       uuid.UUID    // with ClaimHeld: the claim's own, or that of an earlier holder
+	SendID       uuid.UUID    // with ClaimHeld: Claim.SendID, or the one of an earlier holder of the claim
 	Send         Send         // with ClaimDone, as it is now
-	Verification Verification // with ClaimDone, as it is now; zero if it is gone
+	Verification Verification // with ClaimDone, as it is now; zero if it was deleted
 	Now          time.Time    // on the log's clock
 }
 
-// ClaimsForgotten is how many claims that are past their life go with each new one: so there are never many more than a
-// life's worth, and no claim waits for a sweep.
+// ClaimsForgotten is how many claims past their life each call of Claim deletes. So few old claims stay, and no background job is needed.
 const ClaimsForgotten = 2
 
 // ClaimRow is a claim as it is stored.
@@ -47,8 +46,8 @@ type ClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Claimed returns the answer to c, whose key has this row. s is the send with the row's SendID, or zero if there is none; held says
-// that the claim is now the caller's.
+// Claimed returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or zero if there is none; v is that send's
+// verification. held: the caller holds the claim now.
 func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.Time) Claimed {
 	out := Claimed{State: ClaimBusy, Now: now}
 	switch {

@@ -13,11 +13,11 @@ type Bucket struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
-	Purposes  []string // those that share the policy, at least one
+	Purposes  []string // all purposes with this policy, at least one
 }
 
-// LockKey hashes a send's app, channel and recipient to the key of the lock on them. Two recipients may share a key; then they only
-// wait for each other.
+// LockKey returns the key of the lock on a recipient: a hash of the send's app, channel and recipient. Two recipients may have the same
+// key; then their sends wait for each other.
 func LockKey(s Send) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
@@ -25,26 +25,26 @@ func LockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good, ReasonPaused that of
-// one whose channel or purpose is paused. Such sends, and those to suppressed recipients, give their places back, so they are
-// bounded by themselves: Begin counts those of a recipient whatever their purpose.
+// Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for good. ReasonPaused: the channel, the
+// purpose or the prefix was paused. Such sends, and those with ReasonSuppressed, are refunded. So that they are not unlimited, a rule
+// of its own counts them, over all purposes of a recipient; see Intent.Rejections.
 const (
 	ReasonRejected = "rejected"
 	ReasonPaused   = "paused"
 )
 
-// CountsAsRejected reports whether a send that failed for this reason counts in the rule on rejected sends.
+// CountsAsRejected reports whether the rule on rejected sends counts a send that failed for this reason.
 func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
 }
 
-// CounterReset ends, for both gates, what counts for a recipient: sends, rejections and failed checks. Their rows stay readable.
+// CounterReset makes past sends, rejected sends and failed checks of a recipient count no longer. It does not delete their rows.
 type CounterReset interface {
-	// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed checks of their recipients. A send
-	// that is under way is forgiven with all that becomes of it. The act is written with it, or neither. Codes keep the tries that they
-	// had: no more guesses are allowed at one code.
+	// ResetCounters makes the sends of the buckets count no longer, and neither the rejected sends and failed checks of their recipients.
+	// A send in flight does not count either, whatever its outcome. The checks that a code still allows stay the same. The audit entry
+	// is written in the same transaction. The limiter is not changed.
 	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
-	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.
+	// CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it returns false.
 	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
 }
 

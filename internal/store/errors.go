@@ -24,9 +24,9 @@ func IsStoreError(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Why the log can't be written, as far as the database tells. Each goes with ErrUnavailable.
+// Reasons why the log cannot be written, if the database tells one. An error that wraps one of them wraps ErrUnavailable too.
 var (
-	// ErrFull: the database has no room left on its disk, or no memory.
+	// ErrFull: the disk of the database is full, or its memory.
 	ErrFull = errors.New("store: no room to write")
 	// ErrReadOnly: the database, or its file, can only be read.
 	ErrReadOnly = errors.New("store: the database is read-only")

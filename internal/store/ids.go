@@ -11,20 +11,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// In Postgres the sends of a month are a partition, by ranges of the ID, which begins with its time: so the primary key holds over all
-// partitions. A statement that reads a time range also bounds the IDs, and partitions of other times are left out before it begins. That
-// is correct because no send is written whose ID is further from the log's clock than MaxDrift: Begin refuses it, and refusals get
-// another ID.
+// In Postgres, the table sends has one partition for each month. A partition is a range of IDs, since an ID begins with its time; so the
+// primary key is unique over all partitions. A statement that reads a time range also bounds the IDs, so Postgres skips the other
+// partitions. That finds all rows, because the time in a row's ID differs from the log's clock by at most MaxDrift: Begin fails with
+// ErrDrift otherwise, and a refusal gets a new ID.
 
-// MaxDrift is how far the time in a send's ID may be from the log's clock when it is written. An Idempotency-Key fixes the ID up
-// to a day before.
+// MaxDrift is how far the time in a send's ID may be from the log's clock when the row is written. An Idempotency-Key may have fixed the
+// ID up to a day earlier.
 const MaxDrift = 48 * time.Hour
 
-// What a Begin or another write can fail with, beside ErrUnavailable.
+// Reasons why a row cannot be written. An error that wraps one of them wraps ErrUnavailable too.
 var (
 	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
 	ErrDrift = errors.New("store: the clock that made the ID is too far from the log's")
-	// ErrNoPartition: the log has no place for rows of that time; see Expirer.
+	// ErrNoPartition: there is no partition for the row's time; see Expirer.EnsurePartitions.
 	ErrNoPartition = errors.New("store: the log has no partition for that time")
 )
 
@@ -35,8 +35,8 @@ type IDs struct {
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
-// maxAhead is how far IDs may run ahead of their clock to keep their order, as last counts: a second. A generator that never goes
-// back would go on with a wrong hour after the clock was set right.
+// maxAhead is how far IDs may be ahead of the clock to keep their order: 1 s, in the unit of last. If the clock was set back by more, IDs
+// follow the clock again; else they would keep a wrong time.
 const maxAhead = 1000 << 12
 
 // New makes an ID whose time is at, or slightly later if needed to sort after the ID made before. It fails only without randomness.
@@ -86,7 +86,7 @@ func withTimeNear(id uuid.UUID, now time.Time) uuid.UUID {
 // Partition is a table that holds the sends of a stretch of time.
 type Partition struct {
 	Name         string
-	Begins, Ends time.Time // zero Begins: with time
-	Rows         int64     // about; -1: not counted yet
-	Bytes        int64     // with its indexes
+	Begins, Ends time.Time // Ends is exclusive. Zero Begins: no lower bound
+	Rows         int64     // estimate; -1: not estimated yet
+	Bytes        int64     // size, including indexes
 }

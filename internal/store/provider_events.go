@@ -17,14 +17,14 @@ const (
 	ProviderComplained ProviderEventKind = "complained"
 )
 
-// ProviderEventKinds are the kinds of provider events, the strongest last. A send shows the strongest kind that a provider reported.
+// ProviderEventKinds are all kinds, worst last, after "" for none. Send.Afterwards has the worst kind that a provider reported.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut, ProviderComplained}
 
-// ProviderEvent is one event of a send, which has one of each kind: a repeated one changes nothing.
+// ProviderEvent is one event of a send. A send has at most one event of each kind; a second one of the same kind is ignored.
 type ProviderEvent struct {
 	Send     uuid.UUID         `column:"send_id,add"`
 	Kind     ProviderEventKind `column:"kind,add"`
-	At       time.Time         `column:"at,add"`       // as the provider tells; at most HeardAt, and HeardAt where it tells none
+	At       time.Time         `column:"at,add"`       // when it happened, as the provider reports; HeardAt if it reports no time or a later one
 	HeardAt  time.Time         `column:"heard_at,add"` // on the log's clock; the log sets it
 	Provider string            `column:"provider,add"` // its name in the configuration
 	Detail   string            `column:"detail,add"`   // machine word or codes

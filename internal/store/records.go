@@ -13,30 +13,30 @@ import (
 // Status is the state of a send.
 type Status string
 
-// The states of a send. Queued and Sending are in flight; the others are final, but that a receipt may follow Sent and Unknown.
+// The states of a send. Queued and Sending are in flight. The others are final, except that a receipt may change Sent or Unknown.
 const (
 	Queued  Status = "queued"  // waits for its next attempt
 	Sending Status = "sending" // an attempt holds its lease
-	Sent    Status = "sent"    // the server took it
+	Sent    Status = "sent"    // the mail server or the carrier took the message
 	Failed  Status = "failed"  // definitely not delivered; Reason says why
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
-	// Of text messages alone: what the carrier said afterwards.
-	Delivered   Status = "delivered"   // it came to the phone
-	Undelivered Status = "undelivered" // it did not; it stays spent, for the carrier took it
+	// Only text messages: the carrier's receipt.
+	Delivered   Status = "delivered"   // the message reached the phone
+	Undelivered Status = "undelivered" // the message did not reach the phone; not refunded, since the carrier took it
 
-	Refused Status = "refused" // never was a send: a rule refused the request
+	Refused Status = "refused" // a refusal, not a send
 )
 
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// LogClock names the log's own clock, as the Clock of a row that no limiter took.
+// LogClock names the log's own clock. It is the Clock of a row that no limiter counted.
 const LogClock = "log"
 
-// Rows are described by their tags, for both databases: the column of each field, and which statements write it: send (Begin), refusal
-// (Refused), or add, in other tables. One that none writes has its default until it is changed. With null the zero value is NULL.
+// The tags describe the rows for both databases. A tag has the column's name, and then which inserts write the column: "send" (Begin),
+// "refusal" (Refused), or "add" (other tables). A column that an insert does not write gets its default. "null": the zero value is NULL.
 
-// Verification is one code in the making: its holder may resend it, its recipient enters it.
+// Verification is one code: its holder may have it sent again, its recipient enters it.
 type Verification struct {
 	ID          string            `column:"id,send"` // opaque, at least 128 random bits: a caller who knows it may read and check it
 	App         string            `column:"app,send"`
@@ -45,12 +45,12 @@ type Verification struct {
 	Recipient   recipient.Hash    `column:"recipient,send"`
 	To          string            `column:"masked,send"`      // masked
 	Sealed      []byte            `column:"sealed,null,send"` // the full recipient, encrypted; empty once erased
-	Holder      string            `column:"holder,send"`      // who may resend without naming the ID; empty: no one
-	ByBrowser   bool              `column:"by_browser,send"`  // opened by a browser, not a secret key: failed checks of each are bounded apart
-	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes that only the log has; the code is derived from them
-	KeyID       string            `column:"key_id,send"`      // key of the ring that the code is derived from
+	Holder      string            `column:"holder,send"`      // requests with the same holder may resend without the ID; empty: none may
+	ByBrowser   bool              `column:"by_browser,send"`  // opened by a browser, not with a secret key; the two kinds have separate bounds on failed checks
+	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes from which the code is derived; stored nowhere else
+	KeyID       string            `column:"key_id,send"`      // names the key in the ring from which the code is derived
 	CodeLength  int               `column:"code_length,send"`
-	Alphabet    string            `column:"alphabet,send"` // what the code is made of, as package verification names it
+	Alphabet    string            `column:"alphabet,send"` // of the code; a code.Alphabet
 	Locale      string            `column:"locale,send"`
 	Reference   string            `column:"reference,send"`
 	CreatedAt   time.Time         `column:"created_at,send"`
@@ -62,13 +62,13 @@ type Verification struct {
 	CanceledAt  time.Time         `column:"canceled_at"`      // zero: not canceled
 	RedeemedAt  time.Time         `column:"redeemed_at"`      // zero: its proof was not redeemed
 	RedeemedBy  []byte            `column:"redeemed_by,null"` // hash of the Idempotency-Key of the redemption; empty: it had none
-	Forgiven    int               `column:"forgiven"`         // of Attempts: those that an administrator forgave; no bound counts them
+	Forgiven    int               `column:"forgiven"`         // how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore them
 }
 
 // Send is one row of the log: a send, or one or more refusals by one rule.
 type Send struct {
 	ID             uuid.UUID         `column:"id,send,refusal"`              // version 7, so that IDs sort by time
-	VerificationID string            `column:"verification_id,send,refusal"` // empty for a refusal that belongs to none
+	VerificationID string            `column:"verification_id,send,refusal"` // empty for a refusal without a verification
 	Number         int               `column:"number,send,refusal"`          // 1 for the first send of a verification; 0 for a refusal
 	App            string            `column:"app,send,refusal"`
 	Channel        recipient.Channel `column:"channel,send,refusal"`
@@ -76,15 +76,15 @@ type Send struct {
 	Recipient      recipient.Hash    `column:"recipient,send,refusal"`
 	To             string            `column:"masked,send,refusal"`  // masked
 	Country        string            `column:"country,send,refusal"` // of a phone number, ISO 3166-1 or "001"; empty: mail, or erased
-	Prefix         string            `column:"prefix,send,refusal"`  // how a phone number begins, as far as To shows it: "+86138"
+	Prefix         string            `column:"prefix,send,refusal"`  // first digits of a phone number that To shows: "+86138"
 	Locale         string            `column:"locale,send,refusal"`
 	Reference      string            `column:"reference,send,refusal"`
-	IP             string            `column:"ip,send,refusal"` // client's network, /24 for IPv4 and /48 for IPv6, for the reader only
+	IP             string            `column:"ip,send,refusal"` // client's network: /24 for IPv4, /48 for IPv6; only displayed
 	Status         Status            `column:"status,send,refusal"`
-	Reason         string            `column:"reason"`               // machine word, with Failed and Unknown; with Queued why it was postponed
-	Attempt        int               `column:"attempt,send,refusal"` // the attempt that holds, or held last; fences late writers
-	InDoubt        bool              `column:"in_doubt"`             // an earlier attempt ended without a word, so its mail may have gone out
-	Counts         bool              `column:"counts,send,refusal"`  // takes a place in the recipient's rules
+	Reason         string            `column:"reason"`               // machine word. Failed, Unknown: why; Queued: why it was postponed
+	Attempt        int               `column:"attempt,send,refusal"` // number of the current or last attempt; writes of earlier attempts change nothing
+	InDoubt        bool              `column:"in_doubt"`             // an earlier attempt ended without an outcome, so its message may have gone out
+	Counts         bool              `column:"counts,send,refusal"`  // the recipient's rules count this send
 	RefundDue      bool              `column:"refund_due"`           // the limiter has not yet confirmed the refund
 	TakenAt        time.Time         `column:"taken_at,send,refusal"`
 	Clock          string            `column:"clock,send,refusal"`
@@ -94,14 +94,14 @@ type Send struct {
 	Provider       string            `column:"provider"`            // host of the mail server, or the carrier
 	ProviderCode   string            `column:"provider_code"`       // "250 2.0.0"
 	Took           time.Duration     `column:"took"`
-	BlockedBy      string            `column:"blocked_by,refusal"`  // with Refused: the rule that blocks longest
-	RetryAfter     time.Duration     `column:"retry_after,refusal"` // with Refused: the wait told last
+	BlockedBy      string            `column:"blocked_by,refusal"`  // with Refused: the rule that blocked longest
+	RetryAfter     time.Duration     `column:"retry_after,refusal"` // with Refused: the wait in the latest answer
 	Count          int               `column:"requests,refusal"`    // with Refused: how many requests the row stands for; 1 for a send
-	// with Refused: how many it stands for, estimated; 0: it names its one
+	// with Refused: for how many recipients the row stands, estimated; 0: only for Recipient
 	Recipients  int               `column:"recipients,refusal"`
-	Afterwards  ProviderEventKind `column:"afterwards"`               // the worst that a provider told of it later; empty: nothing
-	Suppression uuid.UUID         `column:"suppression_id,null,send"` // that Begin met: the send is not handed over; Nil: none
-	Forgiven    bool              `column:"forgiven"`                 // an administrator forgave it: it counted until then
+	Afterwards  ProviderEventKind `column:"afterwards"`               // the worst kind that a provider reported later; empty: none
+	Suppression uuid.UUID         `column:"suppression_id,null,send"` // the suppression in force at Begin, so no message is sent; Nil: none
+	Forgiven    bool              `column:"forgiven"`                 // an administrator's reset forgave this send, so it no longer counts
 	Observed    []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
 }
 

@@ -17,63 +17,63 @@ func (s *Send) SetRefusedAt(now time.Time) {
 	}
 }
 
-// Intent is what Begin is asked to write.
+// Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
 	Send         Send           // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are read
-	Address      recipient.Hash // of the very address, which suppressions go by; zero: there can be none
-	Rules        []quota.Rule   // the recipient's rules that are enforced; the log decides exactly these
-	Rejections   quota.Rule     // bounds the recipient's rejected sends, of every purpose; slides; without a limit there is none
-	Purposes     []string       // the purposes that share the policy, Send's own too: their sends are the bucket's history
-	Verification Verification   // opened when none can be joined; what it shares with Send is taken from there
-	TTL          time.Duration  // of a verification opened now
-	Join         string         // ID of the verification to resend; empty: one of the same holder, app, channel, recipient and purpose
+	Address      recipient.Hash // of the address as spelled; Begin looks for suppressions by it
+	Rules        []quota.Rule   // the rules on the recipient that Begin decides
+	Rejections   quota.Rule     // sliding-window rule on the recipient's rejected sends of all purposes; Limit 0: none
+	Purposes     []string       // all purposes with the policy, including Send.Purpose; Rules count their sends together
+	Verification Verification   // opened if none can be joined; fields that Send has too are copied from Send
+	TTL          time.Duration  // life of a new verification
+	Join         string         // ID of the verification to resend; empty: the newest of the same holder, app, channel, recipient and purpose
 	MinLife      time.Duration  // a verification with less life left is not joined
 	Lease        time.Duration  // how long the first attempt holds the row
 }
 
 // Begun is what Begin decided.
 //
-// History, Rejected and At are what the gate saw, so that quota.Evaluate explains the decision from them: each event lies
-// its age before At. A repeated Begin decides nothing and has none of them. On a row of Intent's own clock that is its age on that clock,
-// but at most a second more than on the log's: a limiter whose clock was set ahead does not make a row older. A row of another clock (a
-// Redis before a failover, or none at all) is placed by its age on the log's clock. On success the events lie on the intent's clock too,
-// before its Take, while Now is the log's.
+// History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the rules from them. Each event's
+// instant is At minus the event's age. If the row has the same clock as the intent, the age is the one on that clock, but at most 1 s
+// more than on the log's clock, so a limiter whose clock was set ahead does not make rows older. For other rows (of another limiter, or
+// of none) it is the age on the log's clock. So At and the events are on the intent's clock, also if Now is on the log's. A repeated
+// Begin has no History, Rejected and At; a refusal by a lockout has no History and Rejected.
 type Begun struct {
 	Admitted     bool
-	Repeated     bool          // the row was there already: another process may have it in hand
+	Repeated     bool          // the row existed already; another process may be delivering it
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
-	History      []quota.Event // the counting sends of the longest window but for this one, oldest first; ID is the 16 bytes of Send.ID
+	History      []quota.Event // the counted sends of the longest window, oldest first, without this send; ID is the 16 bytes of Send.ID
 	Rejected     []quota.Event // the sends that Rejections counts, oldest first, by their age on the log's clock
-	Lockout      Lockout       // when the rules let it in and the bounds on failed checks refuse it: Wait is positive
-	At           time.Time     // Intent.Send.TakenAt, on its Clock, but at most a second after the log's
+	Lockout      Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
+	At           time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the log's time
 	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: At
-	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
+	Clock        string        // the clock of Now. Admitted: LogClock; refused: Intent.Send.Clock, which is LogClock if no limiter took the send
 }
 
 // Opened reports whether Begin opened a new verification: it joined none, and is not a repetition.
 func (b Begun) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
 
-// HolderQuery names the verifications that a holder may resend, as Begin finds them when no ID is named.
+// HolderQuery selects the verifications of a holder for one recipient and purpose, as Begin does for an Intent without Join.
 type HolderQuery struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
 	Purpose   string
-	Holder    string // not empty: without a holder, knowing an address is no hold over anything
+	Holder    string // must not be empty: knowing an address gives no right to its verifications
 }
 
 // Work is a row in flight with all that an attempt needs.
 type Work struct {
 	Send         Send
 	Verification Verification
-	// To and the hash of this very address, where the process knows them without opening Verification.Sealed; zero where it took
-	// the row over. No row has them.
+	// The full recipient and the hash of its address as spelled, if the process has them in memory. Zero if it took the row over; then it
+	// must decrypt Verification.Sealed. They are never stored.
 	To      recipient.Recipient
 	Address recipient.Hash
 }
 
-// Held names a row and the attempt that its holder made. Writes with an older attempt change nothing.
+// Held names a row and an attempt of it. A write changes nothing unless Attempt is the row's current attempt.
 type Held struct {
 	ID      uuid.UUID
 	Attempt int
@@ -87,11 +87,11 @@ type Outcome struct {
 	Provider     string
 	ProviderCode string
 	Took         time.Duration
-	// Refund, with Failed only, gives the place back: the row stops counting at once and RefundDue is set in the same
-	// statement. Not so for a row in doubt: its mail may have gone out, so its place stays spent.
+	// Refund, only with Failed: the row counts no longer, and RefundDue is set in the same statement. It has no effect on a row that is
+	// InDoubt, since its message may have gone out.
 	Refund   bool
 	Suppress SuppressAs
-	Event    NewEvent // the event that is written with it
+	Event    NewEvent // written in the same transaction; zero: none
 }
 
 // Postponement ends an attempt, not the send.
@@ -112,14 +112,14 @@ type Refund struct {
 	Recipient recipient.Hash
 }
 
-// CountedSend is one counting send, for rebuilding a limiter from the log.
+// CountedSend is one send that counts, or that was rejected, for rebuilding a limiter from the log.
 type CountedSend struct {
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash
 	Event     quota.Event // ID is the 16 bytes of Send.ID; At on Clock
-	Clock     string      // the clock asked for where the row has it, else LogClock
+	Clock     string      // of Event.At: the clock that the caller named if the row has an instant on it, else LogClock
 }
 
 // Filter selects rows of the log. Zero fields select all.
@@ -135,52 +135,51 @@ type Filter struct {
 	Country   string    // of a phone number
 	Domain    string    // of a mail address, as To shows it
 	Support   string    // a support reference
-	Outcome   CodeState // of a send's code
-	Network   string    // of the client
+	Outcome   CodeState // present state of the send's code
+	Network   string    // the client's, as Send.IP
 	From, To  time.Time // LoggedAt in [From, To)
-	Before    *Mark     // rows older than this one (keyset paging)
-	After     *Mark     // or those newer than it, the nearest to it; told newest first like all others
+	Before    *Mark     // rows older than this mark (keyset paging)
+	After     *Mark     // rows newer than this mark: those nearest to it, but returned newest first
 	Limit     int       // 1 to 200
 }
 
-// CodeState is what can have become of a code, as lists tell it.
+// CodeState is the state of a code, as lists show it.
 type CodeState string
 
-// The states of codes, of which each has one at a time.
+// The states of a code. A code has exactly one at a time.
 const (
 	CodeEntered  CodeState = "entered"
-	CodeWaiting  CodeState = "waiting" // for it to be entered
+	CodeWaiting  CodeState = "waiting" // can still be entered
 	CodeExpired  CodeState = "expired"
-	CodeLocked   CodeState = "locked" // after too many wrong tries
+	CodeLocked   CodeState = "locked" // no tries left
 	CodeCanceled CodeState = "canceled"
 )
 
-// Mark is a place in the log, newest first.
+// Mark is the place of a row in a list that is sorted by time and then ID.
 type Mark struct {
 	At time.Time
 	ID uuid.UUID
 }
 
-// Story is one row with what belongs to it.
+// Story is one row of the log and everything that belongs to it.
 type Story struct {
 	Send         Send
-	Verification *Verification // nil for a refusal that belongs to none
-	// Related is empty for a row without a verification. Otherwise it is the sends of that verification, this one too,
-	// and the refusals of its recipient (same app and channel) from its creation until it expires, oldest first. Of
-	// more than 500 the oldest are told.
+	Verification *Verification // nil for a refusal without a verification, and if it was deleted
+	// Related has the sends of the verification, including this row, and the refusals of its recipient (same app and channel) between its
+	// creation and its expiry; the oldest MaxRelated of them, oldest first. Empty without a verification.
 	Related []Send
-	// Suppressions are those that stopped the row and those that came of it, oldest first.
+	// Suppressions are those that stopped this send and those that it caused, oldest first.
 	Suppressions []Suppression
-	Events       []ProviderEvent // what a provider told of the row, by when it says that it happened
-	Pause        *PrefixPause    // that stopped the row; nil: none did
+	Events       []ProviderEvent // reports of a provider on this send, sorted by At
+	Pause        *PrefixPause    // the pause that stopped this send; nil: none
 	Now          time.Time       // on the log's clock
 }
 
-// Lockout is what the bounds on failed checks say of a recipient's codes that callers of one kind opened.
+// Lockout is the state of the bounds on failed checks, for the codes of one recipient that one kind of caller opened.
 type Lockout struct {
-	ByBrowser bool          // the kind: browsers, or secret keys
-	Wait      time.Duration // until a code can be tried; 0: now
-	Failures  int           // tries that failed, as the bound that locks out longer counts them
+	ByBrowser bool          // the kind of caller: a browser, or a secret key
+	Wait      time.Duration // until a code can be checked; 0: not locked out
+	Failures  int           // failed checks that the bound with the longer wait counts
 }
 
 // WithCallerKind returns the lockout with the kind of caller that opened v.

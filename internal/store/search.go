@@ -7,15 +7,15 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// HeavyQuery asks who has had many counting sends lately.
+// HeavyQuery selects the recipients with many counted sends lately.
 type HeavyQuery struct {
-	Purposes []string      // at least one; all together, as under one policy
-	Within   time.Duration // before now, on the log's clock
-	AtLeast  int           // sends of one recipient at one app, over one channel
-	Limit    int           // how many recipients are told, from 1 to 200
+	Purposes []string      // at least one; their sends are counted together, as under one policy
+	Within   time.Duration // how far back sends are counted, on the log's clock
+	AtLeast  int           // least number of sends of one recipient in one app and channel
+	Limit    int           // recipients to return, 1 to 200
 }
 
-// HeavyRecipient is one recipient with so many sends.
+// HeavyRecipient is one recipient of a HeavyQuery, in one app and channel.
 type HeavyRecipient struct {
 	App       string
 	Channel   recipient.Channel
@@ -23,7 +23,7 @@ type HeavyRecipient struct {
 	To        string // masked
 	Purpose   string // of one of the sends
 	Sends     int
-	Newest    time.Time
+	Newest    time.Time // LoggedAt of the newest send
 }
 
 // LatestPerRecipient returns the newest row of each recipient, newest first.

@@ -6,25 +6,25 @@ import (
 	"sendcode/quota"
 )
 
-// Charge is what a text message would cost an account.
+// Charge is the cost of one text message for one account. Each spend cap has its own accounts.
 type Charge struct {
-	Account string       // what a cap looks at, named by the caller
+	Account string       // the caller's name for it; unique in one call of Spend
 	Per     quota.Period // quota.Day or quota.Month, in UTC on the log's clock
 	Amount  int64        // millionths of the currency, not negative
-	Limit   int64        // which Used may reach in one period
+	Limit   int64        // the cap: the most that may be spent in one period
 }
 
 // Spent is a charge that was made.
 type Spent struct {
 	Charge
-	Period string // the first day of its period, "2006-01-02"
-	Used   int64  // in that period, with this charge
+	Period string // the first day of the period, "2006-01-02"
+	Used   int64  // sum of the account in the period, including this charge
 }
 
-// CarrierHold keeps messages from a recipient for a while, as a carrier told.
+// CarrierHold is a time in which a carrier would refuse messages to a recipient.
 type CarrierHold struct {
-	Left  time.Duration // 0: there is none
-	Whole time.Duration
+	Left  time.Duration // from now; 0: there is no hold
+	Whole time.Duration // from the start of the hold to its end
 }
 
 // PeriodStart returns the first day of the period that t is in, which is its day, or its month if per is quota.Month; in UTC, as

@@ -7,36 +7,36 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// StatsQuery asks what the log holds in [From, To). Empty fields select all.
+// StatsQuery selects the rows that were logged in [From, To). An empty App, Channel or Purpose selects all.
 type StatsQuery struct {
 	App      string
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // a tally's time, whole seconds; tallies begin at its multiples since 1970
-	// Zone is whose days they are, where Each is whole days; nil: UTC's. Hours are counted as they are in UTC, so where a zone is not whole
-	// hours from it, a day begins with the first hour of UTC that begins in it.
+	Each     time.Duration // length of a stretch, whole seconds; stretches begin at multiples of it since 1970
+	// Zone is the time zone of the days if Each is whole days; nil: UTC. Rows are counted by hours of UTC. So in a zone whose offset is not
+	// whole hours, a day begins with the first hour of UTC that starts in it.
 	Zone *time.Location
 }
 
-// Stats is the answer.
+// Stats is the result of a StatsQuery.
 type Stats struct {
-	Tallies   []Tally    // in order of time, then of what they count
-	Intervals []Interval // in order of time, those in which something was opened or sent
-	Measures             // of all of it
-	// Undelivered are text messages that went out, or may have, and that their carrier says were lost; none of them is counted ahead,
-	// for that is said late.
+	Tallies   []Tally    // sorted by At, then by status, reason and rule
+	Intervals []Interval // sorted by time; stretches in which nothing was opened or sent are left out
+	Measures             // of the whole time range
+	// Undelivered is the number of text messages whose receipt says that they were lost. It is read from the rows, not from hours that
+	// were counted before, since receipts come late.
 	Undelivered int
 }
 
-// Tally is how many rows of one kind there are in one stretch of time.
+// Tally is the number of rows with one status, reason and rule in one stretch of time.
 type Tally struct {
-	At        time.Time // its beginning
+	At        time.Time // start of the stretch
 	Status    Status
-	Reason    string // of what failed or is unknown
-	BlockedBy string // of what was refused
+	Reason    string // with Failed and Unknown
+	BlockedBy string // with Refused: the rule
 	Rows      int
-	Requests  int // a refusal's row may stand for several
+	Requests  int // as Rows, but a row of a refusal counts as often as it stands for requests
 }
 
 // Validated validates the query and rounds its instants; errors wrap ErrBadRequest.
@@ -48,7 +48,7 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	return q, nil
 }
 
-// ZoneOffset is how far a zone is from UTC, whole hours, from an instant on.
+// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
 type ZoneOffset struct {
 	From   time.Time
 	Offset time.Duration
@@ -56,8 +56,8 @@ type ZoneOffset struct {
 
 const day = 24 * time.Hour
 
-// ZoneOffsets returns the zone's offsets from UTC, in order of time, as far as they matter to the query's stretches. The first also
-// applies before the query's time range.
+// ZoneOffsets returns the offsets from UTC that the query's stretches need, sorted by time. The first also applies before the query's time
+// range. If Zone does not matter, since it is nil or Each is not whole days, the only offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []ZoneOffset{{}}
@@ -98,7 +98,7 @@ func (q StatsQuery) NthStretchStart(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {
 		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)
-		if i > 0 && at.Before(s.From) { // a day whose first hour there is not
+		if i > 0 && at.Before(s.From) { // the clock change skipped the first hour of the day
 			at = s.From
 		}
 		if i+1 == len(all) || at.Before(all[i+1].From) {
@@ -108,29 +108,30 @@ func (q StatsQuery) NthStretchStart(n int64) (at time.Time) {
 	return at
 }
 
-// Measures tell how well codes reached people.
+// Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened are the verifications that a first send of the time opened, Approved those of them that were.
+	// Opened is the number of verifications whose first send was logged in the time range; Approved: how many of them are approved by now
+	// or, for an hour that was counted before, were approved at that count.
 	Opened, Approved int
-	// Median and P95 are between the row and the outcome, of what was sent; 0 where nothing was.
+	// Median and P95 are times from the row to the outcome, of messages that went out; 0 if there are none.
 	Median, P95 time.Duration
 }
 
 // Interval has the measures of one stretch of time.
 type Interval struct {
-	At time.Time // its beginning
+	At time.Time // start of the stretch
 	Measures
 }
 
-// DomainTally is how the mails to the addresses of one domain fared.
+// DomainTally counts the mails to addresses of one domain.
 type DomainTally struct {
-	Domain   string // as masks show it
+	Domain   string // as Send.To shows it
 	Sends    int
 	Failed   int
-	Rejected int // of those that failed: refused for good by a mail server
+	Rejected int // those of Failed that a mail server refused for good
 }
 
-// Dimension is what codes are told apart by.
+// Dimension is a property of sends by which codes are grouped.
 type Dimension string
 
 // The dimensions.
@@ -142,8 +143,8 @@ const (
 	ByDomain  Dimension = "domain"  // of the mail address
 )
 
-// ApprovalTally says how many of the codes of one kind were entered.
+// ApprovalTally is the number of codes with one value of a dimension, and how many of them were entered.
 type ApprovalTally struct {
-	Value            string // in the dimension
+	Value            string // such as "DE" for ByCountry
 	Opened, Approved int    // as in Measures
 }

@@ -6,9 +6,9 @@
 //   - The outbox: a row in flight carries a lease; the process that holds the row's latest attempt may finish it, and any
 //     replica takes over a row whose lease ran out. There is no second queue.
 //
-// This package has the rows, what makes a request valid, and one small interface a feature; it has no SQL. Package gate decides,
-// sqldb has the statements that both databases run, postgres and sqlite the hot path of each, and storetest the contract that both
-// fulfil.
+// This package has the types of the rows, their validation, and one small interface for each feature; it has no SQL. Package gate
+// decides. Package sqldb has the statements that both databases run; postgres and sqlite have the other statements, mainly those of each
+// send. Package storetest has the tests that both must pass.
 //
 // # A new field of a send
 //
@@ -54,131 +54,133 @@ import (
 	"sendcode/quota"
 )
 
-// What a caller can tell apart. Every other failure of the log wraps ErrUnavailable.
+// Errors of the log. Any other failure wraps ErrUnavailable.
 var (
 	// ErrNotFound: no such row.
 	ErrNotFound = errors.New("store: not found")
-	// ErrUnavailable: the log did not answer, or answered that it can't serve now.
+	// ErrUnavailable: the log did not answer, or cannot serve now. Nothing was written, unless the error is ErrUncertain too.
 	ErrUnavailable = errors.New("store: log is unavailable")
-	// ErrUncertain goes with ErrUnavailable when a write may have been committed all the same. Only without it may
-	// the place in the quota be given back. Begin may be repeated with the same Send.ID to find out.
+	// ErrUncertain, always together with ErrUnavailable: the write may have been committed. Do not refund the send at once; look up its
+	// row later, or repeat Begin with the same Send.ID, which writes it at most once.
 	ErrUncertain = errors.New("store: outcome of the write is not known")
-	// ErrBadRequest: what was asked for is a mistake of the calling code; nothing was written.
+	// ErrBadRequest: the arguments are invalid, a bug of the caller, or conflict with a row, as ErrNameTaken. Nothing was written.
 	ErrBadRequest = errors.New("store: bad request")
 )
 
-// CallTimeout bounds a call to the log, and what goes on of one whose client hung up.
+// CallTimeout bounds a call to the log, also one that goes on after its client hung up.
 const CallTimeout = 5 * time.Second
 
-// Outbox decides and writes sends, and holds them until they have ended.
+// Outbox decides and writes sends, and keeps their leases and refunds.
 type Outbox interface {
 	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
 	// error, nothing was written unless the error is ErrUncertain. Repeated with the same Send.ID it returns the row as the first call
 	// wrote it, and writes no second one.
 	Begin(ctx context.Context, intent Intent) (Begun, error)
-	// Renew extends the leases of the rows in Sending whose attempt still holds.
+	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and those with another current attempt.
 	Renew(ctx context.Context, lease time.Duration, held []Held) error
-	// Finish ends a send; false: another attempt holds it, or it ended before, and nothing was changed.
+	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended; nothing was changed.
 	Finish(ctx context.Context, outcome Outcome) (bool, error)
-	// Postpone puts a send back to Queued until its time; false as for Finish.
+	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for Finish.
 	Postpone(ctx context.Context, p Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, the longest
-	// overdue first. A row whose lease ran out is in doubt from then on.
+	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, those first whose code expires
+	// first. With more than 10,000 such rows, Postgres chooses among the longest overdue. A row whose lease ran out is InDoubt from then
+	// on.
 	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error)
-	// RefundsDue leases up to limit refunds that are not confirmed for a lease's time, counted from Finish or from
-	// the last time that they were leased, the oldest first.
+	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time. A
+	// refund is due one lease after Finish and after each time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error)
-	// Refunded confirms a refund.
+	// Refunded confirms that the limiter has made a refund.
 	Refunded(ctx context.Context, held Held) error
 }
 
-// IdempotencyKeys hold what requests with an Idempotency-Key came to.
+// IdempotencyKeys has the claims of Idempotency-Keys.
 type IdempotencyKeys interface {
-	// Claim takes an idempotency key, once for all requests that share it while it lives; see the type Claim. A claim that was held for
-	// longer than its lease without a send goes to the next request.
+	// Claim claims an idempotency key for a request; see the type Claim. While another request holds the claim, the answer is ClaimBusy. If
+	// its lease has ended and there is no send, the next request with the same fingerprint gets the claim.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
-	// Release gives up a claim that led to no send, so that the next request can take it at once. With forget the claim is deleted, and
-	// the key can also be used for a different request. A claim of another send than id stays as it is.
+	// Release ends the lease of a claim that led to no send, so that the next request can get the claim at once. With forget it deletes the
+	// claim, so that the key can also be used for a different request. It changes nothing if the claim has another SendID than id.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 }
 
-// Verifications are checked and canceled.
+// Verifications reads, checks and ends verifications.
 type Verifications interface {
-	// Verification reads one with its newest send, and the log's clock.
+	// Verification returns a verification with its newest send, and the time on the log's clock. Error: ErrNotFound.
 	Verification(ctx context.Context, id string) (Verification, Send, time.Time, error)
-	// Attempt counts one try before anything is compared. False: no try was left, it is not pending (any more), or its
-	// recipient is at the bound on failed checks; in the last case alone it is returned still pending. The verification
-	// is returned as it is afterwards, with the log's clock.
+	// Attempt counts one check of a code before the caller compares it. It returns the verification after that, and the time on the log's
+	// clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is locked out. Error:
+	// ErrNotFound.
 	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
-	// LockedOut returns for how long the bounds on failed checks refuse tries at the codes of v's recipient that the same kind of caller
-	// opened.
+	// LockedOut returns the state of the bounds on failed checks for v's recipient and the kind of caller that opened v.
 	LockedOut(ctx context.Context, v Verification) (Lockout, error)
-	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
-	// was compared is counted already. False: another check did, or it ended. With it the event of tell is written, if any.
+	// Approve approves a verification unless it is approved, canceled or expired, and writes the event tell in the same transaction. It
+	// ignores the number of tries, since Attempt has counted this one. False: it was not approved by this call; nothing was written.
 	Approve(ctx context.Context, id string, tell NewEvent) (bool, error)
-	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
+	// Cancel cancels a verification unless it is approved, canceled or expired. False: nothing was changed, or there is none.
 	Cancel(ctx context.Context, id string) (bool, error)
 	// Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
-	// False: it was redeemed before, it is not approved, or there is none.
+	// False: nothing was changed, since the proof was redeemed before or there is no such approved verification.
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
-	// NewestPending is the newest pending verification that a holder has for a recipient, or ErrNotFound.
+	// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or ErrNotFound.
 	NewestPending(ctx context.Context, h HolderQuery) (Verification, error)
 }
 
-// Refusals are sends that did not begin.
+// Refusals records refused requests.
 type Refusals interface {
-	// Refused records refusals; a refusal whose ID exists already is added to that row: Count grows, RetryAfter is
-	// renewed, and of Recipients the larger stays. A row that was a send is never touched.
+	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
+	// the larger Recipients kept. A row of a send with the same ID is not changed.
 	Refused(ctx context.Context, refusals []Send) error
 }
 
-// Search reads sends and refusals, for people.
+// Search reads sends and refusals, mainly for the console.
 type Search interface {
-	// Sends lists rows, newest first, by LoggedAt and then ID.
+	// Sends returns rows, newest first, by LoggedAt and then ID.
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
 	// SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out.
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error)
-	// CodesOf reads up to 1,000 verifications by their IDs, in no order, and the log's clock. Unknown IDs are left out.
+	// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The time is on the log's clock; zero if
+	// no verification was found.
 	CodesOf(ctx context.Context, ids []string) ([]Verification, time.Time, error)
-	// Latest reads the newest row of each of up to 5,000 recipients, of those within so long, newest first.
+	// Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
+	// left out. It takes up to 5,000 hashes.
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
-	// Story reads one row with what belongs to it.
+	// Story returns one row with everything that belongs to it. Error: ErrNotFound.
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
-	// SendsBySupportReference reads the rows that a support reference means, by ID; none for a text that is no reference.
+	// SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text is not a reference.
 	SendsBySupportReference(ctx context.Context, support string) ([]Send, error)
-	// HeavyRecipients returns the recipients with at least so many counting sends, those with the newest send first, and the number of
-	// all such recipients.
+	// HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and the number of all such recipients.
 	HeavyRecipients(ctx context.Context, q HeavyQuery) ([]HeavyRecipient, int, error)
 }
 
-// Counts tell a limiter what counts.
+// Counts reads the events that a limiter should have.
 type Counts interface {
-	// CountedSends calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
-	// error of yield ends it and is returned as it is.
+	// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest first. Event.At is on the named clock if
+	// the row has an instant on it, else on the log's. It stops at the first error of yield and returns that error.
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(CountedSend) error) error
-	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
-	// clock. It decides nothing: between it and a Begin others may send.
+	// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
+	// all events are. It takes no lock, so a Begin may add a send right after it.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	// HistoryAt is History as a Begin of that instant would see it: each event lies its age before the instant of the clock
-	// named, where its row was taken on that clock, else its age on the log's. With LogClock the instant is the log's.
+	// HistoryAt is History on the named clock, as a Begin at the instant at would see it: the instant of each event is at minus the event's
+	// age. The age is the one on the named clock if the row has an instant on it, else on the log's. With LogClock, at is ignored and
+	// the log's time is used. The returned time is always on the log's clock.
 	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
-	// Rejected reads the rejected sends of a bucket's recipient, of every purpose, that ended within the time given, as
-	// History reads its counting ones: ended at, oldest first.
+	// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and the
+	// time on the log's clock. The instant of an event is the send's end.
 	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first, from its end. An error
-	// of yield ends it and is returned as it is.
+	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops at
+	// the first error of yield and returns that error.
 	AllRejected(ctx context.Context, within time.Duration, yield func(CountedSend) error) error
 }
 
-// SuppressionList has the addresses that get nothing.
+// SuppressionList has the suppressions. An audit entry (nil: none) is written in the same transaction.
 type SuppressionList interface {
-	// Suppress adds a suppression, which lasts from now. False: one of this ID is there already, also where it was lifted,
-	// and is returned as it is. An act, if there is one, is written with it, or neither.
+	// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID exists, perhaps a lifted one; it is
+	// returned unchanged. The audit entry is written in both cases.
 	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *AuditEntry) (Suppression, bool, error)
-	// Suppressions lists them, newest first, by Since and then ID, with the log's clock.
+	// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the log's clock.
 	Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppression, time.Time, error)
-	// Lift ends all suppressions of an address that hold now, and returns them. The act, if there is one, is written in the same
-	// transaction, also if there was none to end. Its detail is their number; its recipient, if it names none, is theirs.
+	// Lift ends all suppressions of an address that are in force now, and returns them, oldest first. The audit entry is written even if
+	// there were none. Its Detail becomes their number, and its recipient, if it has none, that of the first.
 	Lift(ctx context.Context, l LiftRequest, act *AuditEntry) ([]Suppression, error)
 }
 
@@ -192,45 +194,46 @@ type ProviderEvents interface {
 
 // Budgets bound what text messages may cost.
 type Budgets interface {
-	// Spend makes all charges, or none if one of them passes its cap; then refusedBy is the account of that cap. Parallel calls never
-	// pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
+	// Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that charge's account, else "". Parallel
+	// calls never exceed a limit together. After an error nothing was charged, unless it is ErrUncertain.
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
-	// UndoCharges takes charges back that Spend made, in the period in which it did.
+	// UndoCharges subtracts charges that Spend made from the periods in which it made them.
 	UndoCharges(ctx context.Context, spent []Spent) error
 }
 
-// CarrierHolds keep messages from a recipient for a while.
+// CarrierHolds has the carriers' holds on recipients.
 type CarrierHolds interface {
-	// AddCarrierHold keeps messages from a recipient for a while; a longer one that holds already stays.
+	// AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it changes nothing.
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
-	// CarrierHold returns how long the hold on a recipient still lasts.
+	// CarrierHold returns the present hold on a recipient; zero if there is none.
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (CarrierHold, error)
 }
 
-// Statistics count what there is in a stretch of time. Postgres keeps, of each hour that is over, what Stats and Domains count in it: a
-// month of a busy service has too many rows to count while a page loads. SQLite, which has few, counts anew each time.
+// Statistics counts the rows of a time range. A busy service has too many rows in a month to count them while a page loads. So Postgres
+// stores the counts of each past hour. SQLite has few rows and counts them each time.
 type Statistics interface {
-	// Stats counts what there is in a stretch of time.
+	// Stats counts sends, refusals and approvals, and measures delivery times.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
 	// Domains returns the mail domains with the most failed sends in that time, at most ten, the one with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
 	// ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most 20 values, the one with the most
 	// codes first.
 	ApprovalsBy(ctx context.Context, q StatsQuery, by Dimension) ([]ApprovalTally, error)
-	// CountHours counts ahead up to limit hours that are over and have no send under way, the newest first. It returns how many it
-	// counted. Hours that began longer than keep ago are deleted. Several replicas may call it at once: one counts.
+	// CountHours stores the counts of up to limit past hours that have none yet and have no send in flight, newest first. It returns the
+	// number of these hours. It deletes the counts of hours that began longer than keep, or 62 days, ago. If several replicas call it at
+	// once, one counts. SQLite stores no counts and returns 0.
 	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
-// Health tells whether the store can be written.
+// Health checks whether the store can write, and closes it.
 type Health interface {
-	// Ping returns an error if the log cannot take a send now; it finds out by writing. After a Ping that succeeded, the outcome of each
-	// earlier write to this process's SQLite is final: see commitUndone.
+	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier write
+	// with ErrUncertain can still take effect; see commitUndone.
 	Ping(ctx context.Context) error
 	Close() error
 }
 
-// Store is all that a database does, feature by feature. A package that needs some of it declares what that is.
+// Store has all methods of a database, grouped by feature. Other packages declare an interface with the methods that they need.
 type Store struct {
 	Outbox
 	IdempotencyKeys
@@ -253,7 +256,7 @@ type Store struct {
 	Expirer
 }
 
-// New returns the store that a database is.
+// New returns the Store whose methods are those of db.
 func New[D interface {
 	Outbox
 	IdempotencyKeys

@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// A support reference is short enough to be read out, S-7K3M-Q2XP, and finds a send: its ID's time in whole seconds (31 bits
-// from 2020 on) and the last 9 bits of the ID, in Crockford's Base32. It is stored nowhere, and nothing can be done with it
-// but to find the row in the console: an ID of a verification, with which codes are tried, shares nothing with it. At 100
-// sends a second one reference in five is shared by two sends, and both are found.
+// SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and is short enough to be read out. It has
+// the time in the send's ID in whole seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It is computed,
+// not stored. It reveals nothing of the verification's ID, with which codes can be checked, so it is good only for finding the row in
+// the console. At 100 sends a second, one reference in five belongs to two sends; a search then finds both.
 type SupportRange struct {
-	second int64 // since 1970
-	Tail   uint16
+	second int64  // since 1970
+	Tail   uint16 // the last 9 bits of the ID
 }
 
 const (
@@ -26,10 +26,10 @@ const (
 	supportMask    = 1<<supportTail - 1
 )
 
-// supportFrom is where the seconds count from; they last until 2088.
+// supportFrom is the start of the seconds in a reference; 31 bits last until 2088.
 var supportFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns the time and tail of a send's ID. False: the ID can't be a send's.
+// supportRangeOfID returns the second and the tail of a send's ID. False: this is not the ID of a send.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportMask}
@@ -89,10 +89,10 @@ func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	return from, to
 }
 
-// MaxReferenced bounds the rows of one second that are looked through.
+// MaxReferenced is how many rows of one second a search by reference reads at most.
 const MaxReferenced = 20_000
 
-// Filter returns those rows whose IDs have the reference.
+// Filter returns the rows whose IDs have the reference. It changes rows.
 func (r SupportRange) Filter(rows []Send) []Send {
 	return slices.DeleteFunc(rows, func(s Send) bool { return !r.matches(s.ID) })
 }

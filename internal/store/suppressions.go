@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// ReasonSuppressed is the reason of a failed send to a recipient that gets no mail for a while.
+// ReasonSuppressed is the reason of a failed send to a suppressed recipient.
 const ReasonSuppressed = "suppressed"
 
 // Cause is why a recipient is suppressed.
@@ -17,25 +17,25 @@ type Cause string
 
 // The causes.
 const (
-	HardBounce Cause = "hard_bounce" // there is no such mailbox: a mail server or a provider said so
-	Complaint  Cause = "complaint"   // its owner called a mail spam
-	OptOut     Cause = "opt_out"     // its owner wants none, as a provider or a carrier tells
+	HardBounce Cause = "hard_bounce" // a mail server or a provider reported that the mailbox does not exist
+	Complaint  Cause = "complaint"   // the recipient reported a mail as spam
+	OptOut     Cause = "opt_out"     // the recipient wants no messages, as a provider or a carrier reported
 	Manual     Cause = "manual"      // an administrator's decision
 )
 
-// Suppression keeps mail from one very address, whatever its purpose, from Since until it is lifted or runs out.
+// Suppression stops all messages to one address as spelled, of all purposes, from Since to Until or until it is lifted.
 type Suppression struct {
 	ID        uuid.UUID         `column:"id,add"`
 	App       string            `column:"app,add"` // empty: of every app
 	Channel   recipient.Channel `column:"channel,add"`
-	Address   recipient.Hash    `column:"address,add"`   // of the very address; it decides
-	Recipient recipient.Hash    `column:"recipient,add"` // as its sends have it, where spellings of one mailbox may be one
+	Address   recipient.Hash    `column:"address,add"`   // of the address as spelled; Begin compares this hash
+	Recipient recipient.Hash    `column:"recipient,add"` // as in Send.Recipient; may stand for several spellings of a mailbox
 	To        string            `column:"masked,add"`    // masked
 	Cause     Cause             `column:"reason,add"`
 	Detail    string            `column:"detail,add"`       // SMTP reply code and enhanced status code, or an administrator's words
-	Send      uuid.UUID         `column:"send_id,null,add"` // of which it came; Nil: by hand
-	By        string            `column:"made_by,add"`      // who added it; empty: the program
-	Since     time.Time         `column:"since,add"`        // on the log's clock, as the others
+	Send      uuid.UUID         `column:"send_id,null,add"` // the send that caused it; Nil: an administrator added it
+	By        string            `column:"made_by,add"`      // account of the administrator who added it; empty: the service
+	Since     time.Time         `column:"since,add"`        // all instants are on the log's clock
 	Until     time.Time         `column:"until,add"`
 	LiftedAt  time.Time         `column:"lifted_at"` // zero: not lifted
 	LiftedBy  string            `column:"lifted_by"`
@@ -49,28 +49,28 @@ func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && 
 // was lifted.
 func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
 
-// SuppressAs has Finish suppress the send's recipient, in the statement that writes the outcome; its detail is the outcome's
-// provider code. Without a For there is none.
+// SuppressAs makes Finish or IngestProviderEvent suppress the send's recipient in the same transaction. If For is 0, nothing is
+// suppressed.
 type SuppressAs struct {
 	Cause   Cause
-	Address recipient.Hash // of the very address
-	For     time.Duration
+	Address recipient.Hash // of the address as spelled
+	For     time.Duration  // length of the suppression
 }
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	Active    bool // only those that hold now, on the log's clock
+	Active    bool // only suppressions in force now, on the log's clock
 	Recipient *recipient.Hash
-	Before    *Mark // older than this one, by Since and then ID
+	Before    *Mark // only suppressions older than this mark, by Since and then ID
 	Limit     int   // 1 to 200
 }
 
-// LiftRequest ends what holds for one address now.
+// LiftRequest ends the suppressions of one address that are in force now.
 type LiftRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash
-	App     string // only suppressions of this app alone; empty: of every app
-	By, Why string
+	App     string // only suppressions with this App; empty: all
+	By, Why string // the administrator's account and reason
 }
 
 // SuppressionIDs returns the IDs of all suppressions that may have stopped the send or that it may have caused.

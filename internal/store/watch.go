@@ -9,23 +9,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// A fraudster has codes sent to numbers that earn money, and never enters them: few of those codes are approved. So approvals are
-// counted for each app by the prefix of the number, as far as its masked form shows it.
+// Fraudsters request codes for phone numbers whose owners earn money with each message. They never enter the codes. So a prefix of such
+// numbers has few approved codes. The watch compares, for each app and prefix, the approved codes with the sent ones.
 
 // PrefixWatch says when a prefix of phone numbers is paused.
 type PrefixWatch struct {
-	Sends    int           // text messages from which on a share says something, at least 1
-	Approved int           // approved of a hundred, below which a prefix is paused, 1 to 50
-	Within   time.Duration // over which it is counted
-	TTL      time.Duration // of a code: younger ones may still come back, and are not counted
-	Pause    time.Duration // that a pause lasts; one after another doubles it, up to a day
+	Sends    int           // least number of text messages to judge a prefix; 0: no watch
+	Approved int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
+	Within   time.Duration // length of the time range in which sends are counted; it ends TTL ago
+	TTL      time.Duration // of a code; younger codes may still be entered, so they are not counted
+	Pause    time.Duration // length of a pause; doubled for each pause of the last week that was not lifted, up to a day
 	Exempt   []string      // beginnings of prefixes that are never paused
 }
 
-// NoUsual is PrefixPause.Usual where too little was sent elsewhere.
+// NoUsual is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
 const NoUsual = -1
 
-// PrefixPause keeps an app's text messages from the numbers that begin so, from Since until it runs out or is lifted.
+// PrefixPause stops an app's text messages to numbers with a prefix, from Since to Until or until it is lifted.
 type PrefixPause struct {
 	ID        uuid.UUID `column:"id,add"`
 	App       string    `column:"app,add"`
@@ -33,9 +33,9 @@ type PrefixPause struct {
 	Prefix    string    `column:"prefix,add"`  // "+49151"
 	Since     time.Time `column:"since,add"`
 	Until     time.Time `column:"until,add"`
-	Sends     int       `column:"sends,add"` // that were counted
+	Sends     int       `column:"sends,add"` // sends that were counted when the pause began
 	Approved  int       `column:"approved,add"`
-	Usual     int       `column:"usual,add"` // percent approved elsewhere, in this country or in all, whichever is more; -1: not known
+	Usual     int       `column:"usual,add"` // percent approved of other prefixes: of the country or of all, the higher one; or NoUsual
 	LiftedAt  time.Time `column:"lifted_at"` // zero: not lifted
 	LiftedBy  string    `column:"lifted_by"`
 	LiftedWhy string    `column:"lifted_why"`
@@ -46,31 +46,33 @@ func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && 
 
 // PrefixPauseFilter selects pauses. Zero fields select all.
 type PrefixPauseFilter struct {
-	Active bool  // only those that hold now, on the log's clock
-	Before *Mark // older than this one, by Since and then ID
+	Active bool  // only pauses in force now, on the log's clock
+	Before *Mark // only pauses older than this mark, by Since and then ID
 	Limit  int   // 1 to 200
 }
 
 // PrefixWatcher pauses prefixes with few approved codes.
 type PrefixWatcher interface {
-	// PausePrefixes pauses prefixes whose share of approved codes is too small, and returns what it paused. A send is counted in one
-	// pause at most: sends from before the end of a prefix's last pause no longer count. Several replicas may call it at once; a prefix
-	// is paused once.
+	// PausePrefixes pauses the prefixes with too few approved codes, unless few codes of other prefixes are approved either. It returns the
+	// new pauses. Sends that were logged before a pause of their prefix ended do not count, so no send leads to two pauses. Several
+	// replicas may call it at once; a prefix is paused once.
 	PausePrefixes(ctx context.Context, w PrefixWatch) ([]PrefixPause, error)
-	// PrefixPaused is the pause that holds for an app's text messages to a prefix, if there is one.
+	// PrefixPaused returns the pause of an app's prefix that is in force now. False: there is none.
 	PrefixPaused(ctx context.Context, app, prefix string) (PrefixPause, bool, error)
-	// PrefixPauses lists them, newest first, by Since and then ID, with the log's clock.
+	// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the log's clock.
 	PrefixPauses(ctx context.Context, f PrefixPauseFilter) ([]PrefixPause, time.Time, error)
-	// LiftPrefix ends a pause. False: it had ended; it is returned as it is, and no act is written. Error: ErrNotFound.
+	// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the pause had ended before; nothing was
+	// written. Error: ErrNotFound.
 	LiftPrefix(ctx context.Context, l PrefixLifting, act *AuditEntry) (PrefixPause, bool, error)
-	// AcquireLease takes the turn at a work that one replica does for all, for a while. False: another has it.
+	// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of an earlier call, of any replica, has
+	// not ended. Nothing releases it early.
 	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 }
 
-// PrefixLifting ends a pause before its time.
+// PrefixLifting is a request to end a pause early.
 type PrefixLifting struct {
-	ID      uuid.UUID
-	By, Why string
+	ID      uuid.UUID // of the pause
+	By, Why string    // the administrator's account and reason
 }
 
 // Exempts reports whether the prefix is never paused.
