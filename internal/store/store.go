@@ -58,7 +58,7 @@ import (
 var (
 	// ErrNotFound: no such row.
 	ErrNotFound = errors.New("store: not found")
-	// ErrUnavailable: the log did not answer, or cannot serve now. Nothing was written, unless the error is ErrUncertain too.
+	// ErrUnavailable: the log did not answer, or cannot serve now.
 	ErrUnavailable = errors.New("store: log is unavailable")
 	// ErrUncertain, always together with ErrUnavailable: the write may have been committed. Do not refund the send at once; look up its
 	// row later, or repeat Begin with the same Send.ID, which writes it at most once.

@@ -7,24 +7,25 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bound on failed checks: of one recipient's codes, over all verifications of an app and channel that callers of
-// one kind opened (browsers, or secret keys), at most FailureLimit tries fail in any FailureWindow. The kinds are counted apart,
-// so that wrong codes of browsers lock out no back end. A try is a failure from the moment that it is counted, before anything
-// is compared; an approved verification has one failure less than tries. A failure counts until FailureWindow after
-// its code's life ended, so the time of each try need not be kept: that is at most one life longer than it must.
+// The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may fail in any FailureWindow, in one app and
+// channel, and for one kind of caller that opened the verifications (browsers, or secret keys). The kinds are counted separately, so
+// that wrong codes from browsers do not lock out back ends. A check counts as failed before the code is compared; an approved
+// verification has one failed check less than Attempts. The times of checks are not stored: a failure counts until FailureWindow
+// after its code expired, which is at most the life of a code too long.
 const (
 	FailureLimit  = 20
 	FailureWindow = 24 * time.Hour
 )
 
-// At most RowLimit tries fail in a row, with no right code between them, in any RowWindow (NIST SP 800-63B): guessing
-// day after day is stopped for a month.
+// The bound on failed checks in a row: at most RowLimit checks may fail with no right code between them, in any RowWindow (NIST SP
+// 800-63B). So guessing a few codes each day does not go on for ever.
 const (
 	RowLimit  = 100
 	RowWindow = 30 * 24 * time.Hour
 )
 
-// failedTries counts the wrong tries that were not forgiven. One try of an approved verification was right and is not counted.
+// failedTries returns the number of failed checks that were not forgiven. One check of an approved verification was right and is not
+// counted.
 func failedTries(t store.Verification) int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {
@@ -33,8 +34,8 @@ func failedTries(t store.Verification) int {
 	return max(0, n)
 }
 
-// LockoutOf returns how long no code can be tried until both bounds on failed checks (per day, and in a row) allow it again, and
-// the failures that the longer bound counts.
+// LockoutOf returns the lockout that follows from the verifications, without ByBrowser. Wait is the longer wait of the two bounds (in a
+// day, and in a row), and Failures are those that this bound counts.
 func LockoutOf(list []store.Verification, now time.Time) store.Lockout {
 	day := store.Lockout{Wait: waitBelow(list, now, FailureWindow, FailureLimit), Failures: countFailures(list, now, FailureWindow)}
 	row := unbrokenRow(list)
@@ -44,8 +45,8 @@ func LockoutOf(list []store.Verification, now time.Time) store.Lockout {
 	return day
 }
 
-// unbrokenRow returns the verifications that belong to the present row of failures: not approved, and not expired when the newest right
-// code was entered.
+// unbrokenRow returns the verifications whose failures are in a row with no right code after them: those that are not approved and that
+// expired, or will expire, after the newest right code was entered.
 func unbrokenRow(list []store.Verification) (row []store.Verification) {
 	var last time.Time
 	for _, t := range list {

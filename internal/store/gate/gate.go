@@ -1,5 +1,5 @@
-// Package gate decides what the store writes: whether the rules on a recipient have a place left, which verification a send joins, and
-// whether failed checks lock its code out. It computes with what a database has read and knows no database itself.
+// Package gate makes the log's decisions: whether the rules on a recipient admit a send, which verification the send joins, and whether
+// the recipient is locked out after failed checks. It reads no database; postgres and sqlite pass it the rows as Facts.
 package gate
 
 import (
@@ -13,24 +13,24 @@ import (
 	"sendcode/quota"
 )
 
-// Facts is what a log holds of an intent's recipient.
+// Facts are the rows of an intent's recipient by which the gate decides.
 type Facts struct {
-	Past        []CountedSend        // counting sends of the bucket
-	Rejections  []CountedSend        // rejected sends that the rule `failures` may count
+	Past        []CountedSend        // counted sends of the bucket
+	Rejections  []CountedSend        // rejected sends that Intent.Rejections may count
 	Candidates  []store.Verification // the recipient's verifications that the send may join
-	Tried       []store.Verification // the recipient's codes that were tried, whichever kind of caller opened them
-	Suppression uuid.UUID            // the suppression of the address; Nil if there is none
+	Tried       []store.Verification // the recipient's verifications with checks, of both kinds of callers
+	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
 }
 
-// Decision is what the gate decides.
+// Decision is the gate's answer.
 type Decision struct {
 	store.Begun
-	Joined bool // the verification was there before
+	Joined bool // the send joins an existing verification
 }
 
-// Decide admits or refuses a new intent at now, on the log's clock, from what was read of its recipient: by the rules, the
-// rejections and the lockout. An admitted one joins a verification or opens one. Decide changes nothing; the caller writes the rows. A
-// send that exists already does not come here; see AnswerRepeated.
+// Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the lockout. now is on the log's clock. An
+// admitted send joins a verification or opens one. Decide changes nothing; the caller writes the rows. For a send that has a row
+// already, call AnswerRepeated instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
@@ -68,8 +68,8 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// MaxStale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
-// limiter that was once set far ahead must not lock its recipients out until that time comes.
+// MaxStale limits how long a row can count after the window has passed on the log's clock. A row counts by the limiter's clock; if that
+// was set far ahead once, its rows would count until that time comes, and lock their recipients out.
 const MaxStale = 24 * time.Hour
 
 // MaxClockSkew is by how much an event may be older by the limiter's clock than by the log's. So a limiter whose clock jumps ahead, or whose
@@ -77,8 +77,8 @@ const MaxStale = 24 * time.Hour
 // a request after the wait that was told must be admitted.
 const MaxClockSkew = time.Second
 
-// CountedSend is a counting send of the bucket that an intent falls into, or a rejected send of the recipient, whose Clock is
-// empty and whose LoggedAt is its end.
+// CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a rejected send, Clock is empty and
+// LoggedAt is the send's end.
 type CountedSend struct {
 	ID       uuid.UUID
 	Clock    string
@@ -86,9 +86,9 @@ type CountedSend struct {
 	LoggedAt time.Time
 }
 
-// age returns how long ago the row was taken. If row and intent were taken on the same limiter's clock, it is the age on that
-// clock, but at most MaxClockSkew more than on the log's. Otherwise it is the age on the log's clock. It is negative if the clock
-// went back; such a row counts.
+// age returns the row's age. If row and intent are on the same limiter's clock, it is the age on that clock, but at most MaxClockSkew more
+// than the age on the log's clock; else it is the age on the log's clock. If the clock was set back, it may be negative; such a row
+// counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	logged := now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock {
@@ -97,8 +97,8 @@ func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	return logged
 }
 
-// eventsWithin returns the rows that a window holds at now, oldest first. Each event lies its age before the time at which the intent is
-// decided. Without a window there are none.
+// eventsWithin returns the rows younger than window as events, oldest first; none if window is 0. An event's instant is decisionTime minus
+// the row's age.
 func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []CountedSend) (events []quota.Event) {
 	at := decisionTime(in, now)
 	for _, row := range rows {
@@ -119,7 +119,7 @@ func decisionTime(in store.Intent, now time.Time) time.Time {
 	return now.Add(MaxClockSkew)
 }
 
-// takenAt returns the intent's TakenAt, or now (the log's) if no limiter took it.
+// takenAt returns the intent's TakenAt, or now, the log's time, if no limiter counted the send.
 func takenAt(in store.Intent, now time.Time) time.Time {
 	if in.Send.Clock == store.LogClock {
 		return now
@@ -127,8 +127,8 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 	return in.Send.TakenAt
 }
 
-// EventsBefore returns the rows as events, oldest first, as a gate that decides at the instant `at` of the named clock sees them: each
-// lies its age before at. Rows older than within are left out.
+// EventsBefore returns the rows younger than within as events, oldest first. An event's instant is at minus the row's age, on the named
+// clock. If clock is LogClock, now replaces at.
 func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
 	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
@@ -207,8 +207,8 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 	return asFirstWritten(s, in.Lease)
 }
 
-// asFirstWritten resets the fields that change after Begin, so that a repeated Begin gets the row as the first one wrote it. The caller
-// then acts as the first attempt; if another attempt holds the row, its writes change nothing.
+// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the row as the first one wrote it. So the
+// caller continues as attempt 1. If a later attempt holds the row by now, the caller's writes change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -236,7 +236,7 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 	}
 }
 
-// refusedAnswer returns the answer to an intent that the rules refuse, or whose code could not be tried because of too many failed checks.
+// refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked out.
 func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
 	at := decisionTime(in, now)
 	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, Clock: in.Send.Clock}

@@ -215,7 +215,7 @@ FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id
 WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// AppEventEnded implements AppEvents. Ends that come while a round trip is under way share the next one.
+// AppEventEnded implements EventQueue. Ends that come while a round trip is under way share the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	return p.eventEnds.submit(ctx, end.Sanitized(), end.Held, rowKey(end.ID))
 }

@@ -21,7 +21,7 @@ WHERE name = @name RETURNING role`
 
 var accountSQL = `SELECT ` + accountTable.selectList() + ` FROM accounts a`
 
-// identityTakenOr returns ErrIdentityTaken if err is a violation of the index accounts_identity in either database, else err.
+// identityTakenOr returns ErrIdentityTaken if err says, in either database, that another account has the identity; else err.
 func identityTakenOr(err error) error {
 	if err != nil && (strings.Contains(err.Error(), "accounts_identity") || strings.Contains(err.Error(), "accounts.identity")) {
 		return store.ErrIdentityTaken
@@ -29,7 +29,7 @@ func identityTakenOr(err error) error {
 	return err
 }
 
-// AddAccount implements Accounts.
+// AddAccount implements AccountStore.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
 	act, err := a.Validated(act)
 	if err != nil {
@@ -49,7 +49,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	})
 }
 
-// ChangeAccount implements Accounts.
+// ChangeAccount implements AccountStore.
 func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
 	act, err := c.Validated(name, act)
 	if err != nil {
@@ -67,12 +67,12 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	})
 }
 
-// Account implements Accounts.
+// Account implements AccountStore.
 func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
 	return db.account(ctx, ` WHERE a.name = @value`, name)
 }
 
-// AccountByIdentity implements Accounts.
+// AccountByIdentity implements AccountStore.
 func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Account, error) {
 	return db.account(ctx, ` WHERE a.identity = @value AND a.identity <> ''`, identity)
 }
@@ -84,14 +84,14 @@ func (db *DB) account(ctx context.Context, where, value string) (store.Account, 
 	return readFirstRow(ctx, db, accountTable.destinations, accountSQL+where, Args{"value": value})
 }
 
-// Accounts implements Accounts.
+// Accounts implements AccountStore.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 	rows, err := ReadAll(ctx, db, accountTable.destinations, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }
 
-// BeginSession implements Accounts.
+// BeginSession implements AccountStore.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error) {
 	act, err := s.Validated(act)
 	if err != nil {
@@ -111,20 +111,20 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	return s, err
 }
 
-// Session implements Accounts.
+// Session implements AccountStore.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
 	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+sessionFromSQL,
 		Args{"id": id})
 	return s, now, err
 }
 
-// TouchSession implements Accounts.
+// TouchSession implements AccountStore.
 func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }
 
-// EndSession implements Accounts.
+// EndSession implements AccountStore.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err

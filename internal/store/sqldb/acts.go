@@ -11,7 +11,7 @@ const addPersonSQL = `INSERT INTO act_people (act, recipient, masked) VALUES (@i
 
 var actSQL = `SELECT ` + actTable.selectList() + ` FROM acts a LEFT JOIN act_people p ON p.act = a.id`
 
-// addAct writes a checked act in the transaction of its effect. One whose ID is there already is left as it is.
+// addAct adds a validated audit entry in the transaction of the action. If an entry with this ID exists, nothing is changed.
 func (q Tx) addAct(a store.AuditEntry) error {
 	a.At = q.Now
 	insert, args := actTable.Insert(asAdded, &a)

@@ -45,20 +45,20 @@ func takeEventsSQL(shares []store.Share, args Args) string {
   WHERE id {{among}}` + strings.Join(due, " UNION ALL ") + ` {{end}} RETURNING id`
 }
 
-// anyDueSQL looks without a lock. The instant is the log's.
+// anyDueSQL returns the log's time, and whether an event of the apps is due. It takes no lock.
 const anyDueSQL = `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`
 
-// nothingDue reports whether no event of the shares is due. It reads without a lock, since mostly none is due. After an error idle is
-// false, and the transaction that follows returns the error.
+// nothingDue reports whether no event of the apps is due (idle), and returns the log's time. Usually none is due, and then no transaction is
+// needed. If the read fails, idle is false: the caller's transaction will return the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := MapSlice(shares, func(s store.Share) string { return s.App })
 	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), anyDueSQL, Args{"apps": apps})
 	return now, err == nil && !due
 }
 
-// AppEventsDue implements AppEvents.
+// AppEventsDue implements EventQueue.
 func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
 	if now, idle := db.nothingDue(ctx, shares); idle {
@@ -78,7 +78,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents implements AppEvents.
+// ForgetAppEvents implements EventQueue.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	forget, giveUp := &Step{Statement: forgetAppEventsSQL, Args: args}, &Step{Statement: giveUpAppEventsSQL, Args: args}
@@ -88,7 +88,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 	return int(forget.Changed), int(giveUp.Changed), nil
 }
 
-// AppEvents implements AppEvents.
+// AppEvents implements EventQueue.
 func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
 	if !store.ValidTexts(f.App, string(f.State)) {
 		return nil, nil

@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// The parameters of Postgres that are arrays write themselves into the message: pgx would make a list of each, and box each element of
-// it. https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send in the server's source.
+// Array parameters for Postgres are encoded here, since pgx would allocate a slice for each array and an interface value for each element.
+// The format: https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send in the server's source.
 
 // Element is the type of an array's elements, by its OID.
 type Element uint32
 
-// The types that there are arrays of.
+// The element types that arrays can have.
 const (
 	Text    Element = pgtype.TextOID
 	UUID    Element = pgtype.UUIDOID
@@ -25,7 +25,7 @@ const (
 	Bytes   Element = pgtype.ByteaOID
 )
 
-// elements are the types' names, and the OIDs of their arrays.
+// elements has the SQL name of each element type, and the OID of its array type.
 var elements = map[Element]struct {
 	name  string
 	array uint32
@@ -118,7 +118,7 @@ func AppendInstant(buf []byte, t time.Time) []byte {
 	return AppendBigint(buf, t.UnixMicro()-from)
 }
 
-// RegisterArrays lets a connection take Arrays as parameters.
+// RegisterArrays makes a connection with this type map accept Arrays as parameters.
 func RegisterArrays(m *pgtype.Map) {
 	for element, is := range elements {
 		known, ok := m.TypeForOID(is.array)
@@ -129,7 +129,7 @@ func RegisterArrays(m *pgtype.Map) {
 	}
 }
 
-// arrayCodec is pgx's, but for parameters that write themselves.
+// arrayCodec is pgx's codec, except that it lets a parameter with the method AppendArray encode itself.
 type arrayCodec struct {
 	*pgtype.ArrayCodec
 	element Element

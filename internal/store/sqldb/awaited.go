@@ -16,7 +16,8 @@ INSERT INTO awaited (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + @ask FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL doubles the pause each time, from FirstPollPause to LastPollPause.
+// duePollsSQL returns the messages that are due, and schedules the next poll of each: after FirstPollPause, doubled with each poll, and after
+// PollDoublings polls LastPollPause.
 var duePollsSQL = `
 UPDATE awaited SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
 WHERE (carrier, message_id) IN (
@@ -25,10 +26,10 @@ RETURNING ` + awaitedTable.selectList()
 
 // AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
-	if !store.ValidTexts(a.Carrier, a.ID) { // a carrier made it
+	if !store.ValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
-	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": nullIfZero(ask)}) // 0 is never
+	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": nullIfZero(ask)}) // NULL: never polled
 	return err
 }
 
@@ -49,7 +50,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b store.PendingReceipt) int { // which the carrier took first
+	slices.SortFunc(list, func(a, b store.PendingReceipt) int { // oldest first
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Args are the parameters of a statement by their names: "@app" in a statement is Args{"app": …}. Those that the statement does
-// not name are left out. "IN (@ids)" takes a list. @now is the log's clock unless it is given.
+// Args are the parameters of a statement by name: "@app" in a statement is replaced by Args{"app": …}. Parameters that the statement does
+// not name are ignored. The value for "IN (@ids)" is a slice. Without a value, @now is the log's time.
 type Args map[string]any
 
 // date is a day as "2006-01-02".
@@ -29,7 +29,7 @@ func nullIfZero[T comparable](x T) any {
 	return x
 }
 
-// NumberedArgs returns the parameters of a statement that numbers them from $1, as Conditions does.
+// NumberedArgs returns the Args of a statement whose parameters are $1, $2 and so on, as those of Conditions.
 func NumberedArgs(values []any) Args {
 	args := make(Args, len(values))
 	for i, v := range values {
@@ -38,38 +38,40 @@ func NumberedArgs(values []any) Args {
 	return args
 }
 
-// Dialect is what the two databases say differently.
+// Dialect has the differences between the SQL of the two databases. Its strings are SQL.
 type Dialect struct {
-	Now         string              // the log's clock; "": it is a parameter
-	Typed       bool                // parameters are written with their types, which have instants and intervals; else those are µs
-	Words       map[string]string   // for what stands in double braces
-	At          func(time.Time) any // an instant as a parameter
-	Failures    string              // the sends s of failures f, each looked up by its key
-	Delivered   string              // notes that the send @id was delivered; "": not noted
-	Partitioned bool                // sends are, by time
-	// Stretch is SQL for the number, since 1970, of the stretch of time that a column's instant lies in, in a zone with that offset.
+	Now         string              // expression for the log's time; "": Tx.Now is passed as a parameter
+	Typed       bool                // placeholders have types ("$1::uuid"), and durations are intervals; else durations are numbers of µs
+	Words       map[string]string   // replacements of {{word}} in statements
+	At          func(time.Time) any // converts an instant to a parameter
+	Failures    string              // FROM list of failures f, joined with their sends s
+	Delivered   string              // statement to run after the receipt of a delivered send @id was recorded; "": none
+	Partitioned bool                // the table sends has partitions by time
+	// Stretch returns the expression for the number of the stretch, counted from 1970, that has the column's instant. Stretches have the
+	// length each, in a zone with this offset.
 	Stretch   func(column string, offset, each time.Duration) string
-	Instant   func(time.Time) string         // an instant in SQL
-	Took      string                         // a number that tells how long a send took, in SQL; times with one number are counted together
-	Time      func(took int64) time.Duration // that the number stands for
-	Latest    string                         // reads the newest send of each of @recipients; "": the general statement does
-	Lock      string                         // waits for the lock named @key until the end of the transaction; "": there is one writer
-	LockTries string                         // the same for the failed checks of a recipient
-	// Since is a condition on the IDs of sends s that were logged at an instant (SQL) or later, by which partitions are left out.
+	Instant   func(time.Time) string         // literal of an instant
+	Took      string                         // expression for the delivery time of a send s, as a number; see Time
+	Time      func(took int64) time.Duration // the delivery time for a number of Took; in Postgres approximate
+	Latest    string                         // statement that reads the newest rows of each of @recipients; "": use the common statement
+	Lock      string                         // statement that takes the lock @key until the transaction ends; "": there is only one writer
+	LockTries string                         // statement that takes the lock on the checks of a recipient's codes; "": as above
+	// Since returns a condition on the IDs of sends s. It holds for all that were logged at the instant (SQL) or later, and lets Postgres skip
+	// earlier partitions.
 	Since        func(at string) string
-	BeforeErase  []string // what Erase does first in its transaction
+	BeforeErase  []string // statements that Erase runs first in its transaction
 	BeforeForget []string // the same for Forget
 	BeforeExpire []string // the same for Expire
 }
 
-// binding is a statement on its way to a database.
+// binding is the state of one call of Bind.
 type binding struct {
 	*Dialect
 	args   Args
 	now    time.Time
 	text   []byte
 	values []any
-	places map[string]string // of the parameters that were written before
+	places map[string]string // placeholders of the parameters that occurred before
 }
 
 // Bind returns the statement for the database, each {{word}} replaced by the dialect's SQL and each named parameter by a numbered one, and
@@ -195,5 +197,5 @@ func (d *Dialect) driverValue(v any) (any, string) {
 	case reflect.Int, reflect.Int64, reflect.Int32:
 		return x.Int(), "bigint"
 	}
-	return v, "" // the driver refuses it
+	return v, "" // the driver will reject it
 }

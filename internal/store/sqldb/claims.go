@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A claim that is taken, or that waited for another to be committed, is read by statements of their own: they see what
-// was committed meanwhile, the send too.
+// The claim and its send are read by separate statements after claimSQL. That may have waited for another transaction, and statements after
+// it also see what that transaction committed.
 const (
 	forgetSQL = `
 DELETE FROM claims WHERE key {{among}}
@@ -56,7 +56,7 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	switch {
 	case err != nil:
 		return store.Claimed{}, err
-	case read.Changed == 0: // its holder has just given it up: a second request may have it
+	case read.Changed == 0: // another request has just released and deleted the claim
 		return store.Claimed{State: store.ClaimBusy}, nil
 	}
 	return row.Claimed(c, claim.Changed > 0, s, v, now), nil

@@ -13,27 +13,27 @@ import (
 	"sendcode/internal/store"
 )
 
-// A stored field is described once, by a tag in package store, for both databases and both directions: its column, how it is read into
-// the struct, and how it is written follow from the tag and its type. Statements and their parameters are made from the descriptions.
+// The tag of a field in package store and the field's type determine its column and how it is read and written in both databases. The
+// SELECT lists, the INSERTs and their parameters are generated from the tags.
 
-// inserted says which statements write a column. One that no insert writes has its default until it is changed.
+// inserted says which INSERTs write a column. A column that an INSERT does not write gets its default.
 type inserted int
 
 const (
 	AsSend    inserted = 1 << iota // by Begin
 	AsRefusal                      // by Refused
-	asAdded                        // by what adds a row of another table
+	asAdded                        // by the INSERTs of other tables
 )
 
-// column is one field of a T, or a text that is made of several.
+// column is the column of one field of T, or one whose text is computed from several fields; see derived.
 type column[T any] struct {
 	name  string
-	field func(*T) any      // its address
+	field func(*T) any      // returns the field's address
 	null  bool              // the zero value is NULL
-	read  string            // SQL that reads it, where that is not the column alone; "-": it is not read
-	of    Element           // its type in Postgres
-	write AppendElement[*T] // appends its value to an array of Postgres
-	when  inserted
+	read  string            // SQL expression in the SELECT list; "": the column itself; "-": the column is not read
+	of    Element           // type in Postgres
+	write AppendElement[*T] // appends the value to an array parameter of Postgres
+	when  inserted          // the INSERTs that write it
 }
 
 // table describes the columns of a table.
@@ -135,7 +135,7 @@ func (t table[T]) Insert(by inserted, row *T) (string, Args) {
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
 }
 
-// MapSlice returns what convert makes of each row.
+// MapSlice returns the results of convert for each row.
 func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	list := make([]T, len(rows))
 	for i, r := range rows {
@@ -235,5 +235,5 @@ func appendField(buf []byte, field any, null bool) []byte {
 		}
 		return append(buf, x[:]...)
 	}
-	return append(buf, reflect.ValueOf(field).Elem().String()...) // of a type that is based on string
+	return append(buf, reflect.ValueOf(field).Elem().String()...) // a named string type
 }

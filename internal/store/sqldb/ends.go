@@ -29,7 +29,7 @@ func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool
 	})
 }
 
-// changeCode runs a statement on the verification @id, and reports whether it changed it.
+// changeCode runs a statement that changes the verification @id, and reports whether it changed the row.
 func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (bool, error) {
 	if args["id"] = id; !store.ValidTexts(id) {
 		return false, nil
@@ -69,7 +69,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 	})
 }
 
-// newestSQL selects what a holder may still check, among what its recipient was sent lately.
+// newestSQL selects the newest pending verification of a holder, among those whose codes were sent to the recipient lately.
 var newestSQL = `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id {{among}}
@@ -89,8 +89,8 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
 }
 
-// TriedOfRecipient returns the verifications of v's recipient, app and channel that have failed or right tries and that expired at most
-// gate.RowWindow before now, whichever kind of caller opened them.
+// TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than gate.RowWindow
+// before now, of both kinds of callers.
 func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return All(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
@@ -98,7 +98,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
 
-// LockedOut returns how long no code of v's recipient can be tried by the kind of caller that opened v.
+// LockedOut returns the lockout of v's recipient for the kind of caller that opened v.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
 	list, err := q.TriedOfRecipient(v, now)
 	return gate.LockoutOf(gate.OpenedBy(list, v.ByBrowser), now).WithCallerKind(v), err

@@ -9,14 +9,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// personalTable is a table that tells of a recipient.
+// personalTable is a table with data about recipients, with the statements that Erase and Forget run on it; "": none.
 type personalTable struct{ Table, Erase, Forget string }
 
-// PersonalTables says, of each table that tells of a recipient, how that is taken out of the rows of @recipient. A table that is added
-// and left out here fails TestEveryColumnIsErased.
+// PersonalTables are the tables with data about recipients. Erase removes the data about @recipient except the hash; Forget removes the
+// hash. If a new table is missing here, TestEveryColumnIsErased fails.
 var PersonalTables = []personalTable{
 	{
-		// A send that waits for its next attempt ends; one that an attempt holds ends as that attempt does.
+		// A send that waits for its next attempt ends now. An attempt under way goes on to its outcome.
 		Table: "flights",
 		Erase: `
 DELETE FROM flights WHERE queued = {{true}} AND id {{among}}
@@ -39,7 +39,7 @@ FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'fai
 	{Table: "sends", Erase: eraseSendsSQL + `number > 0`, Forget: forgetSendsSQL + `number > 0`},
 	{Table: "sends", Erase: eraseSendsSQL + `number = 0`, Forget: forgetSendsSQL + `number = 0`},
 	{
-		Table: "failures", // after their sends
+		Table: "failures", // after the table sends, on which the statement depends
 		Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
@@ -62,7 +62,7 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 		Forget: `DELETE FROM embargoes WHERE recipient = @recipient AND until <= @now`,
 	},
 	{
-		// While a suppression holds, its hash keeps mail from them; so it is forgotten when it has run out.
+		// A suppression in force needs its hash to stop messages. So the hash is removed after the suppression has ended.
 		Table: "suppressions",
 		Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
@@ -74,13 +74,13 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 const (
-	// Sends and refusals of a recipient are in two indexes.
+	// Used twice, with number > 0 and number = 0, since sends and refusals of a recipient are in different indexes.
 	eraseSendsSQL = `
 UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
 WHERE recipient = @recipient AND masked <> '•••' AND `
 	forgetSendsSQL = `UPDATE sends SET recipient = @none WHERE recipient = @recipient AND masked = '•••' AND `
 
-	// A second erasure of a recipient puts off the forgetting of what the first one erased.
+	// If a recipient is erased again, forget_at is set anew, also for the rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @now + @keep)
 ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`
@@ -127,7 +127,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	})
 }
 
-// Forget implements Expirer. Several replicas may call it at once; each person is forgotten by one of them.
+// Forget implements Expirer. If several replicas call it at once, each handles other recipients.
 func (db *DB) Forget(ctx context.Context) (int, error) {
 	return Writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.ExecAll(nil, db.Dialect.BeforeForget...); err != nil {

@@ -13,7 +13,7 @@ const (
 SELECT f.account, f.sealed, f.step, f.made_at, (SELECT count(*) FROM recovery_codes r WHERE r.account = f.account)
 FROM second_factors f WHERE f.account = @account`
 
-	// lockFactorSQL also says whether there is one.
+	// lockFactorSQL locks the account's second factor. It changes no row if there is none.
 	lockFactorSQL = `UPDATE second_factors SET step = step WHERE account = @account`
 )
 

@@ -32,16 +32,17 @@ var (
 	})
 )
 
-// Columns of a send that are kept in a small table of their own while they have a value.
+// Fields of a send that are not columns of sends: they are read from the small tables refunds and flights.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM flights f WHERE f.id = s.id) END`
 )
 
-// statusColumn is a send's status with its receipt, which may have come before the outcome.
+// statusColumn is the send's status: the receipt if there is one and the message went out, or may have. A receipt that comes before the
+// outcome is shown only after it.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// Each table's columns as they are selected.
+// SELECT lists of the columns of sends s and of verifications v.
 var (
 	SendColumns         = SendTable.selectList()
 	VerificationColumns = VerificationTable.selectList()
@@ -84,7 +85,7 @@ func (f durationField) Scan(src any) error {
 	return nil
 }
 
-// namesField reads names by commas.
+// namesField reads a list of names that are joined by commas; nil for an empty text.
 type namesField struct{ to *[]string }
 
 // Scan implements sql.Scanner.
@@ -99,7 +100,7 @@ func (f namesField) Scan(src any) error {
 	return nil
 }
 
-// hashField reads the 16 bytes of a recipient's hash; zero of several recipients together, and of none.
+// hashField reads a recipient's hash; NULL and an empty value are the zero hash.
 type hashField struct{ to *recipient.Hash }
 
 // Scan implements sql.Scanner.
@@ -129,7 +130,7 @@ func (f keyField) Scan(src any) error {
 	return nil
 }
 
-// nullIDField reads a UUID where there may be none.
+// nullIDField reads a UUID; NULL is uuid.Nil.
 type nullIDField struct{ to *uuid.UUID }
 
 // Scan implements sql.Scanner.

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
+// Conditions collects the conditions of a WHERE clause. Their parameters are numbered, which both databases understand.
 type Conditions struct {
 	texts []string
 	Args  []any
@@ -31,7 +31,7 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// AddBefore appends the condition that a row lies before the mark, unless it is nil. columns are the time and the ID of a row.
+// AddBefore appends the condition that a row is older than the mark; without a mark it does nothing. columns are the row's time and ID.
 func (c *Conditions) AddBefore(columns string, mark *store.Mark) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
@@ -44,7 +44,7 @@ func (c *Conditions) addArg(value any) string {
 	return fmt.Sprint("$", len(c.Args))
 }
 
-// ofSends is the text for AddKind where rows are sends.
+// ofSends is the text for AddKind for rows s of sends or of counted hours.
 const ofSends = "s.%s = ?"
 
 // AddKind appends a condition on each of app, channel and purpose that is not empty. In text, %s is the column's name and ? its value.
@@ -73,12 +73,12 @@ var outcomes = map[store.CodeState]string{
 
 const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 
-// SendFilter is a Filter in SQL.
+// SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions returns the filter's conditions. Not among them are times and marks (Between adds them), app, channel, purpose,
-// provider and the support reference. Some conditions seem redundant; they let the planner use a partial index.
-// New parameters are numbered after args.
+// Conditions returns the filter's conditions except those on times and marks (AddTimeRange adds them), app, channel, purpose, provider and
+// the support reference. Some conditions seem redundant; they let the planner use a partial index. New parameters are numbered after
+// args.
 func (f SendFilter) Conditions(args ...any) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -110,8 +110,8 @@ func (f SendFilter) Conditions(args ...any) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on times and marks. Set sought if an index has been entered by them already: they are then written in
-// a form that no index of Postgres can be used for, so that the planner does not choose another one.
+// AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds already, for the index that it should use:
+// the conditions are then written in a form for which Postgres can use no index, so that the planner does not choose another one.
 func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, sought bool) {
 	add := func(text string, args ...any) {
 		if sought {
@@ -136,7 +136,8 @@ func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, sought bool) {
 	}
 }
 
-// PageSQL returns ORDER BY and LIMIT of a page: newest first, or oldest first after the mark After. columns come first in the order.
+// PageSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and ID: newest first, or oldest first if After is
+// set.
 func (f SendFilter) PageSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -181,7 +182,8 @@ func (f SendFilter) recipientQuery(table string, c Conditions) string {
 	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.PageSQL()
 }
 
-// failureQuery reads the table failures in order and looks up each send, whose row decides whether it matches.
+// failureQuery reads the table failures in the order of the page and looks up the send of each row. The filter's other conditions are
+// checked on the send.
 func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 	c.Add("f.status = ?", string(f.Status))
 	AddIfSet(&c, "f.app = ?", f.App)
@@ -198,7 +200,8 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 		c.Where(), order, f.Limit), c.Args
 }
 
-// supportReferenceSubquery returns the sends with a support reference as a subquery, found by their IDs whatever else the filter says.
+// supportReferenceSubquery returns a subquery s with the sends that have a support reference. OFFSET 0 makes the planner find them by their
+// IDs, whatever else the filter has.
 func supportReferenceSubquery(r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
@@ -221,7 +224,8 @@ func LoggedSinceSQL(at string) string {
 // ClockStep is how far the log's clock may be set back at once.
 const ClockStep = time.Hour
 
-// addIDRange adds the same condition for both ends of a time range that is known here. Without partitions it adds nothing.
+// addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end. Without
+// partitions it adds nothing.
 func (c *Conditions) addIDRange(d Dialect, from, to time.Time) {
 	if d.Partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))

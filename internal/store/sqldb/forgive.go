@@ -21,17 +21,17 @@ WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = 
   AND expires_at > (SELECT @now - @window)`,
 }
 
-// ResetCounters implements CounterReset. It waits for the sends and the tries under way, which hold the same locks.
+// ResetCounters implements CounterReset. It takes the recipients' locks, so it waits for a Begin or an Attempt that holds one.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error {
 	act, err := act.Validated()
 	if err != nil {
 		return err
 	}
-	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int { // all lock in one order
+	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int { // all callers take the locks in one order, to avoid deadlocks
 		return cmp.Compare(store.LockKey(a.AsSend()), store.LockKey(b.AsSend()))
 	})
 	return db.Write(ctx, func(q Tx) error {
-		// The locks of all come first.
+		// First take the locks of all buckets, then change the rows.
 		locks := []string{db.Dialect.Lock, db.Dialect.LockTries}
 		for _, statements := range [][]string{locks, forgiveSQL} {
 			for _, b := range buckets {

@@ -9,11 +9,10 @@ import (
 	"sendcode/quota"
 )
 
-// FailureReasons are those of a failure that counts, in SQL.
+// FailureReasons is the SQL list of the reasons for which store.CountsAsRejected is true.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-// readSince reads the rows that a statement finds after the instant @after, which lies within before the log's present time; it
-// also returns that time.
+// readSince runs a statement with @after set to the log's time minus within. It returns the rows and the log's time.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
 	args Args) (rows []T, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
@@ -24,9 +23,9 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, now, err
 }
 
-// CountedInBucketSQL returns the statement that reads the counting sends of a bucket after an instant. It is written so that Postgres has one plan
-// for it, whatever the planner knows of a new month: only the index by recipient can use both bounds, and no index can use the condition on
-// app, channel and purpose, since it stands in IS TRUE. An index by these would read all recipients.
+// CountedInBucketSQL returns the statement that reads the counted sends of a bucket after @after. It is written so that Postgres can only
+// choose one plan, even without statistics on a new partition: the index by recipient and time. IS TRUE keeps the planner from using an
+// index on app, channel and purpose, which would read the rows of all recipients.
 func (d *Dialect) CountedInBucketSQL() string {
 	return `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
@@ -39,7 +38,7 @@ func pastFields(p *gate.CountedSend) []any {
 	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
 }
 
-// rejectedSQL selects the rejections of a recipient that ended after an instant.
+// rejectedSQL selects the rejected sends of a recipient that ended after @after.
 const rejectedSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
@@ -51,7 +50,8 @@ func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// CountedAndRejected reads the counting sends of a bucket, and its recipient's rejections, each of its own time before now.
+// CountedAndRejected returns the counted sends of a bucket that are younger than counting, and the rejected sends of its recipient that ended
+// less than rejected ago.
 func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-counting)
@@ -99,7 +99,8 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 	return nil
 }
 
-// HeavySQL returns the statement that finds recipients with many counting sends: it groups the newest rows of the log.
+// HeavySQL returns the statement that finds recipients with many counted sends after @after. Its last column is the number of all such
+// recipients, without the limit.
 func (d *Dialect) HeavySQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()

@@ -58,7 +58,8 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 	return db.Page(ctx, filter, query, args)
 }
 
-// Page runs the query of a filter and returns its rows newest first, also if the query reads them oldest first.
+// Page runs the query of a filter and returns the rows newest first. A query with the mark After reads them oldest first, so Page reverses
+// them.
 func (db *DB) Page(ctx context.Context, filter store.Filter, query string, args []any) ([]store.Send, error) {
 	rows, err := ReadAll(ctx, db, SendFields, query, NumberedArgs(args))
 	if filter.After != nil {
@@ -153,10 +154,11 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	return story, err
 }
 
-// SentOfSQL finds the sends of a verification by its recipient and the time before which it was not there.
+// SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient and the time @since, before the verification
+// existed, let the planner use an index.
 const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at > @since AND s.verification_id = @id`
 
-// related returns the sends of a verification, and the refusals of its recipient between its creation and its expiry.
+// related returns Story.Related of a verification.
 func (q Tx) related(v store.Verification) ([]store.Send, error) {
 	further := q.Dialect.Since("@created_at")
 	return All(q, SendFields, fmt.Sprintf(`
@@ -171,8 +173,8 @@ ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
 			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
-// refusalHash returns the recipient hash to find refusals by; nil, which finds none, for the zero hash, which all forgotten
-// recipients share.
+// refusalHash returns the hash for a search of refusals. For the zero hash, which all forgotten recipients have, it returns an empty value,
+// which matches no row.
 func refusalHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}
@@ -180,12 +182,12 @@ func refusalHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// CountingPage is how many rows are read at once: a rebuild may read many, and no statement of ours runs for long.
+// CountingPage is how many rows CountedSends reads in one statement, so that no statement takes long.
 const CountingPage = 2000
 
 // CountedSends implements Counts.
 func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error {
-	mark := store.Mark{ID: uuid.Max} // so that the first page begins after that instant
+	mark := store.Mark{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
 	err := db.Read(ctx, func(q Tx) error {
 		now, err := q.Clock()
 		mark.At = now.Add(-within.Truncate(time.Microsecond))
@@ -209,7 +211,7 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.
 	return err
 }
 
-// countedSendOn returns a row as a limiter on the named clock reads it.
+// countedSendOn converts a row to a CountedSend. Its instant is TakenAt if the row has the named clock, else LoggedAt.
 func countedSendOn(s store.Send, clock string) store.CountedSend {
 	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
@@ -225,7 +227,7 @@ func (db *DB) Refunded(ctx context.Context, held store.Held) error {
 	return err
 }
 
-// AddRefusalSQL adds a refusal to the row that has its ID; a row that was a send is not touched.
+// AddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that row. A row of a send is not changed.
 const AddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > sends.recipients THEN excluded.recipients ELSE sends.recipients END

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// settledSQL: nothing waits for the send.
+	// settledSQL is the condition that a send s is not in flight and has no refund due.
 	settledSQL = `NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
 	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
 
-	// A verification and a failure go with their send, where no send went with a whole partition.
+	// Without partitions, verifications and failures are deleted together with their sends.
 	expireWithSendsSQL = `
 DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (@ids))`
 	expireFailuresWithSendsSQL = `
 DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id IN (@ids)`
 
-	// Else they go by their own time, but stay while their send waits for something.
+	// With partitions, they are deleted by their own age, unless their send is in flight or has a refund due.
 	expireVerificationsSQL = `
 DELETE FROM verifications WHERE id {{among}}
     SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
@@ -45,7 +45,7 @@ DELETE FROM provider_events WHERE (send_id, kind) IN (
 DELETE FROM suppressions WHERE id {{among}}
     SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit {{end}}`
 
-	// storageStatusSQL has the instant before which rows are due, or before which there is none.
+	// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
 	storageStatusSQL = `
 SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
        (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before
@@ -57,7 +57,7 @@ func storageStatusFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
 }
 
-// Expire implements Expirer. Provider events are deleted with their sends, or at the same age.
+// Expire implements Expirer. Provider events are deleted together with their sends, or by the age of the ID of their send.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error) {
 	return Writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// spendSQL adds to an account unless that passes its cap. Two at once stand in line for the row, and the second looks at what
-	// the first has left.
+	// spendSQL adds an amount to an account, and returns no row if that would exceed the limit. Of two at once, the second waits for the row
+	// lock and then sees the sum of the first.
 	spendSQL = `
 INSERT INTO spending AS s (account, period, used) SELECT @account, @period, @amount WHERE @amount <= @limit
 ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
@@ -32,7 +32,7 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 
 // Spend implements Budgets.
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
-	charges = slices.Clone(charges) // each account once; all callers lock them in one order, so that none waits for another in a circle
+	charges = slices.Clone(charges) // sorted, so that all callers lock the accounts in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
 	spent, err = Writing(ctx, db, func(q Tx) (spent []store.Spent, err error) {
 		for _, c := range charges {
@@ -49,7 +49,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 		}
 		return spent, nil
 	})
-	if refusedBy != "" { // what was charged is rolled back
+	if refusedBy != "" { // the charges before it were rolled back
 		return nil, refusedBy, nil
 	}
 	return spent, "", err

@@ -1,5 +1,5 @@
-// Package sqldb has each statement that is not on the path of a send once, for Postgres and for SQLite. A database brings its dialect
-// and its ways to run statements; see docs/decisions/0007-storage.md.
+// Package sqldb has the statements that Postgres and SQLite share. Each is written once, with placeholders that a Dialect replaces. The
+// statements of each send are in the packages postgres and sqlite; see docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -9,24 +9,24 @@ import (
 	"sendcode/internal/store"
 )
 
-// DB is the part of the store that is the same in both databases. Each statement is written once; a database brings its
-// dialect and its ways to run statements. Postgres and SQLite embed it.
+// DB is the part of the store that is the same in both databases. postgres.DB and sqlite.DB embed it, and set its Dialect and Engine.
 type DB struct {
 	Dialect Dialect
 	Engine
 }
 
-// Engine runs statements in one database. It maps errors to the store's own.
+// Engine runs statements in one database. It converts errors to those of package store.
 type Engine interface {
-	// Read runs f with a connection that only reads. It may run f twice.
+	// Read runs f, which must only read, outside of a transaction. It may run f twice.
 	Read(ctx context.Context, f func(q Tx) error) error
-	// Write runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
+	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
 	Write(ctx context.Context, f func(q Tx) error) error
-	// Run runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
+	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
 	Run(ctx context.Context, steps ...*Step) error
 }
 
-// Conn runs one statement with numbered parameters. each is called for every row; nil: rows are not read.
+// Conn runs a statement with numbered parameters. It calls each for every row; nil: rows are not read. It returns the number of rows that
+// were changed or read.
 type Conn interface {
 	Run(statement string, args []any, each func(Scan) error) (changed int64, err error)
 }
@@ -38,7 +38,7 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn    Conn
 	Dialect *Dialect
-	Now     time.Time // on the log's clock, when the transaction began; of a read Clock tells it
+	Now     time.Time // the log's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
 }
 
 // Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.
@@ -49,7 +49,7 @@ type Step struct {
 	Changed   int64            // rows that it changed or returned
 }
 
-// runOne runs a single statement and says whether it changed a row.
+// runOne runs one statement in its own transaction, and reports whether it changed a row.
 func (db *DB) runOne(ctx context.Context, statement string, args Args) (changed bool, err error) {
 	s := Step{Statement: statement, Args: args}
 	err = db.Run(ctx, &s)
@@ -75,7 +75,7 @@ func (q Tx) Change(statement string, args Args) (bool, error) {
 	return n > 0, err
 }
 
-// Clock returns the time on the log's clock: Now in a transaction, else the present time.
+// Clock returns the time on the log's clock: Now if it is set, else the time that the database reports.
 func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {
 		return q.Now, nil
@@ -84,7 +84,7 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readAt is Read with the time on the log's clock, which it also returns; zero with an error.
+// readAt is Read for a function that needs the time on the log's clock. It also returns that time; zero with an error.
 func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {

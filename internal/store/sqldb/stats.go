@@ -12,13 +12,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// part is a part of the time that statistics are asked for.
+// part is a part of the time range of a StatsQuery.
 type part struct {
 	store.StatsQuery
-	counted bool // whole hours that are counted ahead; else it is read from rows
+	counted bool // whole hours whose counts are stored; else the part is read from rows
 }
 
-// parts divides the time of q. If nothing of it is counted ahead, or if the counted hours have a gap, all of it is read from rows.
+// parts divides the time range of q into hours whose counts are stored, and the time before and after them. If no counts are stored, or if
+// they have a gap, there is one part, which is read from rows.
 func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	if !tx.Dialect.Partitioned || q.Each%time.Hour != 0 {
 		return []part{{q, false}}, nil
@@ -36,8 +37,8 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	return slices.DeleteFunc([]part{hours, before, after}, func(p part) bool { return !p.From.Before(p.To) }), nil
 }
 
-// union returns a subquery for what is selected of all parts, and its arguments. "%s" stands for the WHERE clause in hours, which selects
-// from a table with rows s of counted hours, and in rows, which selects from sends s.
+// union returns a subquery with the rows of all parts, and its arguments. hours is the SELECT for counted parts, from a table s of stored
+// counts; rows is the SELECT for other parts, from sends s. In both, "%s" is replaced by the WHERE clause.
 func (tx Tx) union(parts []part, hours, rows string) (subquery string, args []any) {
 	var texts []string
 	for _, p := range parts {
@@ -98,7 +99,8 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	return s, err
 }
 
-// tallies counts rows by stretch, status, reason and rule, and adds the verifications that they opened to the measures of each stretch.
+// tallies counts rows by stretch, status, reason and rule. It also adds the numbers of opened and approved verifications to by, the measures
+// of each stretch.
 func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) ([]store.Tally, error) {
 	type row struct {
 		store.Tally
@@ -129,14 +131,15 @@ func sums(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// delivered is how many messages took so long: a number of Dialect.Took.
+// delivered is the number of messages in one stretch with the same Dialect.Took.
 type delivered struct {
 	at   time.Time
 	took int64
 	n    int
 }
 
-// deliveryTimes sets the median and the 95th percentile of the delivery times of each stretch, and returns those of all.
+// deliveryTimes sets the median and the 95th percentile of the delivery times of each stretch in by, and returns those of the whole time
+// range.
 func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median, p95 time.Duration, err error) {
 	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.bucket AS took, s.n FROM hour_times s%s`, `
 SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, `+tx.Dialect.Took+` AS took, count(*) AS n
@@ -155,8 +158,8 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 	return tx.percentile(all, 50), tx.percentile(all, 95), err
 }
 
-// percentile returns the time within which so many percent of the messages were delivered, by the nearest rank; 0 if there are none. The
-// shortest come first.
+// percentile returns the time within which percent of the messages were delivered, by the nearest rank; 0 if there are none. list must be
+// sorted, shortest time first.
 func (tx Tx) percentile(list []delivered, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
@@ -171,7 +174,7 @@ func (tx Tx) percentile(list []delivered, percent int) time.Duration {
 	return 0
 }
 
-// stretchField reads the number of a stretch of time since 1970.
+// stretchField reads the number of a stretch and stores the stretch's start.
 type stretchField struct {
 	to *time.Time
 	of store.StatsQuery
@@ -184,7 +187,7 @@ func (f stretchField) Scan(src any) error {
 	return nil
 }
 
-// stretch returns the SQL for the number of the stretch of time that a column's instant lies in, also where the zone's offset changes.
+// stretch returns the SQL for the number of the stretch that has the column's instant. It handles changes of the zone's offset.
 func (d *Dialect) stretch(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
@@ -229,8 +232,8 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 	})
 }
 
-// failedDomains returns the statement that counts mails by domain, and its arguments. Few mails fail, and failures have an index; so it
-// finds the domains with the most failures first and counts all mails of only these.
+// failedDomains returns the statement that counts mails by domain from the rows, and its arguments. It first finds the domains with the
+// most failures, by the index of failures, and then counts all mails of only these domains.
 func failedDomains(q store.StatsQuery, d Dialect) (string, []any) {
 	c := StatsConditions(q, d)
 	return `
@@ -245,7 +248,7 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
-// Dimensions are the columns of the sends.
+// Dimensions are the columns of sends s by which codes can be grouped.
 var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app", store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 

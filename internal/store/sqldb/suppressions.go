@@ -21,13 +21,13 @@ WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @a
   RETURNING ` + suppressionTable.selectList()
 )
 
-// Suppress adds a suppression unless there is one of its ID.
+// Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 	insert, args := suppressionTable.Insert(asAdded, &x)
 	return q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
-// suppressions returns those with the IDs, oldest first.
+// suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 	return All(q, suppressionTable.destinations, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
 }

@@ -14,7 +14,8 @@ import (
 var prefixPauseSQL = `SELECT ` + prefixPauseTable.selectList() + ` FROM prefix_pauses p`
 
 const (
-	// wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
+	// wentOutSQL is the condition that a carrier took the message of send s, or may have. It excludes test recipients, to whom nothing is
+	// sent.
 	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
@@ -40,7 +41,7 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pausedThenSQL is what held for a send when it ended.
+	// pausedThenSQL selects the newest pause that was in force at @at, the end of a send.
 	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
   ORDER BY p.since DESC LIMIT 1`
 
@@ -55,12 +56,12 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 // Bounds of a watch.
 const (
 	maxPause   = 24 * time.Hour
-	usualSpan  = 7 * 24 * time.Hour // that is looked back for what is usual, and for earlier pauses
-	usualSends = 10_000             // of which the newest that many are counted
-	maxStarted = 100                // pauses at once
+	usualSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
+	usualSends = 10_000             // newest sends that count for the usual percentage, at most
+	maxStarted = 100                // new pauses in one run
 )
 
-// conversion is how many sends there were, and how many of their codes were approved.
+// conversion is the number of sends, and of those whose codes were approved.
 type conversion struct {
 	app, country, prefix string
 	sends, approved      int
@@ -88,7 +89,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 			return nil, err
 		}
 		if usual != store.NoUsual && usual < 2*w.Approved {
-			continue // its codes seldom come back from anywhere: that says nothing of this prefix
+			continue // few codes of the app are approved anywhere, so this prefix is not unusual
 		}
 		p, err := q.startPause(w, c, usual)
 		if err != nil {
@@ -135,7 +136,7 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 	return p, q.exec(prefixPauseTable.Insert(asAdded, &p))
 }
 
-// prefixPauses is the namespace of their IDs.
+// prefixPauses is the namespace of the IDs of pauses.
 var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
 // watchLock is the key of the lock under which one replica watches.
@@ -144,7 +145,7 @@ const watchLock = 0x7761746368
 // PausePrefixes implements PrefixWatcher.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
-		// A statement of its own: what follows sees what the last holder of the lock has written.
+		// The lock is a separate statement, so that the next statement sees what the last holder of the lock committed.
 		if err := q.ExecAll(Args{"key": watchLock}, db.Dialect.Lock); err != nil {
 			return nil, err
 		}

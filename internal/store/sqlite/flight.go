@@ -140,7 +140,7 @@ WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{
 	})
 }
 
-// AppEventEnded implements AppEvents.
+// AppEventEnded implements EventQueue.
 func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	e := end.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
